@@ -1,0 +1,55 @@
+// The typed client: every route of `api.ts` as a method-less call, for the CLI, the worker and the tests.
+
+import type { z } from 'zod'
+import { ROUTES } from './api.ts'
+import type { Route, RouteName, Routes } from './api.ts'
+import type { Code, FieldError } from './failures.ts'
+import type { Result } from './result.ts'
+import { err, ok } from './result.ts'
+
+/** An answer that is not a success, as it came over the wire (RFC 9457). */
+export type Problem = { status: number; code: Code; detail: string; todo?: string; errors?: FieldError[] }
+
+type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.input<R[K]> : undefined
+type Given<K extends string, T> = undefined extends T ? { [P in K]?: T } : Record<never, never> extends T ? { [P in K]?: T } : { [P in K]: T }
+export type Input<N extends RouteName> = Given<'params', Part<Routes[N], 'params'>> &
+  Given<'query', Part<Routes[N], 'query'>> &
+  Given<'body', Part<Routes[N], 'body'>> & { headers?: Record<string, string>; wait?: number; signal?: AbortSignal }
+export type Output<N extends RouteName> = z.output<Routes[N]['result']>
+
+/** Adds credentials: a header for a key, a signature over the whole for a worker. */
+export type Credentials = (request: { method: string; url: URL; body: Uint8Array }) => Record<string, string>
+export const bearer = (key: string): Credentials => () => ({ authorization: `Bearer ${key}` })
+
+export type Client = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Problem>>
+
+export function client(base: string, credentials: Credentials = () => ({}), send: typeof fetch = fetch): Client {
+  return async (name, input) => {
+    const route: Route = ROUTES[name]
+    const { params, query, body, headers, wait, signal } = input as { // the mapped type above, seen from inside
+      params?: Record<string, string>
+      query?: Record<string, unknown>
+      body?: unknown
+      headers?: Record<string, string>
+      wait?: number
+      signal?: AbortSignal
+    }
+    const url = new URL(route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(params?.[key] ?? '')), base)
+    for (const [key, value] of Object.entries(query ?? {})) url.searchParams.set(key, String(value))
+    const bytes = new TextEncoder().encode(body === undefined ? '' : JSON.stringify(body))
+    const answer = await send(url, {
+      method: route.method,
+      redirect: 'error',
+      ...(signal === undefined ? {} : { signal }),
+      ...(body === undefined ? {} : { body: bytes }),
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(wait === undefined ? {} : { prefer: `wait=${wait}` }),
+        ...credentials({ method: route.method, url, body: bytes }),
+        ...headers,
+      },
+    })
+    const value: unknown = await answer.json()
+    return answer.ok ? ok(value as Output<typeof name>) : err(value as Problem) // the edge validated what it sent
+  }
+}

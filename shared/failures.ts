@@ -1,0 +1,77 @@
+// Every failure that crosses a boundary: its stable code, its HTTP status, whose fault it is, whether trying again
+// can help, and a sentence that says what to do. Rich reasons stay inside; this is what leaves.
+
+type Entry = { readonly status: number; readonly fault: 'caller' | 'policy' | 'us'; readonly retry: boolean; readonly todo: string }
+
+const caller = (status: number, todo: string): Entry => ({ status, fault: 'caller', retry: false, todo })
+const policy = (status: number, todo: string): Entry => ({ status, fault: 'policy', retry: false, todo })
+const us = (status: number, todo: string): Entry => ({ status, fault: 'us', retry: true, todo })
+
+export const FAILURES = {
+  // Input
+  body_too_large: caller(413, 'send a smaller body; limits are listed in /docs'),
+  not_json: caller(400, 'send one JSON object in UTF-8'),
+  json_too_deep: caller(400, 'nest less deeply; the limit is 64'),
+  json_too_many: caller(400, 'send fewer members and elements'),
+  json_duplicate_key: caller(400, 'name each member once'),
+  json_unsafe_number: caller(400, 'send integers beyond 2^53 and non-finite numbers as strings'),
+  json_forbidden_key: caller(400, 'rename the member; `__proto__` and its kin are refused'),
+  json_bad_text: caller(400, 'send valid UTF-8 without U+0000 or lone surrogates'),
+  unsupported_media_type: caller(415, 'send `content-type: application/json`'),
+  invalid_request: caller(400, 'mend the fields that `errors` names'),
+  invalid_arguments: caller(422, 'mend the arguments that `errors` names; `GET /v1/tools` shows the schema'),
+  invalid_schema: caller(422, 'use a plain JSON Schema 2020-12 without patterns, remote references or unknown formats'),
+  invalid_policy: caller(422, 'mend the policy that `errors` names'),
+  idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
+  // Identity
+  unauthenticated: caller(401, 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'),
+  bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
+  clock_skew: caller(401, 'sign again with the time of the `date` header'),
+  replayed: caller(401, 'sign each request anew; this one was seen before'),
+  forbidden: policy(403, 'ask an operator for a policy that permits this action'),
+  cross_origin: caller(403, 'answer from the page itself'),
+  not_found: caller(404, 'check the id; it may belong to another tenant'),
+  method_not_allowed: caller(405, 'use a method that the `allow` header lists'),
+  // The life of a call
+  denied: policy(403, 'read `decision.reason`; ask an operator if it should be allowed'),
+  already_ended: caller(409, 'read the call; it has ended and stays as it is'),
+  already_claimed: caller(409, 'drop it; another worker has it'),
+  already_answered: caller(409, 'read the approval; it has been answered'),
+  not_claimable: caller(409, 'drop it; the call does not wait for a worker'),
+  stale_fence: caller(409, 'drop the result; the call has moved on'),
+  approval_expired: caller(410, 'have the agent propose the call again'),
+  link_invalid: caller(401, 'open the link from the message again, unchanged'),
+  approver_is_requester: policy(403, 'have someone else answer'),
+  run_ended: caller(409, 'make a new run'),
+  run_cancelled: caller(409, 'make a new run'),
+  too_many_pending: policy(429, 'wait until an operator has answered the pending approvals'),
+  egress_denied: policy(403, 'name only hosts that the tool lists'),
+  attestation_invalid: caller(422, 'settle with the statement that the grant describes, signed by the claiming worker'),
+  grant_invalid: caller(422, 'refuse the call; its grant does not match what came with it'),
+  conflict: caller(409, 'read the current state and try again'),
+  limit_reached: policy(409, 'remove something first; limits are listed in /docs'),
+  enrolment_invalid: caller(401, 'ask an operator for a new enrolment token; each works once'),
+  // Execution
+  timed_out: caller(200, 'raise the limit or do less'),
+  output_cap: caller(200, 'write less, or raise `output_bytes`'),
+  process_failed: caller(200, 'read stderr'),
+  process_killed: caller(200, 'the process was ended by a signal; see `outcome`'),
+  cancelled: caller(200, 'nothing; it was cancelled on request'),
+  sandbox_unavailable: us(200, 'run `countersign-worker doctor` on the host'),
+  sandbox_failed: us(200, 'try again; if it stays, run `countersign-worker doctor` on the host'),
+  worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),
+  never_claimed: us(200, 'check that a worker of this pool runs, then propose again'),
+  // Us
+  overloaded: us(503, 'try again after `retry-after`'),
+  unavailable: us(503, 'try again shortly'),
+  internal: us(500, 'report it with the `instance` of this answer'),
+} as const satisfies Record<string, Entry>
+
+export type Code = keyof typeof FAILURES
+
+/** One refusal. `detail` is a sentence for the one who must mend it; it never holds a secret or another tenant's name. */
+export type Failure = { readonly code: Code; readonly detail: string; readonly errors?: readonly FieldError[] }
+export type FieldError = { readonly at: string; readonly message: string }
+
+export const failure = (code: Code, detail: string, errors?: readonly FieldError[]): Failure =>
+  errors === undefined ? { code, detail } : { code, detail, errors }

@@ -1,0 +1,80 @@
+// Names of things. An id routes to its object without an index: a call id holds its run, an API key its tenant.
+//
+//   run_<ulid>            a run; its RunObject is `<tenant>/<run>`
+//   call_<ulid>_<n>       the n-th call of that run;  apr_… its approval, att_… its attestation
+//   cs_<kind>_<tenant>_<ulid>_<secret>   an API key (agent, operator) or enrolment token (enrol)
+
+import { createHash, randomBytes } from 'node:crypto'
+
+const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
+const TENANT = '[a-z][a-z0-9-]{0,31}'
+
+export const PATTERNS = {
+  tenant: new RegExp(`^${TENANT}$`),
+  tool: /^[a-z][a-z0-9_.-]{0,63}$/,
+  name: /^[a-z][a-z0-9_.-]{0,63}$/,
+  run: new RegExp(`^run_${ULID}$`),
+  call: new RegExp(`^call_${ULID}_[1-9][0-9]{0,6}$`),
+  approval: new RegExp(`^apr_${ULID}_[1-9][0-9]{0,6}$`),
+  attestation: new RegExp(`^att_${ULID}_[1-9][0-9]{0,6}$`),
+  worker: new RegExp(`^wrk_${ULID}$`),
+  key: new RegExp(`^cs_(agent|operator|enrol)_(${TENANT})_(${ULID})_([0-9A-HJKMNP-TV-Z]{52})$`),
+  sha256: /^[0-9a-f]{64}$/,
+} as const
+
+/** Crockford base 32 of `bytes`, most significant bit first, zero-padded at the front to whole characters. */
+function base32(bytes: Uint8Array): string {
+  let value = 0n
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte)
+  let text = ''
+  for (let left = Math.ceil((bytes.length * 8) / 5); left > 0; left--) {
+    text = CROCKFORD.charAt(Number(value & 31n)) + text
+    value >>= 5n
+  }
+  return text
+}
+
+export function ulid(nowMs: number): string {
+  const bytes = randomBytes(16)
+  for (let i = 5, rest = nowMs; i >= 0; i--, rest = Math.floor(rest / 256)) bytes[i] = rest % 256
+  return base32(bytes)
+}
+
+/** A ULID-shaped name derived from a secret-free seed: the same seed always leads to the same object. */
+export const derivedUlid = (seed: string): string => base32(createHash('sha256').update(seed).digest().subarray(0, 16))
+
+export const newRunId = (nowMs: number): string => `run_${ulid(nowMs)}`
+export const derivedRunId = (seed: string): string => `run_${derivedUlid(seed)}`
+export const newWorkerId = (nowMs: number): string => `wrk_${ulid(nowMs)}`
+
+const numbered = (prefix: string, run: string, n: number): string => `${prefix}_${run.slice(4)}_${n}`
+export const callId = (run: string, n: number): string => numbered('call', run, n)
+export const approvalId = (run: string, n: number): string => numbered('apr', run, n)
+export const attestationId = (run: string, n: number): string => numbered('att', run, n)
+
+/** The run and number that a call, approval or attestation id holds. The id has been matched against its pattern. */
+export function split(id: string): { run: string; n: number } {
+  const [, ulidPart, n] = id.split('_')
+  return { run: `run_${ulidPart}`, n: Number(n) }
+}
+
+export type KeyKind = 'agent' | 'operator' | 'enrol'
+export type ParsedKey = { kind: KeyKind; tenant: string; id: string }
+
+/** A new API key and what may be stored of it. The key itself is shown once and kept nowhere. */
+export function mintKey(kind: KeyKind, tenant: string, nowMs: number): { key: string; id: string; hash: string } {
+  const id = ulid(nowMs)
+  const key = `cs_${kind}_${tenant}_${id}_${base32(randomBytes(32))}`
+  return { key, id, hash: keyHash(key) }
+}
+
+export function parseKey(text: string): ParsedKey | undefined {
+  const match = PATTERNS.key.exec(text)
+  if (match === null) return undefined
+  const [, kind, tenant, id] = match as unknown as [string, KeyKind, string, string] // four groups, all mandatory
+  return { kind, tenant, id }
+}
+
+/** 256 bits of entropy need no slow hash: there is nothing to guess. */
+export const keyHash = (key: string): string => createHash('sha256').update(key).digest('hex')

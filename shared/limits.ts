@@ -1,0 +1,85 @@
+// Every bound on input, in one table, each with its reason. Code reads a bound from here and from nowhere else.
+
+const KiB = 1024
+const MiB = 1024 * KiB
+
+export const LIMITS = {
+  /** A request body. Arguments of real tools stay far below; a Durable Object value ends at 2 MB. */
+  body_bytes: 1 * MiB,
+  /** Call arguments after parsing; they travel in one claim beside the plan. */
+  arguments_bytes: 512 * KiB,
+  /** Nesting of JSON. `JSON.stringify` overflows its stack near 10,000; nobody means more than this. */
+  json_depth: 64,
+  /** Members and elements of one JSON document: parsing is linear, hashing and policy are not free. */
+  json_nodes: 50_000,
+  /** A tool's JSON Schema. */
+  schema_bytes: 64 * KiB,
+  /** Header bytes that we look at (idempotency keys, API keys, signatures). */
+  header_bytes: 1 * KiB,
+  /** `Prefer: wait=N`: past a minute, intermediaries cut the connection; poll or stream instead. */
+  wait_s: 60,
+  /** An approval nobody answered is a denial after this long. */
+  approval_ttl_s: 15 * 60,
+  approval_ttl_max_s: 24 * 3600,
+  /** An approver's reason, shown and journalled. */
+  reason_chars: 1_000,
+  /** A granted call that no worker claims lapses after this long. */
+  claim_window_ms: 15 * 60_000,
+  /** A running call whose worker is silent for this long ends `indeterminate`. */
+  lease_ms: 12_000,
+  /** How often a worker speaks for its running calls; three may be lost before the lease is. */
+  heartbeat_ms: 3_000,
+  /** How long a settlement may follow the deadline of its grant (kill, collect, sign, send). */
+  settle_grace_ms: 10_000,
+  /** Age of a signed worker request, and how far a clock may stand off. */
+  signature_age_s: 60,
+  /** A worker's enrolment token. */
+  enrolment_ttl_s: 15 * 60,
+  /** argv as the kernel takes it: 131,071 bytes an element, about 2 MB in all; we stay below both. */
+  argv_items: 256,
+  argv_item_bytes: 128 * KiB - 1,
+  argv_bytes: 1 * MiB,
+  /** Output kept of one stream of one call; the digest covers all of it. */
+  output_bytes: 1 * MiB,
+  /** One chunk of streamed output. */
+  output_chunk_bytes: 256 * KiB,
+  /** Things a tenant may hold, so that its directory stays one message. */
+  tools: 500,
+  principals: 1_000,
+  policies: 200,
+  policy_bytes: 64 * KiB,
+  /** Calls of one run, whatever its budget says. */
+  calls_per_run: 1_000_000,
+  /** Pending approvals of one run: a flood of cards is an attack on the approver (P12). */
+  pending_approvals_per_run: 50,
+  /** One page of a list. */
+  page: 100,
+} as const
+
+/** What a call gets when neither tool, agent nor run says less. */
+export const DEFAULT_LIMITS = {
+  timeout_ms: 30_000,
+  cpu_ms: 10_000,
+  memory_bytes: 256 * MiB,
+  pids: 128,
+  open_files: 256,
+  file_bytes: 64 * MiB,
+  workspace_bytes: 64 * MiB,
+  output_bytes: 64 * KiB,
+} as const
+
+/** What nobody may exceed. */
+export const MAX_LIMITS = {
+  timeout_ms: 30 * 60_000,
+  cpu_ms: 30 * 60_000,
+  memory_bytes: 16 * 1024 * MiB,
+  pids: 4_096,
+  open_files: 65_536,
+  file_bytes: 4 * 1024 * MiB,
+  workspace_bytes: 4 * 1024 * MiB,
+  output_bytes: LIMITS.output_bytes,
+} as const
+
+/** A run's budget where nobody says otherwise. The reference system's 4 calls and 750 ms proved too few for its users. */
+export const DEFAULT_BUDGET = { max_calls_per_run: 96, execution_timeout_ms: 120_000, max_denied_per_run: 24 } as const
+export const MAX_BUDGET = { max_calls_per_run: 1_000_000, execution_timeout_ms: MAX_LIMITS.timeout_ms, max_denied_per_run: 1_000_000 } as const

@@ -1,0 +1,95 @@
+// What exactly would run. The edge makes a plan, policy sees it, the digest covers it, the worker obeys it to the letter.
+
+import { z } from 'zod'
+import { LIMITS, MAX_LIMITS } from './limits.ts'
+import { PATTERNS } from './ids.ts'
+
+const bounded = (max: number) => z.int().min(1).max(max)
+
+export const Limits = z.strictObject({
+  timeout_ms: bounded(MAX_LIMITS.timeout_ms),
+  cpu_ms: bounded(MAX_LIMITS.cpu_ms),
+  memory_bytes: bounded(MAX_LIMITS.memory_bytes),
+  pids: bounded(MAX_LIMITS.pids),
+  open_files: bounded(MAX_LIMITS.open_files),
+  file_bytes: bounded(MAX_LIMITS.file_bytes),
+  workspace_bytes: bounded(MAX_LIMITS.workspace_bytes),
+  output_bytes: bounded(MAX_LIMITS.output_bytes),
+})
+export type Limits = z.infer<typeof Limits>
+
+export const Tier = z.enum(['B', 'C'])
+export type Tier = z.infer<typeof Tier>
+
+/** none: no restriction (tier B only). preflight: named hosts are checked, not enforced. strict: enforced by the kernel. */
+export const EgressMode = z.enum(['none', 'preflight', 'strict'])
+export type EgressMode = z.infer<typeof EgressMode>
+
+/** `host:port`, `host` (any of 80 and 443), or `.suffix[:port]`, in lower case. */
+export const HostPattern = z
+  .string()
+  .max(260)
+  .regex(/^\.?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*(?::[1-9][0-9]{0,4})?$/)
+
+const NUL_FREE = /^[^\0]*$/
+export const ArgvItem = z.string().max(LIMITS.argv_item_bytes).regex(NUL_FREE, 'NUL is not allowed')
+export const Argv = z.array(ArgvItem).min(1).max(LIMITS.argv_items)
+export const EnvName = z.string().regex(/^[A-Z_][A-Z0-9_]{0,63}$/)
+
+/** Where the process's standard input comes from: nothing, all arguments as canonical JSON, or the text of one argument. */
+export const Stdin = z.union([z.literal('none'), z.literal('args'), z.strictObject({ arg: z.string().max(64) })])
+export type Stdin = z.infer<typeof Stdin>
+
+export const Workspace = z.enum(['call', 'run'])
+
+export const Plan = z.strictObject({
+  tier: Tier,
+  executor: z.strictObject({
+    kind: z.literal('process'),
+    argv: Argv,
+    stdin: Stdin,
+    env: z.record(EnvName, ArgvItem),
+    /** Relative to the workspace; never leaves it. */
+    cwd: z.string().max(4096).regex(NUL_FREE),
+  }),
+  egress: z.strictObject({ mode: EgressMode, hosts: z.array(HostPattern).max(64) }),
+  secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
+  /** call: a fresh folder, gone afterwards. run: one folder that the calls of a run share on one worker. */
+  workspace: Workspace,
+  limits: Limits,
+})
+export type Plan = z.infer<typeof Plan>
+
+/** How an execution ended, as the worker saw it. One shape for every ending. */
+export const Outcome = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('exit'), code: z.int().min(0).max(255) }),
+  z.strictObject({ kind: z.literal('signal'), signal: z.string().max(16) }),
+  z.strictObject({ kind: z.literal('timeout') }),
+  z.strictObject({ kind: z.literal('output_cap') }),
+  z.strictObject({ kind: z.literal('cancelled') }),
+  /** The worker would not run it: the plan asks for what this host has not proven, or names a host it may not reach. */
+  z.strictObject({ kind: z.literal('refused'), code: z.enum(['sandbox_unavailable', 'egress_denied', 'grant_invalid', 'invalid_arguments']), detail: z.string().max(500) }),
+  /** The sandbox itself failed before or beside the tool; what the tool did, if anything, did not finish. */
+  z.strictObject({ kind: z.literal('infra'), detail: z.string().max(500) }),
+])
+export type Outcome = z.infer<typeof Outcome>
+
+/** What is known of one output stream: every byte is counted and digested, `kept` bytes of it (head, then tail) are sent. */
+export const StreamSummary = z.strictObject({
+  bytes: z.int().min(0),
+  sha256: z.string().regex(PATTERNS.sha256),
+  kept: z.int().min(0),
+  truncated: z.boolean(),
+})
+export type StreamSummary = z.infer<typeof StreamSummary>
+
+/** One connection that the egress proxy saw. */
+export const Connection = z.strictObject({
+  host: z.string().max(260),
+  port: z.int().min(0).max(65535),
+  address: z.string().max(64),
+  bytes_out: z.int().min(0),
+  bytes_in: z.int().min(0),
+  verdict: z.enum(['allowed', 'host_not_listed', 'address_refused', 'unresolvable', 'malformed', 'sni_mismatch', 'cap', 'failed']),
+})
+export type Connection = z.infer<typeof Connection>

@@ -1,0 +1,253 @@
+// The things that cross the wire, as schemas: tools, runs, calls, approvals, principals, workers. `api.ts` says on which routes.
+
+import { z } from 'zod'
+import { Envelope } from './dsse.ts'
+import { PATTERNS } from './ids.ts'
+import { LIMITS, MAX_BUDGET } from './limits.ts'
+import { Argv, ArgvItem, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
+import { CallState, ToolRef } from './statement.ts'
+
+export const Name = z.string().regex(PATTERNS.name)
+export const ToolName = z.string().regex(PATTERNS.tool)
+export const RunId = z.string().regex(PATTERNS.run)
+export const CallId = z.string().regex(PATTERNS.call)
+export const ApprovalId = z.string().regex(PATTERNS.approval)
+export const WorkerId = z.string().regex(PATTERNS.worker)
+const Sha256 = z.string().regex(PATTERNS.sha256)
+const Time = z.int().min(0)
+/** An opaque name that the agent's side chooses: a session, a device. */
+const Opaque = z.string().min(1).max(128).regex(/^[\x21-\x7e]+$/)
+
+// ── Tools ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export const Capability = z.enum(['process_exec', 'network', 'secrets_read', 'filesystem_read', 'filesystem_write', 'artifacts_read'])
+export type Capability = z.infer<typeof Capability>
+
+const FromArgument = z.strictObject({ arg: z.string().min(1).max(64) })
+
+export const ToolSpec = z.strictObject({
+  description: z.string().min(1).max(2_000),
+  input_schema: z.record(z.string(), z.unknown()),
+  output_schema: z.record(z.string(), z.unknown()).optional(),
+  capabilities: z.array(Capability).max(6),
+  /** Sensitive beyond what its capabilities already say. */
+  sensitive: z.boolean().optional(),
+  /** Declared safe to run again: only then is a lost execution retried. */
+  idempotent: z.boolean().optional(),
+  executor: z.strictObject({
+    kind: z.literal('process'),
+    /** From least to most isolated; policy makes the planner climb. */
+    tiers: z.array(Tier).min(1).max(2),
+    /** `{name}` fills exactly one element with that argument; `{...name}` fills one element for each item of a list of strings. */
+    argv: Argv,
+    stdin: Stdin,
+    env: z.record(EnvName, ArgvItem).optional(),
+    cwd: FromArgument.optional(),
+    /** An argument that may ask for less time than the tool's limit. */
+    timeout_ms: FromArgument.optional(),
+    /** What argv[0] may be, where an argument fills it. */
+    allowed_executables: z.array(z.string().min(1).max(256)).max(256).optional(),
+  }),
+  egress: z.strictObject({
+    mode: EgressMode,
+    hosts: z.array(HostPattern).max(64),
+    /** The argument that names the hosts of one call: a list of hosts, or a URL. Each must be on `hosts`. */
+    named_by: z.union([FromArgument, z.strictObject({ url: z.string().min(1).max(64) })]).optional(),
+  }),
+  secrets: z.array(Name).max(32).optional(),
+  workspace: Workspace,
+  limits: Limits.partial(),
+})
+export type ToolSpec = z.infer<typeof ToolSpec>
+
+export const Tool = ToolSpec.extend({ ...ToolRef.shape })
+export type Tool = z.infer<typeof Tool>
+
+/** A tool as an agent sees it. */
+export const ToolSummary = z.strictObject({
+  ...ToolRef.shape,
+  description: z.string(),
+  input_schema: z.record(z.string(), z.unknown()),
+  capabilities: z.array(Capability),
+  sensitive: z.boolean(),
+})
+
+// ── Principals ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export const Budget = z.strictObject({
+  max_calls_per_run: z.int().min(0).max(MAX_BUDGET.max_calls_per_run),
+  execution_timeout_ms: z.int().min(1).max(MAX_BUDGET.execution_timeout_ms),
+  max_denied_per_run: z.int().min(0).max(MAX_BUDGET.max_denied_per_run),
+})
+export type Budget = z.infer<typeof Budget>
+
+export const AgentSpec = z.strictObject({
+  /** Tools this agent may call; `*` is every registered one. */
+  tools: z.array(z.union([ToolName, z.literal('*')])).max(LIMITS.tools),
+  /** Channels it may come from; absent means any. */
+  channels: z.array(Name).max(64).optional(),
+  groups: z.array(Name).max(32).optional(),
+  budget: Budget.partial().optional(),
+  pool: Name.optional(),
+})
+export type AgentSpec = z.infer<typeof AgentSpec>
+
+export const OperatorSpec = z.strictObject({ roles: z.array(Name).max(16) })
+export type OperatorSpec = z.infer<typeof OperatorSpec>
+
+export const Agent = AgentSpec.extend({ name: Name, created_at_ms: Time })
+export const Operator = OperatorSpec.extend({ name: Name, created_at_ms: Time })
+/** `key` is shown once, when it is made. */
+export const WithKey = <T extends z.ZodRawShape>(shape: T) => z.strictObject({ ...shape, key: z.string().optional() })
+
+// ── Runs and calls ────────────────────────────────────────────────────────────────────────────────────────────────
+
+export const RunSpec = z.strictObject({
+  session: Opaque.optional(),
+  channel: Name.optional(),
+  device: Opaque.optional(),
+  budget: Budget.partial().optional(),
+})
+export type RunSpec = z.infer<typeof RunSpec>
+
+export const Run = z.strictObject({
+  id: RunId,
+  agent: Name,
+  session: z.string(),
+  channel: z.string().nullable(),
+  device: z.string().nullable(),
+  state: z.enum(['open', 'cancelled']),
+  budget: Budget,
+  used: z.strictObject({ calls: z.int(), denied: z.int() }),
+  created_at_ms: Time,
+  journal: z.strictObject({ seq: z.int(), head: Sha256 }),
+})
+export type Run = z.infer<typeof Run>
+
+export const ProposedCall = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
+export type ProposedCall = z.infer<typeof ProposedCall>
+export const ProposedCallInNewRun = ProposedCall.extend({ run: RunSpec.optional() })
+
+export const Decision = z.strictObject({
+  effect: z.enum(['allow', 'ask', 'deny']),
+  policies: z.array(z.string()),
+  reason: z.string(),
+  policy_set: Sha256,
+  snapshot: Sha256,
+})
+export type Decision = z.infer<typeof Decision>
+
+export const CallResult = z.strictObject({
+  ok: z.boolean(),
+  /** Standard output: the head, and behind a cut the tail. */
+  output: z.string(),
+  encoding: z.enum(['utf-8', 'base64']),
+  stderr: z.string(),
+  exit_code: z.int().nullable(),
+  truncated: z.boolean(),
+  error: z.strictObject({ code: z.string(), detail: z.string() }).optional(),
+})
+export type CallResult = z.infer<typeof CallResult>
+
+export const Call = z.strictObject({
+  id: CallId,
+  run: RunId,
+  tool: ToolName,
+  state: CallState,
+  digest: Sha256,
+  decision: Decision,
+  approval: z.strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() }).optional(),
+  plan: Plan.optional(),
+  result: CallResult.optional(),
+  attestation: z
+    .strictObject({ id: z.string(), execution_sha256: Sha256, executor: z.string(), sandbox_enforcement: z.string() })
+    .optional(),
+  created_at_ms: Time,
+  ended_at_ms: Time.optional(),
+})
+export type Call = z.infer<typeof Call>
+
+export const DryRun = z.strictObject({ decision: Decision, digest: Sha256.nullable(), plan: Plan.nullable() })
+
+/** One entry of a run's journal: hash-chained, and what the event stream sends. */
+export const JournalEntry = z.strictObject({
+  seq: z.int().min(1),
+  at_ms: Time,
+  kind: z.string(),
+  call: CallId.nullable(),
+  body: z.record(z.string(), z.unknown()),
+  prev: Sha256,
+  hash: Sha256,
+})
+export type JournalEntry = z.infer<typeof JournalEntry>
+
+// ── Approvals ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
+export const Approval = z.strictObject({
+  id: ApprovalId,
+  status: ApprovalStatus,
+  digest: Sha256,
+  call: CallId,
+  prompt: z.strictObject({
+    title: z.string(),
+    agent: z.string(),
+    tool: z.string(),
+    tool_version: z.int(),
+    risk: z.enum(['low', 'medium', 'high', 'critical']),
+    plan: z.string(),
+    arguments: z.string(),
+    on_yes: z.string(),
+    policies: z.array(z.string()),
+    reason: z.string(),
+  }),
+  requested_at: Time,
+  expires_at: Time,
+  answers: z.array(
+    z.strictObject({ by: Name, decision: z.enum(['approve', 'deny']), channel: Name, scope: z.string(), reason: z.string(), at_ms: Time }),
+  ),
+  url: z.string().optional(),
+})
+export type Approval = z.infer<typeof Approval>
+
+export const Answer = z.strictObject({
+  decision: z.enum(['approve', 'deny']),
+  scope: z.literal('once').default('once'),
+  reason: z.string().max(LIMITS.reason_chars).default(''),
+})
+export type Answer = z.infer<typeof Answer>
+
+// ── Workers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export const Enrolment = z.strictObject({ token: z.string().max(200), x: z.string().length(43), name: Name, tiers: z.array(Tier) })
+export const Enrolled = z.strictObject({ worker: WorkerId, tenant: z.string(), pool: Name, edge: z.strictObject({ kid: z.string(), x: z.string() }) })
+export const Worker = z.strictObject({
+  id: WorkerId,
+  name: Name,
+  pool: Name,
+  kid: z.string(),
+  tiers: z.array(Tier),
+  enrolled_at_ms: Time,
+  seen_at_ms: Time.nullable(),
+  status: z.enum(['active', 'revoked']),
+})
+
+export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2) })
+/** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
+export const Claim = z.strictObject({ grant: Envelope, plan: Plan, args: z.record(z.string(), z.unknown()), facts_digest: Sha256 })
+export type Claim = z.infer<typeof Claim>
+
+const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
+export const StreamName = z.enum(['stdout', 'stderr'])
+export const OutputChunk = z.strictObject({ fence: z.int().min(1), stream: StreamName, offset: z.int().min(0), data: Chunk })
+export const Settlement = z.strictObject({
+  fence: z.int().min(1),
+  envelope: Envelope,
+  /** What was kept of each stream, whole: `kept` bytes, head and behind a cut the tail. */
+  output: z.strictObject({ stdout: z.base64(), stderr: z.base64() }),
+})
+export type Settlement = z.infer<typeof Settlement>
+export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
+export const Heartbeat = z.strictObject({ tiers: z.array(Tier), running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000) })
+export const HeartbeatAnswer = z.strictObject({ stop: z.array(CallId), now_ms: Time })
+
