@@ -1,0 +1,32 @@
+// The hash chain of a run's journal: how an entry is linked to the one before it, and how a stretch of entries is checked.
+// Pure. It stores nothing, and it reads no clock: order is the sequence, never the time (L9).
+
+import { digestOf } from './json.ts'
+import type { Result } from './result.ts'
+import { err, ok } from './result.ts'
+import type { JournalEntry } from './wire.ts'
+
+/** What is known of a chain at one point: the last sequence number, and the hash that the next entry names as `prev`. */
+export type Head = { readonly seq: number; readonly hash: string }
+export const GENESIS: Head = { seq: 0, hash: '0'.repeat(64) }
+
+export type Link = Omit<JournalEntry, 'hash'>
+export const linkOf = ({ seq, at_ms, kind, call, body, prev }: Link): string => digestOf({ seq, at_ms, kind, call, body, prev })
+
+export type Break = { readonly seq: number; readonly reason: string }
+
+/**
+ * Whether `entries` follow `from` without a gap and each hash fits; the value is the new head.
+ * A cut tail or a chain rewritten from its start fits itself: only a head kept elsewhere shows that (J01).
+ */
+export function verifyChain(entries: readonly JournalEntry[], from: Head = GENESIS): Result<Head, Break> {
+  let head = from
+  for (const entry of entries) {
+    const broken = (reason: string) => err({ seq: head.seq + 1, reason })
+    if (entry.seq !== head.seq + 1) return broken(`entry ${head.seq + 1} is missing or out of order: \`seq\` is ${entry.seq}`)
+    if (entry.prev !== head.hash) return broken('`prev` is not the hash of the entry before it')
+    if (entry.hash !== linkOf(entry)) return broken('`hash` does not fit the entry')
+    head = { seq: entry.seq, hash: entry.hash }
+  }
+  return ok(head)
+}
