@@ -1,0 +1,64 @@
+// Owns the built edge: one bundle per digest of its sources, made by wrangler, kept beside node_modules and shared by every state folder.
+// Never deploys anything, and holds nothing secret.
+
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { err, ok, type Result } from '../shared/result.ts'
+import { type Refusal, ROOT } from './state.ts'
+
+/** All that the bundle is made of. */
+const SOURCES = ['edge', 'shared', 'policies', 'migrations', 'package-lock.json', 'wrangler.toml']
+const CACHE = join(ROOT, 'node_modules/.cache/countersign')
+const KEPT = 3
+
+function* files(path: string): Generator<string> {
+  if (!statSync(path).isDirectory()) return yield path
+  for (const name of readdirSync(path).sort()) yield* files(join(path, name))
+}
+
+function sourceDigest(): string {
+  const hash = createHash('sha256')
+  for (const file of SOURCES.flatMap((name) => [...files(join(ROOT, name))])) {
+    const content = readFileSync(file)
+    hash.update(`${relative(ROOT, file)}\0${content.length}\0`).update(content)
+  }
+  return hash.digest('hex').slice(0, 32)
+}
+
+export type EdgeBuild = { readonly dir: string; readonly fresh: boolean; readonly report: string }
+
+export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusal> {
+  const dir = join(CACHE, `edge-${sourceDigest()}`)
+  if (existsSync(join(dir, 'main.js'))) return ok({ dir, fresh: false, report: '' })
+  say('building the edge (wrangler, some seconds)')
+  const draft = `${dir}.${process.pid}`
+  rmSync(draft, { recursive: true, force: true })
+  mkdirSync(CACHE, { recursive: true })
+  const wrangler = join(ROOT, 'node_modules/.bin/wrangler')
+  const built = spawnSync(wrangler, ['deploy', '--dry-run', '--outdir', draft], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    // Its settings and logs go beside the bundle instead of into the user's home.
+    env: { PATH: `${dirname(wrangler)}:${process.env['PATH']}`, HOME: CACHE, WRANGLER_SEND_METRICS: 'false', NO_COLOR: '1', CI: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const report = `${built.stdout ?? ''}${built.stderr ?? ''}`
+  if (built.status !== 0 || !existsSync(join(draft, 'main.js'))) {
+    rmSync(draft, { recursive: true, force: true })
+    return err(`the edge does not build (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`)
+  }
+  // Two builders of the same digest make the same bundle: whoever is second drops theirs.
+  if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
+  else renameSync(draft, dir)
+  prune(dir)
+  return ok({ dir, fresh: true, report })
+}
+
+/** Other digests' bundles, all but the newest few. A running stack serves a copy of its own. */
+function prune(current: string): void {
+  const age = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
+  const old = readdirSync(CACHE).filter((name) => /^edge-[0-9a-f]{32}$/.test(name)).map((name) => join(CACHE, name))
+  for (const path of old.filter((path) => path !== current).sort((a, b) => age(b) - age(a)).slice(KEPT)) rmSync(path, { recursive: true, force: true })
+}

@@ -1,0 +1,80 @@
+// Owns what we need of the operating system: Debian packages, and the user that the worker runs as. Installs what is missing where it may,
+// and says exactly what to install where it may not. Never removes, starts or stops anything of the system's.
+
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { err, ok, type Result } from '../shared/result.ts'
+import type { Refusal } from './state.ts'
+
+export const WORKER_USER = 'countersign'
+
+const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+type Need = { readonly package: string; readonly oneOf: readonly string[] }
+
+/** A package and the files of which one shows that it, or something as good, is there. */
+const STACK: readonly Need[] = [
+  { package: 'bubblewrap', oneOf: ['bwrap'] },
+  { package: 'redis-tools', oneOf: ['redis-server', 'redis-check-rdb'] }, // see redisProgram
+  { package: 'iproute2', oneOf: ['ip'] },
+  { package: 'socat', oneOf: ['socat'] },
+  { package: 'util-linux', oneOf: ['setpriv', 'unshare', 'prlimit'] },
+  { package: 'curl', oneOf: ['curl'] },
+  { package: 'ca-certificates', oneOf: ['/etc/ssl/certs/ca-certificates.crt'] },
+]
+
+/** What only the tests need: a browser for the pages. */
+const TESTS: readonly Need[] = [{ package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] }]
+
+export const onPath = (name: string): string | undefined =>
+  name.startsWith('/') ? [name].find((path) => existsSync(path)) : SYSTEM_PATH.split(':').map((folder) => `${folder}/${name}`).find((path) => existsSync(path))
+
+const isRoot = (): boolean => process.getuid?.() === 0
+
+function run(argv: readonly string[]): boolean {
+  const [file = '', ...args] = argv
+  const env = { PATH: SYSTEM_PATH, DEBIAN_FRONTEND: 'noninteractive', LANG: 'C.UTF-8' }
+  return spawnSync(file, args, { env, stdio: ['ignore', 2, 2] }).status === 0
+}
+
+/** How to become root without a question, or nothing. */
+const asRoot = (): readonly string[] | undefined => {
+  if (isRoot()) return []
+  const sudo = onPath('sudo')
+  return sudo !== undefined && spawnSync(sudo, ['-n', 'true'], { stdio: 'ignore' }).status === 0 ? [sudo, '-n'] : undefined
+}
+
+function install(needs: readonly Need[], say: (text: string) => void): Result<void, Refusal> {
+  const missing = () => needs.filter((need) => !need.oneOf.some(onPath)).map((need) => need.package)
+  const packages = missing()
+  if (packages.length === 0) return ok(undefined)
+  const byHand = `apt-get install --no-install-recommends ${packages.join(' ')}`
+  const root = asRoot()
+  const apt = onPath('apt-get')
+  if (apt === undefined) return err(`this system has no apt-get; install what Debian calls ${packages.join(', ')}, then run again`)
+  if (root === undefined) return err(`${packages.join(', ')} must be installed and you are not root: run \`sudo ${byHand}\`, then run again`)
+  say(`installing ${packages.join(', ')}`)
+  const command = [...root, apt, 'install', '-y', '-q', '--no-install-recommends', ...packages]
+  // A fresh machine has no package lists, an old one has stale ones: fetch them only when the first try fails.
+  const installed = run(command) || (run([...root, apt, 'update', '-q']) && run(command))
+  return installed && missing().length === 0 ? ok(undefined) : err(`apt-get could not install ${missing().join(', ')}; mend what it says above, or run \`${byHand}\` yourself`)
+}
+
+export const installPackages = (say: (text: string) => void): Result<void, Refusal> => install(STACK, say)
+export const installTestPackages = (say: (text: string) => void): Result<void, Refusal> => install(TESTS, say)
+
+/** Root never runs a sandbox (bwrap started by uid 0 leaves ways to become host root): its worker gets a user without any right. */
+export function makeWorkerUser(say: (text: string) => void): Result<void, Refusal> {
+  if (!isRoot() || workerUser() !== undefined) return ok(undefined)
+  say(`adding the system user \`${WORKER_USER}\``)
+  const argv = ['useradd', '--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin', WORKER_USER]
+  return run([onPath('useradd') ?? '/usr/sbin/useradd', ...argv.slice(1)])
+    ? ok(undefined)
+    : err(`the user \`${WORKER_USER}\` can't be added; run \`${argv.join(' ')}\` yourself`)
+}
+
+/** The user's numbers. Its home is in the state folder, not in the password file. */
+export function workerUser(): { readonly uid: number; readonly gid: number } | undefined {
+  const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((entry) => entry.startsWith(`${WORKER_USER}:`))
+  const [, , uid, gid] = line?.split(':') ?? []
+  return uid === undefined || gid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) }
+}

@@ -1,0 +1,155 @@
+// Owns the state folder (`COUNTERSIGN_STATE`): its place, its modes, its secrets, its ports and the lock that one stack holds on it.
+// Never starts anything and never sends anything.
+
+import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync, fchmodSync, chmodSync, fsyncSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { mintKey } from '../shared/ids.ts'
+import { err, ok, type Result } from '../shared/result.ts'
+
+export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+export const TENANT = 'default'
+
+/** Every file and folder below the state folder, named once. */
+export type State = {
+  readonly dir: string
+  readonly secrets: string
+  readonly ports: string
+  readonly seeded: string
+  readonly dev: string
+  readonly lock: string
+  readonly log: string
+  readonly redis: string
+  readonly edge: string
+  readonly worker: string
+}
+
+export type Secrets = {
+  /** Ed25519 private key as JWK: signs grants, countersigns attestations, signs checkpoints. */
+  readonly edge: JsonWebKey
+  /** The first operator. Its hash is all that the edge is told. */
+  readonly operator: string
+  /** Passwords of the two Redis users. */
+  readonly redis: { readonly edge: string; readonly worker: string }
+}
+
+/** A sentence for the person at the terminal. */
+export type Refusal = string
+
+export const stateDir = (): string => resolve(process.env['COUNTERSIGN_STATE'] ?? join(ROOT, '.countersign'))
+
+export function openState(dir: string): Result<State, Refusal> {
+  const state: State = {
+    dir,
+    secrets: join(dir, 'secrets.json'),
+    ports: join(dir, 'ports.json'),
+    seeded: join(dir, 'seeded.json'),
+    dev: join(dir, 'dev.json'),
+    lock: join(dir, 'lock'),
+    log: join(dir, 'log'),
+    redis: join(dir, 'redis'),
+    edge: join(dir, 'edge'),
+    worker: join(dir, 'worker'),
+  }
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 })
+    const { uid } = statSync(dir)
+    const me = process.getuid?.()
+    if (uid !== me) {
+      return err(`state folder \`${dir}\` belongs to uid ${uid}, not to you (${me}); start as that user, chown it, or set COUNTERSIGN_STATE to a folder of your own`)
+    }
+    chmodSync(dir, 0o700)
+    for (const folder of [state.log, state.redis, state.edge]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    return err(`state folder \`${dir}\` can't be made or used (${reason(error)}); set COUNTERSIGN_STATE to a folder that you may write`)
+  }
+  return ok(state)
+}
+
+export const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** Readable by its owner only from its first byte on, and either whole or not there. */
+export function writePrivate(path: string, text: string): void {
+  const draft = `${path}.${process.pid}.new`
+  const file = openSync(draft, 'w', 0o600)
+  try {
+    fchmodSync(file, 0o600)
+    writeSync(file, text)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(draft, path)
+}
+
+export function readSecrets(state: State): Secrets {
+  if (!existsSync(state.secrets)) {
+    const secrets: Secrets = {
+      edge: generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }),
+      operator: mintKey('operator', TENANT, Date.now()).key,
+      redis: { edge: randomBytes(24).toString('base64url'), worker: randomBytes(24).toString('base64url') },
+    }
+    writePrivate(state.secrets, `${JSON.stringify(secrets, null, 2)}\n`)
+  }
+  return JSON.parse(readFileSync(state.secrets, 'utf8')) as Secrets // written above, 0600, by this user
+}
+
+/** The port of our own Redis: random at first, then kept, so that its address survives a restart; another one if somebody took it. */
+export async function redisPort(state: State): Promise<number> {
+  const kept: unknown = existsSync(state.ports) ? JSON.parse(readFileSync(state.ports, 'utf8')).redis : undefined
+  if (typeof kept === 'number' && (await portFree(kept))) return kept
+  const port = await freePort()
+  writePrivate(state.ports, `${JSON.stringify({ redis: port })}\n`)
+  return port
+}
+
+const listening = (port: number): Promise<number | undefined> =>
+  new Promise((settle) => {
+    const server = createServer()
+    server.once('error', () => settle(undefined))
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
+      const address = server.address()
+      server.close(() => settle(typeof address === 'object' && address !== null ? address.port : undefined))
+    })
+  })
+
+export const portFree = async (port: number): Promise<boolean> => (await listening(port)) !== undefined
+
+export async function freePort(): Promise<number> {
+  const port = await listening(0)
+  if (port === undefined) throw new Error('the kernel gave no free port on 127.0.0.1')
+  return port
+}
+
+/** When the kernel started the process, in ticks since boot: with the pid, the name of one process and of no later one. */
+function startedAt(pid: number): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ')[19]
+  } catch {
+    return undefined
+  }
+}
+
+/** One stack per state folder. A holder that died without releasing is recognised by pid and start time, and replaced. */
+export function lockState(state: State): Result<() => void, Refusal> {
+  const mine = `${process.pid} ${startedAt(process.pid)}`
+  for (let attempt = 0; attempt < 2; attempt++) {
+    try {
+      const file = openSync(state.lock, 'wx', 0o600)
+      writeSync(file, mine)
+      closeSync(file)
+      return ok(() => rmSync(state.lock, { force: true }))
+    } catch {
+      const [pid, since] = (existsSync(state.lock) ? readFileSync(state.lock, 'utf8') : '').split(' ')
+      if (pid !== undefined && since !== undefined && startedAt(Number(pid)) === since) {
+        return err(`another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT for a second one`)
+      }
+      rmSync(state.lock, { force: true })
+    }
+  }
+  return err(`the lock \`${state.lock}\` can't be taken; check that you may write there`)
+}
+
+export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex')

@@ -1,0 +1,111 @@
+// Owns how workerd serves the built edge: the Cap'n Proto configuration, and the process with its secrets in its environment. No secret is
+// ever in the file or on the command line.
+
+import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import { keyHash } from '../shared/ids.ts'
+import { pdeathsig, type Spec } from './child.ts'
+import { redisUrl } from './redis.ts'
+import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
+
+const COMPATIBILITY_DATE = '2026-11-01'
+
+/** Class, binding, and the name that its files on disk hang on: never change the last, or the data is lost from sight. */
+const OBJECTS = [
+  { className: 'TenantObject', binding: 'TENANT', uniqueKey: 'countersign-tenant' },
+  { className: 'RunObject', binding: 'RUN', uniqueKey: 'countersign-run' },
+  { className: 'PoolObject', binding: 'POOL', uniqueKey: 'countersign-pool' },
+  { className: 'LogObject', binding: 'LOG', uniqueKey: 'countersign-log' },
+] as const
+
+const FROM_ENVIRONMENT = ['EDGE_SIGNING_KEY', 'ROOT_OPERATOR_HASH', 'REDIS_URL', 'PUBLIC_URL'] as const
+
+/** What the edge is told, whoever runs it: workerd here, `wrangler dev`, or Cloudflare's secrets. */
+export const edgeEnv = (secrets: Secrets, redisPort: number, url: string): Record<(typeof FROM_ENVIRONMENT)[number], string> => ({
+  EDGE_SIGNING_KEY: JSON.stringify(secrets.edge),
+  ROOT_OPERATOR_HASH: keyHash(secrets.operator),
+  REDIS_URL: redisUrl('edge', secrets, redisPort),
+  PUBLIC_URL: url,
+})
+
+/** wrangler names the modules as the bundle imports them; what each is shows in its ending. */
+const MODULE_KINDS: Readonly<Record<string, string>> = {
+  '.js': 'esModule',
+  '.mjs': 'esModule',
+  '.wasm': 'wasm',
+  '.sql': 'text',
+  '.cedar': 'text',
+  '.cedarschema': 'text',
+  '.txt': 'text',
+  '.bin': 'data',
+}
+
+const list = (items: readonly string[]): string => `[\n${items.map((item) => `      ${item},\n`).join('')}    ]`
+
+/** Entry first: workerd takes the first module for the worker itself. */
+function modules(bundle: string): string[] {
+  const names = readdirSync(bundle).filter((name) => extname(name) in MODULE_KINDS)
+  const ordered = ['main.js', ...names.filter((name) => name !== 'main.js').sort()]
+  return ordered.map((name) => `(name = ${JSON.stringify(name)}, ${MODULE_KINDS[extname(name)]} = embed ${JSON.stringify(`bundle/${name}`)})`)
+}
+
+export const edgeConfig = (bundle: string, objects: string, address: string): string => `# Written at every start; changes here are lost.
+using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "edge", worker = .edge),
+    (name = "objects", disk = (path = ${JSON.stringify(objects)}, writable = true)),
+    # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
+    (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
+  ],
+  sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
+);
+
+const edge :Workerd.Worker = (
+    compatibilityDate = "${COMPATIBILITY_DATE}",
+    modules = ${list(modules(bundle))},
+    bindings = ${list([
+      ...OBJECTS.map(({ binding, className }) => `(name = "${binding}", durableObjectNamespace = "${className}")`),
+      ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
+    ])},
+    durableObjectNamespaces = ${list(
+      OBJECTS.map(({ className, uniqueKey }) => `(className = "${className}", uniqueKey = "${uniqueKey}", enableSql = true)`),
+    )},
+    durableObjectStorage = (localDisk = "objects"),
+    globalOutbound = "internet",
+);
+`
+
+export type EdgeAt = { readonly host: string; readonly port: number; readonly redisPort: number }
+
+export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secrets): Spec {
+  const bundle = join(state.edge, 'bundle')
+  const objects = join(state.edge, 'objects')
+  const config = join(state.edge, 'config.capnp')
+  mkdirSync(objects, { recursive: true, mode: 0o700 })
+  rmSync(bundle, { recursive: true, force: true })
+  cpSync(build, bundle, { recursive: true })
+  writePrivate(config, edgeConfig(bundle, objects, `${at.host}:${at.port}`))
+  const url = `http://127.0.0.1:${at.port}`
+  return {
+    name: 'edge',
+    argv: pdeathsig([join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', '--experimental', config]),
+    env: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8', ...edgeEnv(secrets, at.redisPort, url) },
+    cwd: state.edge,
+    log: join(state.log, 'edge.log'),
+    ready: () => answersReady(url),
+    readyWithin_ms: 30_000,
+    stopWithin_ms: 3_000,
+  }
+}
+
+export async function answersReady(url: string): Promise<boolean> {
+  try {
+    const answer = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(2_000) })
+    await answer.arrayBuffer()
+    return answer.ok
+  } catch {
+    return false
+  }
+}
