@@ -30,7 +30,26 @@ export function signerFromJwk(jwk: PrivateJwk): Signer {
   return { kid: kidOf(x), x, key: createPrivateKey({ key: { kty, crv, x, d }, format: 'jwk' }) }
 }
 
-export const publicKey = (x: string): KeyObject => createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+const FIELD = 2n ** 255n - 19n
+const ORDER_8 = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
+/** y of the eight points of small order: for these as keys anyone can sign, where the library lets them pass (T02). */
+const SMALL_ORDER: ReadonlySet<bigint> = new Set([0n, 1n, FIELD - 1n, ORDER_8, FIELD - ORDER_8])
+
+/** 32 bytes in their one base64url spelling, y in its one spelling, and a point that has a secret behind it. */
+function isPublicKey(x: string): boolean {
+  const bytes = Buffer.from(x, 'base64url')
+  if (bytes.length !== 32 || bytes.toString('base64url') !== x) return false
+  const y = BigInt(`0x${bytes.reverse().toString('hex')}`) & (2n ** 255n - 1n) // the highest bit is the sign of x
+  return y < FIELD && !SMALL_ORDER.has(y)
+}
+
+/** An Ed25519 public key as it crosses the wire. */
+export const PublicKey = z.string().refine(isPublicKey, 'not an Ed25519 public key')
+
+export function publicKey(x: string): KeyObject {
+  if (!isPublicKey(x)) throw new TypeError('not an Ed25519 public key')
+  return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+}
 
 function preAuthEncoding(type: string, payload: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`DSSEv1 ${Buffer.byteLength(type)} ${type} ${payload.byteLength} `), payload])

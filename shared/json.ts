@@ -22,8 +22,13 @@ class Refused extends Error {
   }
 }
 
-export function parseJson(bytes: Uint8Array): Result<Json> {
-  if (bytes.byteLength > LIMITS.body_bytes) return err(failure('body_too_large', `more than ${LIMITS.body_bytes} bytes`))
+export type Bounds = { readonly bytes: number; readonly depth: number; readonly nodes: number }
+const BODY: Bounds = { bytes: LIMITS.body_bytes, depth: LIMITS.json_depth, nodes: LIMITS.json_nodes }
+/** A file of evidence holds a body's arguments and more around them. */
+export const EVIDENCE: Bounds = { bytes: LIMITS.evidence_bytes, depth: LIMITS.json_depth + 8, nodes: LIMITS.evidence_nodes }
+
+export function parseJson(bytes: Uint8Array, bounds: Bounds = BODY): Result<Json> {
+  if (bytes.byteLength > bounds.bytes) return err(failure('body_too_large', `more than ${bounds.bytes} bytes`))
   let text: string
   try {
     text = utf8.decode(bytes)
@@ -31,7 +36,7 @@ export function parseJson(bytes: Uint8Array): Result<Json> {
     return err(failure('json_bad_text', 'the text is not valid UTF-8'))
   }
   try {
-    return ok(new Parser(text).document())
+    return ok(new Parser(text, bounds).document())
   } catch (thrown) {
     if (thrown instanceof Refused) return err(failure(thrown.code, thrown.message))
     throw thrown
@@ -47,11 +52,13 @@ const WORDS: ReadonlyArray<readonly [string, Json]> = [
 
 class Parser {
   readonly #text: string
+  readonly #bounds: Bounds
   #at = 0
   #nodes = 0
 
-  constructor(text: string) {
+  constructor(text: string, bounds: Bounds) {
     this.#text = text
+    this.#bounds = bounds
   }
 
   document(): Json {
@@ -62,8 +69,8 @@ class Parser {
   }
 
   #value(depth: number): Json {
-    if (depth > LIMITS.json_depth) throw new Refused('json_too_deep', `nested deeper than ${LIMITS.json_depth}`)
-    if (++this.#nodes > LIMITS.json_nodes) throw new Refused('json_too_many', `more than ${LIMITS.json_nodes} values`)
+    if (depth > this.#bounds.depth) throw new Refused('json_too_deep', `nested deeper than ${this.#bounds.depth}`)
+    if (++this.#nodes > this.#bounds.nodes) throw new Refused('json_too_many', `more than ${this.#bounds.nodes} values`)
     this.#space()
     switch (this.#text.charCodeAt(this.#at)) {
       case 0x7b:
@@ -134,8 +141,9 @@ class Parser {
     if (match === null) throw this.#unexpected()
     this.#at = NUMBER.lastIndex
     const value = Number(match[0])
+    const vanished = value === 0 && /^[^eE]*[1-9]/.test(match[0]) // too small for a double, and not nothing
     const unsafe = !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)) || Object.is(value, -0)
-    if (unsafe) throw new Refused('json_unsafe_number', `the number \`${match[0].slice(0, 40)}\` does not survive a double`)
+    if (unsafe || vanished) throw new Refused('json_unsafe_number', `the number \`${match[0].slice(0, 40)}\` does not survive a double`)
     return value
   }
 

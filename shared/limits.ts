@@ -12,6 +12,9 @@ export const LIMITS = {
   json_depth: 64,
   /** Members and elements of one JSON document: parsing is linear, hashing and policy are not free. */
   json_nodes: 50_000,
+  /** A file of evidence (bundle, journal, keys) that is verified offline: the arguments, the plan made of them, and two envelopes. */
+  evidence_bytes: 16 * MiB,
+  evidence_nodes: 500_000,
   /** A tool's JSON Schema. */
   schema_bytes: 64 * KiB,
   /** Header bytes that we look at (idempotency keys, API keys, signatures). */

@@ -3,7 +3,7 @@
 
 import type { KeyObject } from 'node:crypto'
 import { z } from 'zod'
-import { Envelope, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
+import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
 import type { Signer } from './dsse.ts'
 import { PATTERNS } from './ids.ts'
 import { canonical, digestOf, parseJson } from './json.ts'
@@ -153,7 +153,7 @@ export const Keys = z.strictObject({
       kid: z.string().max(64),
       kty: z.literal('OKP'),
       crv: z.literal('Ed25519'),
-      x: z.string().length(43),
+      x: PublicKey,
       role: z.enum(['edge', 'worker']),
       worker: z.string().regex(PATTERNS.worker).optional(),
       status: z.enum(['active', 'revoked']),

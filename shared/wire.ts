@@ -1,7 +1,7 @@
 // The things that cross the wire, as schemas: tools, runs, calls, approvals, principals, workers. `api.ts` says on which routes.
 
 import { z } from 'zod'
-import { Envelope } from './dsse.ts'
+import { Envelope, PublicKey } from './dsse.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
 import { Argv, ArgvItem, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
@@ -219,8 +219,8 @@ export type Answer = z.infer<typeof Answer>
 
 // ── Workers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-export const Enrolment = z.strictObject({ token: z.string().max(200), x: z.string().length(43), name: Name, tiers: z.array(Tier) })
-export const Enrolled = z.strictObject({ worker: WorkerId, tenant: z.string(), pool: Name, edge: z.strictObject({ kid: z.string(), x: z.string() }) })
+export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
+export const Enrolled = z.strictObject({ worker: WorkerId, tenant: z.string(), pool: Name, edge: z.strictObject({ kid: z.string(), x: PublicKey }) })
 export const Worker = z.strictObject({
   id: WorkerId,
   name: Name,
