@@ -15,6 +15,7 @@ const GATES: readonly Gate[] = [
   { name: 'types (node)', argv: ['tsc', '-p', '.', '--pretty', 'false'] },
   { name: 'format and lint', argv: ['biome', 'check', '--error-on-warnings', '--max-diagnostics=50', '.'] },
   { name: 'imports', argv: ['node', 'infra/check/imports.ts'] },
+  { name: 'attacks', argv: ['node', 'infra/check/attacks.ts'] },
   { name: 'duplicates', argv: ['node', 'infra/check/duplicates.ts'] },
 ]
 

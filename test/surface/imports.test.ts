@@ -152,7 +152,7 @@ describe('foreign text', () => {
     ],
     [
       'a lock file that says where from',
-      { 'package-lock.json': '{"resolved": "https://x/a.tgz"}\n' },
+      { 'package-lock.json': `{"resolved": "${'https'}://x/a.tgz"}\n` },
       ['registry-host package-lock.json:1'],
     ],
     ['where this checkout lies', { 'README.md': `cd ${ROOT}\n` }, ['machine-path README.md:1']],

@@ -1,0 +1,60 @@
+// `node infra/check/attacks.ts [--write]`: keeps the table of SECURITY.md that says which attack is tested where. A test names its
+// attack at the start of its title (`S22 …`), and the table follows. It does not judge whether the test is any good.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { parseSync, Visitor } from 'oxc-parser'
+import { readTree, type Tree } from './tree.ts'
+
+const DOCUMENT = 'SECURITY.md'
+const CODE = '[SNWGPQKTJV]\\d\\d'
+/** `S22 …`, and for a test of several `P04, P05 …` or `P04 P05 …`. */
+const TITLE = new RegExp(`^${CODE}(?:,? ${CODE})*(?=:? \\S)`)
+const ROW = new RegExp(`^\\| (${CODE}) \\| ([^|]+) \\| ([^|]*) \\|$`)
+const UNTESTED = 'not yet'
+
+/** Where each attack is named by a test: by its code, the files in order. */
+export function testedIn(tree: Tree): Map<string, string[]> {
+  const found = new Map<string, string[]>()
+  for (const [file, source] of [...tree].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (!/^test\/.*\.ts$/.test(file)) continue
+    const add = (text: unknown): void => {
+      for (const code of TITLE.exec(String(text))?.[0].match(new RegExp(CODE, 'g')) ?? []) {
+        const files = found.get(code) ?? []
+        if (!files.includes(file)) found.set(code, [...files, file])
+      }
+    }
+    new Visitor({
+      Literal: ({ value }) => add(value),
+      TemplateLiteral: ({ quasis }) => add(quasis[0]?.value.cooked),
+    }).visit(parseSync(file, source).program)
+  }
+  return found
+}
+
+/** The document with its third column filled in, and the codes that tests name but no row has. */
+export function filled(document: string, tested: ReadonlyMap<string, readonly string[]>): { document: string; strangers: string[] } {
+  const strangers = new Set(tested.keys())
+  const lines = document.split('\n').map((line) => {
+    const [, code, attack] = ROW.exec(line) ?? []
+    if (code === undefined) return line
+    strangers.delete(code)
+    const files = tested
+      .get(code)
+      ?.map((file) => `\`${file}\``)
+      .join(', ')
+    return `| ${code} | ${attack} | ${files ?? UNTESTED} |`
+  })
+  return { document: lines.join('\n'), strangers: [...strangers] }
+}
+
+if (import.meta.main) {
+  const current = readFileSync(DOCUMENT, 'utf8')
+  const { document, strangers } = filled(current, testedIn(readTree(process.cwd())))
+  for (const code of strangers) console.log(`a test names ${code}, which ${DOCUMENT} does not list; add its row`)
+  const stale = document !== current
+  if (stale && process.argv.includes('--write')) writeFileSync(DOCUMENT, document)
+  else if (stale) console.log(`${DOCUMENT} no longer says where the attacks are tested; run \`npm run attacks\` and commit it`)
+  const rows = document.split('\n').filter((line) => ROW.test(line))
+  console.log(`${rows.length} attacks, ${rows.filter((row) => !row.endsWith(` ${UNTESTED} |`)).length} tested`)
+  process.exitCode = strangers.length > 0 || (stale && !process.argv.includes('--write')) ? 1 : 0
+}
