@@ -21,9 +21,15 @@ export type Output<N extends RouteName> = z.output<Routes[N]['result']>
 export type Credentials = (request: { method: string; url: URL; body: Uint8Array }) => Record<string, string>
 export const bearer = (key: string): Credentials => () => ({ authorization: `Bearer ${key}` })
 
+/** What carries a request: `fetch`, or something leaner that keeps its connections open. It follows no redirect. */
+export type Send = (
+  url: URL,
+  request: { method: string; redirect: 'error'; headers: Record<string, string>; body?: Uint8Array<ArrayBuffer>; signal?: AbortSignal },
+) => Promise<{ readonly ok: boolean; json(): Promise<unknown> }>
+
 export type Client = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Problem>>
 
-export function client(base: string, credentials: Credentials = () => ({}), send: typeof fetch = fetch): Client {
+export function client(base: string, credentials: Credentials = () => ({}), send: Send = fetch): Client {
   return async (name, input) => {
     const route: Route = ROUTES[name]
     const { params, query, body, headers, wait, signal } = input as { // the mapped type above, seen from inside
@@ -36,7 +42,7 @@ export function client(base: string, credentials: Credentials = () => ({}), send
     }
     const url = new URL(route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(params?.[key] ?? '')), base)
     for (const [key, value] of Object.entries(query ?? {})) url.searchParams.set(key, String(value))
-    const bytes = new TextEncoder().encode(body === undefined ? '' : JSON.stringify(body))
+    const bytes = Buffer.from(body === undefined ? '' : JSON.stringify(body))
     const answer = await send(url, {
       method: route.method,
       redirect: 'error',
