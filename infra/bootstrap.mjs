@@ -42,8 +42,18 @@ if (lacking !== undefined) {
 
 // setpriv (util-linux, essential in Debian) asks the kernel to end the entry, in order, should this process be killed.
 const setpriv = '/usr/bin/setpriv'
-const command = [...(existsSync(setpriv) ? [setpriv, '--pdeathsig', 'TERM', '--'] : []), node, '--disable-warning=ExperimentalWarning', entry, ...args]
-const env = { ...process.env, PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`, WRANGLER_SEND_METRICS: 'false' }
+const command = [
+  ...(existsSync(setpriv) ? [setpriv, '--pdeathsig', 'TERM', '--'] : []),
+  node,
+  '--disable-warning=ExperimentalWarning',
+  entry,
+  ...args,
+]
+const env = {
+  ...process.env,
+  PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`,
+  WRANGLER_SEND_METRICS: 'false',
+}
 const child = spawn(command[0], command.slice(1), { cwd: root, stdio: 'inherit', env })
 child.on('error', (error) => fail(`\`${command[0]}\` did not start: ${error.message}`))
 child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))

@@ -24,8 +24,14 @@ export type Spec = {
 
 const LOG_MAX_BYTES = 16 * 1024 * 1024
 
-/** Has the kernel kill the process when its parent is gone. To be the last step before the program: a change of user clears the wish. */
-export const pdeathsig = (argv: readonly string[]): string[] => ['/usr/bin/setpriv', '--pdeathsig', 'KILL', '--', ...argv]
+/** Has the kernel end the process when its parent is gone. To be the last step before the program: a change of user clears the wish. */
+export const pdeathsig = (argv: readonly string[], signal: 'KILL' | 'TERM' = 'KILL'): string[] => [
+  '/usr/bin/setpriv',
+  '--pdeathsig',
+  signal,
+  '--',
+  ...argv,
+]
 
 export class Child {
   readonly name: string
@@ -108,7 +114,9 @@ export class Child {
         if (await this.#spec.ready(log)) return ok(undefined)
         if (Date.now() > deadline) {
           await this.#end()
-          return err(`${this.name} was not ready within ${this.#spec.readyWithin_ms / 1000} s; its log is \`${this.#spec.log}\`${lastLines(log())}`)
+          return err(
+            `${this.name} was not ready within ${this.#spec.readyWithin_ms / 1000} s; its log is \`${this.#spec.log}\`${lastLines(log())}`,
+          )
         }
         await sleep(pause)
       }

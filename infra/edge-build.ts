@@ -59,6 +59,12 @@ export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusa
 /** Other digests' bundles, all but the newest few. A running stack serves a copy of its own. */
 function prune(current: string): void {
   const age = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
-  const old = readdirSync(CACHE).filter((name) => /^edge-[0-9a-f]{32}$/.test(name)).map((name) => join(CACHE, name))
-  for (const path of old.filter((path) => path !== current).sort((a, b) => age(b) - age(a)).slice(KEPT)) rmSync(path, { recursive: true, force: true })
+  const old = readdirSync(CACHE)
+    .filter((name) => /^edge-[0-9a-f]{32}$/.test(name))
+    .map((name) => join(CACHE, name))
+  for (const path of old
+    .filter((path) => path !== current)
+    .sort((a, b) => age(b) - age(a))
+    .slice(KEPT))
+    rmSync(path, { recursive: true, force: true })
 }

@@ -26,7 +26,11 @@ const STACK: readonly Need[] = [
 const TESTS: readonly Need[] = [{ package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] }]
 
 export const onPath = (name: string): string | undefined =>
-  name.startsWith('/') ? [name].find((path) => existsSync(path)) : SYSTEM_PATH.split(':').map((folder) => `${folder}/${name}`).find((path) => existsSync(path))
+  name.startsWith('/')
+    ? [name].find((path) => existsSync(path))
+    : SYSTEM_PATH.split(':')
+        .map((folder) => `${folder}/${name}`)
+        .find((path) => existsSync(path))
 
 const isRoot = (): boolean => process.getuid?.() === 0
 
@@ -51,12 +55,15 @@ function install(needs: readonly Need[], say: (text: string) => void): Result<vo
   const root = asRoot()
   const apt = onPath('apt-get')
   if (apt === undefined) return err(`this system has no apt-get; install what Debian calls ${packages.join(', ')}, then run again`)
-  if (root === undefined) return err(`${packages.join(', ')} must be installed and you are not root: run \`sudo ${byHand}\`, then run again`)
+  if (root === undefined)
+    return err(`${packages.join(', ')} must be installed and you are not root: run \`sudo ${byHand}\`, then run again`)
   say(`installing ${packages.join(', ')}`)
   const command = [...root, apt, 'install', '-y', '-q', '--no-install-recommends', ...packages]
   // A fresh machine has no package lists, an old one has stale ones: fetch them only when the first try fails.
   const installed = run(command) || (run([...root, apt, 'update', '-q']) && run(command))
-  return installed && missing().length === 0 ? ok(undefined) : err(`apt-get could not install ${missing().join(', ')}; mend what it says above, or run \`${byHand}\` yourself`)
+  return installed && missing().length === 0
+    ? ok(undefined)
+    : err(`apt-get could not install ${missing().join(', ')}; mend what it says above, or run \`${byHand}\` yourself`)
 }
 
 export const installPackages = (say: (text: string) => void): Result<void, Refusal> => install(STACK, say)
@@ -66,7 +73,17 @@ export const installTestPackages = (say: (text: string) => void): Result<void, R
 export function makeWorkerUser(say: (text: string) => void): Result<void, Refusal> {
   if (!isRoot() || workerUser() !== undefined) return ok(undefined)
   say(`adding the system user \`${WORKER_USER}\``)
-  const argv = ['useradd', '--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin', WORKER_USER]
+  const argv = [
+    'useradd',
+    '--system',
+    '--user-group',
+    '--no-create-home',
+    '--home-dir',
+    '/nonexistent',
+    '--shell',
+    '/usr/sbin/nologin',
+    WORKER_USER,
+  ]
   return run([onPath('useradd') ?? '/usr/sbin/useradd', ...argv.slice(1)])
     ? ok(undefined)
     : err(`the user \`${WORKER_USER}\` can't be added; run \`${argv.join(' ')}\` yourself`)
@@ -74,7 +91,9 @@ export function makeWorkerUser(say: (text: string) => void): Result<void, Refusa
 
 /** The user's numbers. Its home is in the state folder, not in the password file. */
 export function workerUser(): { readonly uid: number; readonly gid: number } | undefined {
-  const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((entry) => entry.startsWith(`${WORKER_USER}:`))
+  const line = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((entry) => entry.startsWith(`${WORKER_USER}:`))
   const [, , uid, gid] = line?.split(':') ?? []
   return uid === undefined || gid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) }
 }

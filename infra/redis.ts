@@ -26,7 +26,8 @@ const COMMANDS = {
   hashes: 'hget hset hmget hmset hgetall hdel hexists hincrby hlen hkeys hvals hsetnx hscan',
   lists: 'lindex linsert llen lpop lpos lpush lrange lrem lset ltrim rpop rpoplpush rpush lmove blmove brpoplpush',
   sets: 'sadd scard sismember smembers srem sscan',
-  sorted: 'zadd zcard zcount zlexcount zpopmin bzpopmin zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore zrevrange zrevrangebyscore zscore zmscore zscan',
+  sorted:
+    'zadd zcard zcount zlexcount zpopmin bzpopmin zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore zrevrange zrevrangebyscore zscore zmscore zscan',
   streams: 'xadd xdel xlen xrange xrevrange xread xtrim',
 } as const
 
@@ -73,7 +74,8 @@ supervised no
 loglevel notice
 `
 
-export const redisUrl = (user: 'edge' | 'worker', secrets: Secrets, port: number): string => `redis://${user}:${secrets.redis[user]}@127.0.0.1:${port}`
+export const redisUrl = (user: 'edge' | 'worker', secrets: Secrets, port: number): string =>
+  `redis://${user}:${secrets.redis[user]}@127.0.0.1:${port}`
 
 /**
  * Debian's package redis-tools holds the one Redis program as redis-check-rdb; the package redis-server adds a name for it and a service that

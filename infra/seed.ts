@@ -4,7 +4,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { z } from 'zod'
-import { type Client, type Problem, bearer, client } from '../shared/client.ts'
+import { bearer, type Client, client, type Problem } from '../shared/client.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { Keys } from '../shared/statement.ts'
 import { ToolSpec } from '../shared/wire.ts'

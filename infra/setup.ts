@@ -30,7 +30,11 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
 const SWITCHES = [
   { file: '/proc/sys/kernel/unprivileged_userns_clone', forbids: '0', mend: 'sysctl kernel.unprivileged_userns_clone=1' },
   { file: '/proc/sys/user/max_user_namespaces', forbids: '0', mend: 'sysctl user.max_user_namespaces=15000' },
-  { file: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns', forbids: '1', mend: 'install infra/apparmor/countersign-bwrap (its head says how)' },
+  {
+    file: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
+    forbids: '1',
+    mend: 'install infra/apparmor/countersign-bwrap (its head says how)',
+  },
 ] as const
 
 function noteUserNamespaces(say: Say): void {

@@ -8,9 +8,9 @@ import { Child } from './child.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { type DevInfo, enrolmentToken, operatorClient, readKeys, seed } from './seed.ts'
 import { type Say, setUp } from './setup.ts'
-import { freePort, lockState, portFree, redisPort, type Refusal, type State, TENANT, writePrivate } from './state.ts'
-import { edgeSpec } from './workerd.ts'
+import { freePort, lockState, portRefusal, type Refusal, redisPort, type State, TENANT, writePrivate } from './state.ts'
 import { enrolWorker, isEnrolled, type WorkerAt, workerSpec } from './worker-process.ts'
+import { edgeSpec, wranglerSpec } from './workerd.ts'
 
 export type StackOptions = {
   /** The state folder; made when it is not there. */
@@ -19,6 +19,8 @@ export type StackOptions = {
   readonly port?: number
   /** 127.0.0.1 unless somebody means it. */
   readonly host?: string
+  /** workerd serves the built edge; wrangler serves the sources, for development. */
+  readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
   readonly private_hosts?: readonly string[]
   /** Start a part again that died unasked. Tests that kill leave it off. */
@@ -47,7 +49,8 @@ export async function startStack(options: StackOptions): Promise<Result<Stack, R
   const { state, secrets, build } = ready.value
   const host = options.host ?? '127.0.0.1'
   const port = options.port ?? (await freePort())
-  if (!(await portFree(port))) return err(`port ${port} is taken; set COUNTERSIGN_PORT to another one, e.g. \`COUNTERSIGN_PORT=${port + 1} npm start\``)
+  const refusal = await portRefusal(port)
+  if (refusal !== undefined) return err(refusal)
   const lock = lockState(state)
   if (!lock.ok) return lock
   rmSync(state.dev, { force: true })
@@ -56,9 +59,15 @@ export async function startStack(options: StackOptions): Promise<Result<Stack, R
   if (program === undefined) return err('no redis-server on this machine; install the package redis-server (7 or newer)')
   const redisAt = await redisPort(state)
   const url = `http://127.0.0.1:${port}`
-  const workerAt: WorkerAt = { url, redisPort: redisAt, concurrency: options.concurrency ?? CONCURRENCY, private_hosts: options.private_hosts ?? [] }
+  const workerAt: WorkerAt = {
+    url,
+    redisPort: redisAt,
+    concurrency: options.concurrency ?? CONCURRENCY,
+    private_hosts: options.private_hosts ?? [],
+  }
   const redis = new Child(redisSpec(state, program, redisAt, secrets), say)
-  const edge = new Child(edgeSpec(state, build, { host, port, redisPort: redisAt }, secrets), say)
+  const edgeAt = { host, port, redisPort: redisAt }
+  const edge = new Child(options.edge === 'wrangler' ? wranglerSpec(state, edgeAt, secrets) : edgeSpec(state, build, edgeAt, secrets), say)
   const worker = new Child(workerSpec(state, workerAt, secrets), say)
   const operator = operatorClient(url, secrets.operator)
 
@@ -89,7 +98,14 @@ export async function startStack(options: StackOptions): Promise<Result<Stack, R
     if (enrolled === undefined) return err('no worker is enrolled')
     const keys = await readKeys(operator)
     if (!keys.ok) return keys
-    return ok({ url, tenant: TENANT, agent_key: seeded.value.agent_key, operator_key: secrets.operator, worker_id: enrolled.id, keys: keys.value })
+    return ok({
+      url,
+      tenant: TENANT,
+      agent_key: seeded.value.agent_key,
+      operator_key: secrets.operator,
+      worker_id: enrolled.id,
+      keys: keys.value,
+    })
   }
 
   const risen = await rise()

@@ -2,10 +2,24 @@
 // Never starts anything and never sends anything.
 
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync, fchmodSync, chmodSync, fsyncSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { PrivateJwk } from '../shared/dsse.ts'
 import { mintKey } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 
@@ -28,7 +42,7 @@ export type State = {
 
 export type Secrets = {
   /** Ed25519 private key as JWK: signs grants, countersigns attestations, signs checkpoints. */
-  readonly edge: JsonWebKey
+  readonly edge: PrivateJwk
   /** The first operator. Its hash is all that the edge is told. */
   readonly operator: string
   /** Passwords of the two Redis users. */
@@ -38,7 +52,13 @@ export type Secrets = {
 /** A sentence for the person at the terminal. */
 export type Refusal = string
 
-export const stateDir = (): string => resolve(process.env['COUNTERSIGN_STATE'] ?? join(ROOT, '.countersign'))
+/** COUNTERSIGN_PORT, or undefined when it is no port. */
+export function wantedPort(): number | undefined {
+  const port = Number(process.env['COUNTERSIGN_PORT'] || 8787)
+  return Number.isInteger(port) && port > 0 && port < 65_536 ? port : undefined
+}
+
+export const stateDir = (): string => resolve(process.env['COUNTERSIGN_STATE'] || join(ROOT, '.countersign'))
 
 export function openState(dir: string): Result<State, Refusal> {
   const state: State = {
@@ -58,7 +78,9 @@ export function openState(dir: string): Result<State, Refusal> {
     const { uid } = statSync(dir)
     const me = process.getuid?.()
     if (uid !== me) {
-      return err(`state folder \`${dir}\` belongs to uid ${uid}, not to you (${me}); start as that user, chown it, or set COUNTERSIGN_STATE to a folder of your own`)
+      return err(
+        `state folder \`${dir}\` belongs to uid ${uid}, not to you (${me}); start as that user, chown it, or set COUNTERSIGN_STATE to a folder of your own`,
+      )
     }
     chmodSync(dir, 0o700)
     for (const folder of [state.log, state.redis, state.edge]) mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -87,7 +109,8 @@ export function writePrivate(path: string, text: string): void {
 export function readSecrets(state: State): Secrets {
   if (!existsSync(state.secrets)) {
     const secrets: Secrets = {
-      edge: generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }),
+      // The format of an Ed25519 private key; node's own type leaves every member open.
+      edge: generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
       operator: mintKey('operator', TENANT, Date.now()).key,
       redis: { edge: randomBytes(24).toString('base64url'), worker: randomBytes(24).toString('base64url') },
     }
@@ -105,28 +128,41 @@ export async function redisPort(state: State): Promise<number> {
   return port
 }
 
-const listening = (port: number): Promise<number | undefined> =>
+/** The port that was got, or why not (`EADDRINUSE`, `EACCES`). */
+const listening = (port: number): Promise<Result<number, string>> =>
   new Promise((settle) => {
     const server = createServer()
-    server.once('error', () => settle(undefined))
+    server.once('error', (error: NodeJS.ErrnoException) => settle(err(error.code ?? error.message)))
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
       const address = server.address()
-      server.close(() => settle(typeof address === 'object' && address !== null ? address.port : undefined))
+      server.close(() => settle(typeof address === 'object' && address !== null ? ok(address.port) : err('no address')))
     })
   })
 
-export const portFree = async (port: number): Promise<boolean> => (await listening(port)) !== undefined
+export const portFree = async (port: number): Promise<boolean> => (await listening(port)).ok
+
+/** A sentence when the port can't be had. */
+export async function portRefusal(port: number): Promise<Refusal | undefined> {
+  const got = await listening(port)
+  if (got.ok) return undefined
+  const other = `set COUNTERSIGN_PORT to another one, e.g. \`COUNTERSIGN_PORT=${port < 1024 ? port + 8000 : port + 1} npm start\``
+  if (got.error === 'EADDRINUSE') return `port ${port} is taken by another process; stop that, or ${other}`
+  if (got.error === 'EACCES') return `port ${port} needs root; ${other}`
+  return `port ${port} can't be used (${got.error}); ${other}`
+}
 
 export async function freePort(): Promise<number> {
-  const port = await listening(0)
-  if (port === undefined) throw new Error('the kernel gave no free port on 127.0.0.1')
-  return port
+  const got = await listening(0)
+  if (!got.ok) throw new Error(`the kernel gave no free port on 127.0.0.1: ${got.error}`)
+  return got.value
 }
 
 /** When the kernel started the process, in ticks since boot: with the pid, the name of one process and of no later one. */
 function startedAt(pid: number): string | undefined {
   try {
-    return readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ')[19]
+    return readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')[19]
   } catch {
     return undefined
   }
@@ -144,7 +180,9 @@ export function lockState(state: State): Result<() => void, Refusal> {
     } catch {
       const [pid, since] = (existsSync(state.lock) ? readFileSync(state.lock, 'utf8') : '').split(' ')
       if (pid !== undefined && since !== undefined && startedAt(Number(pid)) === since) {
-        return err(`another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT for a second one`)
+        return err(
+          `another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT for a second one`,
+        )
       }
       rmSync(state.lock, { force: true })
     }

@@ -46,7 +46,9 @@ const list = (items: readonly string[]): string => `[\n${items.map((item) => `  
 function modules(bundle: string): string[] {
   const names = readdirSync(bundle).filter((name) => extname(name) in MODULE_KINDS)
   const ordered = ['main.js', ...names.filter((name) => name !== 'main.js').sort()]
-  return ordered.map((name) => `(name = ${JSON.stringify(name)}, ${MODULE_KINDS[extname(name)]} = embed ${JSON.stringify(`bundle/${name}`)})`)
+  return ordered.map(
+    (name) => `(name = ${JSON.stringify(name)}, ${MODULE_KINDS[extname(name)]} = embed ${JSON.stringify(`bundle/${name}`)})`,
+  )
 }
 
 export const edgeConfig = (bundle: string, objects: string, address: string): string => `# Written at every start; changes here are lost.
@@ -97,6 +99,26 @@ export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secre
     ready: () => answersReady(url),
     readyWithin_ms: 30_000,
     stopWithin_ms: 3_000,
+  }
+}
+
+/** wrangler reads the secrets from a file that only its user may read, and ends its own workerd on SIGTERM, so that is what it gets. */
+export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
+  const url = `http://127.0.0.1:${at.port}`
+  const env = join(state.edge, 'dev.env')
+  const quoted = Object.entries(edgeEnv(secrets, at.redisPort, url)).map(([name, value]) => `${name}='${value}'\n`)
+  writePrivate(env, quoted.join(''))
+  const bin = join(ROOT, 'node_modules/.bin')
+  const where = ['--ip', at.host, '--port', String(at.port), '--persist-to', join(state.edge, 'wrangler'), '--env-file', env]
+  return {
+    name: 'edge',
+    argv: pdeathsig([join(bin, 'wrangler'), 'dev', ...where, '--show-interactive-dev-session=false'], 'TERM'),
+    env: { PATH: `${bin}:/usr/bin:/bin`, LANG: 'C.UTF-8', HOME: state.edge, WRANGLER_SEND_METRICS: 'false', NO_COLOR: '1', CI: '1' },
+    cwd: ROOT,
+    log: join(state.log, 'edge.log'),
+    ready: () => answersReady(url),
+    readyWithin_ms: 60_000,
+    stopWithin_ms: 5_000,
   }
 }
 

@@ -1,0 +1,25 @@
+// `npm run dev`: the same stack with the edge under `wrangler dev`, which rebuilds it when a source changes. Its state is in `<state>/dev`.
+
+import { createReadStream, statSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sayOnStderr } from './setup.ts'
+import { follow, startFromTerminal, stopOnSignal } from './terminal.ts'
+
+const stack = await startFromTerminal(sayOnStderr, { edge: 'wrangler', under: 'dev' })
+const ending = new AbortController()
+stopOnSignal(sayOnStderr, stack, ending)
+console.log(
+  `The edge runs under wrangler dev at ${stack.url}; it reloads when a source changes. Keys: ${stack.state.dev}. Ctrl-C stops everything.\n`,
+)
+await Promise.all([follow(stack, (line) => console.log(line), ending.signal), showLog(`${stack.state.log}/edge.log`, ending.signal)])
+
+/** wrangler's own lines, from now on: a failed rebuild is said there. */
+async function showLog(path: string, ended: AbortSignal): Promise<void> {
+  let shown = statSync(path).size
+  while (!ended.aborted) {
+    const { size } = statSync(path)
+    if (size > shown) for await (const chunk of createReadStream(path, { start: shown, end: size - 1 })) process.stdout.write(chunk)
+    shown = size
+    await sleep(300, undefined, { signal: ended }).catch(() => undefined)
+  }
+}

@@ -1,0 +1,45 @@
+// `npm start`: sets up what is missing, runs the stack, says how to make a first call, shows each call, and stops everything on Ctrl-C.
+
+import { join } from 'node:path'
+import { sayOnStderr } from './setup.ts'
+import type { Stack } from './stack.ts'
+import { writePrivate } from './state.ts'
+import { follow, startFromTerminal, stopOnSignal } from './terminal.ts'
+
+const began = performance.now()
+const stack = await startFromTerminal(sayOnStderr, {})
+const ending = new AbortController()
+stopOnSignal(sayOnStderr, stack, ending)
+await greet(stack)
+await follow(stack, (line) => console.log(line), ending.signal)
+
+async function greet({ url, dev, state }: Stack): Promise<void> {
+  // A header file keeps the key out of the shell's history and of the process list.
+  const header = join(state.dir, 'agent.header')
+  writePrivate(header, `authorization: Bearer ${dev.agent_key}\n`)
+  const pages = await Promise.all(['/docs', '/console'].map(async (path) => ((await serves(url + path)) ? [path] : [])))
+  console.log(`Countersign is ready (${((performance.now() - began) / 1000).toFixed(1)} s).
+
+  API      ${url}/v1${pages
+    .flat()
+    .map((path) => `\n  ${path.slice(1).padEnd(8)} ${url}${path}`)
+    .join('')}
+  keys     ${state.dev} (agent, operator; readable by you only)
+  logs     ${state.log}
+
+A first call, allowed, run in a sandbox and attested:
+
+  curl -sS -H @${header} -H 'prefer: wait=10' --json '{"tool":"text.stats","args":{"text":"who signs, answers\\n"}}' ${url}/v1/calls
+
+Calls show below as they end. Ctrl-C stops everything.
+`)
+}
+
+async function serves(url: string): Promise<boolean> {
+  try {
+    const answer = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(2_000) })
+    return answer.ok
+  } catch {
+    return false
+  }
+}

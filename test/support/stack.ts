@@ -1,0 +1,24 @@
+// A stack for tests: the real one, on a state folder of its own that goes with it.
+
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inject } from 'vitest'
+import type { DevInfo } from '../../infra/seed.ts'
+import { type Stack, type StackOptions, startStack } from '../../infra/stack.ts'
+
+/** A stack that a test file may hurt. Stop it in `afterAll`; a test run that is killed takes it along. */
+export async function startTestStack(options: Omit<StackOptions, 'state'> & { readonly state?: string } = {}): Promise<Stack> {
+  const state = options.state ?? mkdtempSync(join(tmpdir(), 'countersign-'))
+  const notes: string[] = []
+  const started = await startStack({ say: (text) => notes.push(text), ...options, state })
+  if (!started.ok) throw new Error(`the stack did not start: ${started.error}\n${notes.join('\n')}`)
+  const stop = async (): Promise<void> => {
+    await started.value.stop()
+    if (options.state === undefined) rmSync(state, { recursive: true, force: true })
+  }
+  return { ...started.value, stop }
+}
+
+/** The stack that all files share: where it is, and the keys to it. Its tests add to it and never break it. */
+export const sharedStack = (): DevInfo => JSON.parse(readFileSync(inject('dev'), 'utf8')) as DevInfo // written by infra/stack
