@@ -3,13 +3,13 @@
 
 import { rmSync } from 'node:fs'
 import type { Client } from '../shared/client.ts'
-import { err, ok, type Result } from '../shared/result.ts'
+import { type Err, err, ok, type Result } from '../shared/result.ts'
 import { Child } from './child.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { type DevInfo, enrolmentToken, operatorClient, readKeys, seed } from './seed.ts'
-import { type Say, setUp } from './setup.ts'
+import { type Ready, type Say, setUp } from './setup.ts'
 import { freePort, lockState, portRefusal, type Refusal, redisPort, type State, TENANT, writePrivate } from './state.ts'
-import { enrolWorker, isEnrolled, type WorkerAt, workerSpec } from './worker-process.ts'
+import { enrolledAs, enrolWorker, prepareWorker, type WorkerAt, workerSpec } from './worker-process.ts'
 import { edgeSpec, wranglerSpec } from './workerd.ts'
 
 export type StackOptions = {
@@ -46,74 +46,94 @@ export async function startStack(options: StackOptions): Promise<Result<Stack, R
   const say: Say = options.say ?? (() => undefined)
   const ready = setUp(options.state, say)
   if (!ready.ok) return ready
-  const { state, secrets, build } = ready.value
+  const lock = lockState(ready.value.state)
+  if (!lock.ok) return lock
+  const refused = <E>(refusal: Err<E>): Err<E> => {
+    lock.value()
+    return refusal
+  }
+  const made = await makeParts(ready.value, options, say)
+  if (!made.ok) return refused(made)
+  const started = await startParts(ready.value, made.value, say)
+  if (!started.ok) return refused(started)
+  const { state } = ready.value
+  const { url, redisPort: redisAt, operator, redis, edge, worker } = made.value
+  writePrivate(state.dev, `${JSON.stringify(started.value, null, 2)}\n`)
+  if (options.supervise) for (const part of [redis, edge, worker]) part.supervise()
+  const stop = async (): Promise<void> => {
+    rmSync(state.dev, { force: true })
+    await stopParts(made.value)
+    lock.value()
+  }
+  return ok({ url, redisPort: redisAt, state, dev: started.value, operator, redis, edge, worker, stop })
+}
+
+type Parts = {
+  readonly url: string
+  readonly redisPort: number
+  readonly operator: Client
+  readonly redis: Child
+  readonly edge: Child
+  readonly worker: Child
+  readonly workerAt: WorkerAt
+}
+
+async function makeParts({ state, secrets, build }: Ready, options: StackOptions, say: Say): Promise<Result<Parts, Refusal>> {
+  rmSync(state.dev, { force: true })
   const host = options.host ?? '127.0.0.1'
   const port = options.port ?? (await freePort())
   const refusal = await portRefusal(port)
   if (refusal !== undefined) return err(refusal)
-  const lock = lockState(state)
-  if (!lock.ok) return lock
-  rmSync(state.dev, { force: true })
-
   const program = redisProgram(state)
-  if (program === undefined) return err('no redis-server on this machine; install the package redis-server (7 or newer)')
+  if (program === undefined) return err('no redis-server on this machine; install the package redis-tools, or Redis 7 or newer')
   const redisAt = await redisPort(state)
   const url = `http://127.0.0.1:${port}`
-  const workerAt: WorkerAt = {
+  const edgeAt = { host, port, redisPort: redisAt }
+  return ok({
     url,
     redisPort: redisAt,
-    concurrency: options.concurrency ?? CONCURRENCY,
-    private_hosts: options.private_hosts ?? [],
-  }
-  const redis = new Child(redisSpec(state, program, redisAt, secrets), say)
-  const edgeAt = { host, port, redisPort: redisAt }
-  const edge = new Child(options.edge === 'wrangler' ? wranglerSpec(state, edgeAt, secrets) : edgeSpec(state, build, edgeAt, secrets), say)
-  const worker = new Child(workerSpec(state, workerAt, secrets), say)
-  const operator = operatorClient(url, secrets.operator)
+    operator: operatorClient(url, secrets.operator),
+    redis: new Child(redisSpec(state, program, redisAt, secrets), say),
+    edge: new Child(options.edge === 'wrangler' ? wranglerSpec(state, edgeAt, secrets) : edgeSpec(state, build, edgeAt, secrets), say),
+    worker: new Child(workerSpec(state), say),
+    workerAt: { url, redisPort: redisAt, concurrency: options.concurrency ?? CONCURRENCY, private_hosts: options.private_hosts ?? [] },
+  })
+}
 
-  const stop = async (): Promise<void> => {
-    rmSync(state.dev, { force: true })
-    for (const part of [worker, edge, redis]) await part.stop()
-    lock.value()
-  }
-  const rise = async (): Promise<Result<DevInfo, Refusal>> => {
-    for (const part of [redis, edge]) {
-      const started = await part.start()
-      if (!started.ok) return started
-    }
-    const seeded = await seed(state, operator)
-    if (!seeded.ok) return seeded
-    if (!isEnrolled(state)) {
-      say('enrolling the worker')
-      const token = await enrolmentToken(operator)
-      if (!token.ok) return token
-      const enrolled = await enrolWorker(state, token.value)
-      if (!enrolled.ok) return enrolled
-    }
-    const working = await worker.start()
-    if (!working.ok) return working
-    const workers = await operator('listWorkers', {})
-    if (!workers.ok) return err(`the workers were not read: ${workers.error.detail}`)
-    const enrolled = workers.value.items.filter(({ status }) => status === 'active').sort((a, b) => b.enrolled_at_ms - a.enrolled_at_ms)[0]
-    if (enrolled === undefined) return err('no worker is enrolled')
-    const keys = await readKeys(operator)
-    if (!keys.ok) return keys
-    return ok({
-      url,
-      tenant: TENANT,
-      agent_key: seeded.value.agent_key,
-      operator_key: secrets.operator,
-      worker_id: enrolled.id,
-      keys: keys.value,
-    })
-  }
+/** Each needs the one before: the edge is ready when it reaches Redis, the worker when it has an identity at the edge. */
+async function startParts(ready: Ready, parts: Parts, say: Say): Promise<Result<DevInfo, Refusal>> {
+  const risen = await rise(ready, parts, say)
+  if (!risen.ok) await stopParts(parts)
+  return risen
+}
 
-  const risen = await rise()
-  if (!risen.ok) {
-    await stop()
-    return risen
+async function stopParts({ worker, edge, redis }: Parts): Promise<void> {
+  for (const part of [worker, edge, redis]) await part.stop()
+}
+
+async function rise(
+  { state, secrets }: Ready,
+  { url, operator, redis, edge, worker, workerAt }: Parts,
+  say: Say,
+): Promise<Result<DevInfo, Refusal>> {
+  for (const part of [redis, edge]) {
+    const started = await part.start()
+    if (!started.ok) return started
   }
-  writePrivate(state.dev, `${JSON.stringify(risen.value, null, 2)}\n`)
-  if (options.supervise) for (const part of [redis, edge, worker]) part.supervise()
-  return ok({ url, redisPort: redisAt, state, dev: risen.value, operator, redis, edge, worker, stop })
+  const seeded = await seed(state, operator)
+  if (!seeded.ok) return seeded
+  prepareWorker(state, workerAt, secrets)
+  if (enrolledAs(state) === undefined) {
+    say('enrolling the worker')
+    const token = await enrolmentToken(operator)
+    const enrolled = token.ok ? await enrolWorker(state, token.value) : token
+    if (!enrolled.ok) return enrolled
+  }
+  const worker_id = enrolledAs(state)
+  if (worker_id === undefined) return err('the worker has no identity after its enrolment')
+  const working = await worker.start()
+  if (!working.ok) return working
+  const keys = await readKeys(operator)
+  if (!keys.ok) return keys
+  return ok({ url, tenant: TENANT, agent_key: seeded.value.agent_key, operator_key: secrets.operator, worker_id, keys: keys.value })
 }

@@ -2,9 +2,10 @@
 // unprivileged worker user before its first line runs; no secret is on a command line.
 
 import { spawn } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, mkdirSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { err, ok, type Result } from '../shared/result.ts'
+import { asWorker, type User } from './as-worker.ts'
 import { pdeathsig, type Spec } from './child.ts'
 import { workerUser } from './packages.ts'
 import { redisUrl } from './redis.ts'
@@ -17,3 +18,97 @@ export type WorkerAt = {
   /** Private addresses that the egress proxy may reach; for tests against a server of their own. */
   readonly private_hosts: readonly string[]
 }
+
+/** Ctrl-C at a developer's terminal should not take the 20 s that a server's drain may. */
+const DRAIN_MS = 4_000
+const ENROL_MS = 20_000
+
+const ENV = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' } as const
+
+const user = (): User => workerUser() ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+const asRoot = (): boolean => process.getuid?.() === 0
+
+/** The command line of the worker, as its user, who sees the program and its home wherever the stage puts them. */
+const workerArgv = (state: State, command: 'run' | 'enroll', ...flags: string[]): string[] =>
+  asWorker(user(), { app: ROOT, home: state.worker }, ({ app, home }) =>
+    pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'worker/main.ts'), command, '--config', join(home, 'worker.json'), ...flags]),
+  )
+
+/** Where the worker finds its home. */
+function homeSeen(state: State): string {
+  let seen = state.worker
+  asWorker(user(), { home: state.worker }, ({ home }) => {
+    seen = home
+    return []
+  })
+  return seen
+}
+
+/** Written at every start: ports may have moved. Belongs to the worker's user, who refuses it otherwise. */
+export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets): void {
+  const own = (path: string): void => {
+    const { uid, gid } = user()
+    if (asRoot()) chownSync(path, uid, gid)
+  }
+  mkdirSync(state.worker, { recursive: true, mode: 0o700 })
+  own(state.worker)
+  const config = {
+    edge_url: at.url,
+    tenant: TENANT,
+    pool: 'default',
+    redis_url: redisUrl('worker', secrets, at.redisPort),
+    home: homeSeen(state),
+    concurrency: at.concurrency,
+    private_hosts: at.private_hosts,
+    drain_ms: DRAIN_MS,
+  }
+  const path = join(state.worker, 'worker.json')
+  writePrivate(path, `${JSON.stringify(config, null, 2)}\n`)
+  own(path)
+}
+
+const keyFile = (state: State): string => join(state.worker, 'key.json')
+
+/** The id that the edge gave our worker; nothing where it was never enrolled, or where the power went while it was. */
+export function enrolledAs(state: State): string | undefined {
+  if (!existsSync(keyFile(state))) return undefined
+  try {
+    const { worker }: { worker: string } = JSON.parse(readFileSync(keyFile(state), 'utf8')) // worker/identity wrote it
+    return worker
+  } catch {
+    return undefined
+  }
+}
+
+export async function enrolWorker(state: State, token: string): Promise<Result<void, Refusal>> {
+  rmSync(keyFile(state), { force: true })
+  const [file = '', ...args] = workerArgv(state, 'enroll')
+  const child = spawn(file, args, {
+    cwd: ROOT,
+    env: { ...ENV, HOME: homeSeen(state) },
+    stdio: ['pipe', 'pipe', 'pipe'],
+    timeout: ENROL_MS,
+    killSignal: 'SIGKILL',
+  })
+  const said: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => said.push(chunk))
+  child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
+  child.stdin.on('error', () => undefined) // it ended before it read; what it said tells why
+  child.stdin.end(`${token}\n`)
+  const code = await new Promise<number | string>((settle) => {
+    child.on('error', (error) => settle(error.message))
+    child.on('close', (exit, signal) => settle(exit ?? signal ?? 'no exit code'))
+  })
+  return code === 0 ? ok(undefined) : err(`the worker was not enrolled (${code}): ${Buffer.concat(said).toString().trim()}`)
+}
+
+export const workerSpec = (state: State): Spec => ({
+  name: 'worker',
+  argv: workerArgv(state, 'run', '--json'),
+  env: { ...ENV, HOME: homeSeen(state) },
+  cwd: ROOT,
+  log: join(state.log, 'worker.log'),
+  ready: (log) => Promise.resolve(/"msg":"ready"/.test(log())),
+  readyWithin_ms: 30_000,
+  stopWithin_ms: DRAIN_MS + 4_000,
+})
