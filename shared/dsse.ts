@@ -7,12 +7,14 @@ import { z } from 'zod'
 import { canonical } from './json.ts'
 import { LIMITS } from './limits.ts'
 
-const Base64 = z.string().regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/)
+// Base64 in its one spelling: the bits that pad the last character are zero, so that no byte of an envelope can change unnoticed (J01).
+const Base64 = z.string().regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/)
+const Signature = z.string().regex(/^[A-Za-z0-9+/]{85}[AQgw]==$/)
 
 export const Envelope = z.strictObject({
   payloadType: z.string().max(128),
   payload: Base64.max(LIMITS.body_bytes),
-  signatures: z.array(z.strictObject({ keyid: z.string().max(128), sig: Base64.length(88) })).min(1).max(4),
+  signatures: z.array(z.strictObject({ keyid: z.string().max(128), sig: Signature })).min(1).max(4),
 })
 export type Envelope = z.infer<typeof Envelope>
 

@@ -212,11 +212,13 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   holds('the facts name the same call', facts.call === bundle.call.call && facts.run === bundle.call.run && facts.tenant === bundle.call.tenant)
   holds('the arguments digest fits', facts.args_sha256 === digestOf(bundle.call.arguments))
   holds('the plan digest fits', facts.plan_sha256 === (bundle.call.plan === null ? null : digestOf(bundle.call.plan)))
+  holds('limits and egress are the plan’s', canonical([facts.limits, facts.egress]) === canonical([bundle.call.plan?.limits ?? null, bundle.call.plan?.egress ?? null]))
   holds('the execution digest fits', predicate.execution_sha256 === executionDigest(facts.digest, execution))
   holds('the ending fits the outcome', endingFits(predicate))
   holds('an approval stands behind what policy asks', facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts))
   holds('nothing ran without a grant', !executed || (grant !== null && facts.decision.effect !== 'deny'))
-  if (grant !== null) holds('the grant is the edge’s, for this call and worker', bundle.grant !== null && grantFits(bundle.grant, predicate, edge, edgeKey))
+  if (grant === null) holds('no grant is shown, for none was given', bundle.grant === null)
+  else holds('the grant is the edge’s, for this call and worker', bundle.grant !== null && grantFits(bundle.grant, predicate, edge, edgeKey))
   return { ok: checks.every((check) => check.ok), checks, statement }
 }
 
@@ -224,9 +226,13 @@ export const EDGE_EXECUTOR = 'edge'
 
 const approvedBySomeone = (facts: Facts): boolean => facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false
 
-function endingFits({ execution, state, error, timed_out }: Predicate): boolean {
+/** Endings that no worker had a part in. */
+const UNRUN: ReadonlySet<CallState> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
+
+function endingFits({ execution, state, error, timed_out, grant }: Predicate): boolean {
   if (timed_out !== (state === 'timed_out')) return false
-  if (execution.outcome === null) return execution.executor === EDGE_EXECUTOR && !['succeeded', 'failed', 'timed_out', 'running', 'proposed'].includes(state)
+  if ((execution.outcome === null) !== (execution.executor === EDGE_EXECUTOR)) return false // the edge runs nothing, so it saw no outcome
+  if (execution.outcome === null) return UNRUN.has(state) ? grant === null : state === 'indeterminate'
   const ending = endingOf(execution.outcome)
   return ending.state === state && ending.error === error
 }
