@@ -1,0 +1,86 @@
+// Promise: a state folder serves one stack at a time and one user only, its secrets are readable by that user alone, and what is wrong with it,
+// or with the port, is told in a sentence that says what to do.
+
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { freePort, lockState, openState, portRefusal, readSecrets, redisPort, type State } from '../../infra/state.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'countersign-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function open(name: string): State {
+  const state = openState(join(folder, name))
+  if (!state.ok) throw new Error(state.error)
+  return state.value
+}
+
+const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8)
+
+test('secrets are made once, and only their owner can read them, whatever the umask', () => {
+  const before = process.umask(0)
+  onTestFinished(() => void process.umask(before))
+  const state = open('secrets')
+  const secrets = readSecrets(state)
+  expect(readSecrets(state)).toEqual(secrets)
+  expect([state.dir, state.log, state.redis, state.edge].map(modeOf)).toEqual(['700', '700', '700', '700'])
+  expect(modeOf(state.secrets)).toBe('600')
+  expect(new Set([secrets.redis.edge, secrets.redis.worker, secrets.operator, secrets.edge.d]).size).toBe(4)
+  expect(secrets.operator).toMatch(/^cs_operator_default_/)
+})
+
+test('a state folder that was opened to others is closed again', () => {
+  mkdirSync(join(folder, 'loose'))
+  chmodSync(join(folder, 'loose'), 0o777)
+  expect(modeOf(open('loose').dir)).toBe('700')
+})
+
+test('a state folder of another user is refused, and left as it is', () => {
+  const root = process.getuid?.() === 0
+  const foreign = root ? mkdtempSync(join(folder, 'foreign-')) : '/'
+  if (root) chownSync(foreign, 12_345, 12_345)
+  const before = modeOf(foreign)
+  expect(openState(foreign)).toMatchObject({
+    ok: false,
+    error: expect.stringMatching(/belongs to uid \d+, not to you .* COUNTERSIGN_STATE/),
+  })
+  expect(modeOf(foreign)).toBe(before)
+})
+
+test('a state folder that can’t be made is refused', () => {
+  writeFileSync(join(folder, 'file'), '')
+  expect(openState(join(folder, 'file/state'))).toMatchObject({ ok: false, error: expect.stringMatching(/ENOTDIR.*COUNTERSIGN_STATE/) })
+})
+
+test('one stack at a time; a lock whose holder is gone is taken over', () => {
+  const state = open('lock')
+  const first = lockState(state)
+  expect(first.ok).toBe(true)
+  expect(lockState(state)).toMatchObject({ ok: false, error: expect.stringContaining(`another stack (pid ${process.pid})`) })
+  if (first.ok) first.value()
+  // The pid of a live process, but not the one that took it: this is what a reboot or a busy machine leaves behind.
+  writeFileSync(state.lock, `${process.pid} 1`)
+  const again = lockState(state)
+  expect(again.ok).toBe(true)
+  expect(readFileSync(state.lock, 'utf8')).not.toBe(`${process.pid} 1`)
+  if (again.ok) again.value()
+})
+
+test('the port of Redis is kept, and another is chosen when somebody took it', async () => {
+  const state = open('ports')
+  const port = await redisPort(state)
+  expect(await redisPort(state)).toBe(port)
+  const thief = createServer().listen(port, '127.0.0.1')
+  onTestFinished(() => void thief.close())
+  await new Promise((listening) => thief.once('listening', listening))
+  expect(await portRefusal(port)).toMatch(`port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT`)
+  const other = await redisPort(state)
+  expect(other).not.toBe(port)
+  expect(await redisPort(state)).toBe(other)
+})
+
+test('a free port is no reason to refuse', async () => {
+  expect(await portRefusal(await freePort())).toBeUndefined()
+})
