@@ -70,30 +70,20 @@ export const installPackages = (say: (text: string) => void): Result<void, Refus
 export const installTestPackages = (say: (text: string) => void): Result<void, Refusal> => install(TESTS, say)
 
 /** Root never runs a sandbox (bwrap started by uid 0 leaves ways to become host root): its worker gets a user without any right. */
-export function makeWorkerUser(say: (text: string) => void): Result<void, Refusal> {
-  if (!isRoot() || workerUser() !== undefined) return ok(undefined)
-  say(`adding the system user \`${WORKER_USER}\``)
-  const argv = [
-    'useradd',
-    '--system',
-    '--user-group',
-    '--no-create-home',
-    '--home-dir',
-    '/nonexistent',
-    '--shell',
-    '/usr/sbin/nologin',
-    WORKER_USER,
-  ]
-  return run([onPath('useradd') ?? '/usr/sbin/useradd', ...argv.slice(1)])
+export function makeUser(name: string, say: (text: string) => void): Result<void, Refusal> {
+  if (!isRoot() || userNamed(name) !== undefined) return ok(undefined)
+  say(`adding the system user \`${name}\``)
+  const args = ['--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin', name]
+  return run([onPath('useradd') ?? '/usr/sbin/useradd', ...args])
     ? ok(undefined)
-    : err(`the user \`${WORKER_USER}\` can't be added; run \`${argv.join(' ')}\` yourself`)
+    : err(`the user \`${name}\` can't be added; run \`useradd ${args.join(' ')}\` yourself`)
 }
 
-/** The user's numbers. Its home is in the state folder, not in the password file. */
-export function workerUser(): { readonly uid: number; readonly gid: number } | undefined {
+/** A user's numbers. The worker's home is in the state folder, not in the password file. */
+export function userNamed(name: string): { readonly uid: number; readonly gid: number } | undefined {
   const line = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
-    .find((entry) => entry.startsWith(`${WORKER_USER}:`))
+    .find((entry) => entry.startsWith(`${name}:`))
   const [, , uid, gid] = line?.split(':') ?? []
   return uid === undefined || gid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) }
 }

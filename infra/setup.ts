@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { ok, type Result } from '../shared/result.ts'
 import { buildEdge } from './edge-build.ts'
-import { installPackages, makeWorkerUser } from './packages.ts'
+import { installPackages, makeUser, WORKER_USER } from './packages.ts'
 import { openState, type Refusal, readSecrets, type Secrets, type State } from './state.ts'
 
 export type Ready = { readonly state: State; readonly secrets: Secrets; readonly build: string }
@@ -14,7 +14,7 @@ export const sayOnStderr: Say = (text) => void process.stderr.write(`countersign
 export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
   const packages = installPackages(say)
   if (!packages.ok) return packages
-  const user = makeWorkerUser(say)
+  const user = makeUser(WORKER_USER, say)
   if (!user.ok) return user
   const state = openState(dir)
   if (!state.ok) return state

@@ -120,9 +120,9 @@ export function readSecrets(state: State): Secrets {
 }
 
 /** The port of our own Redis: random at first, then kept, so that its address survives a restart; another one if somebody took it. */
-export async function redisPort(state: State): Promise<number> {
+export async function redisPort(state: State, usable: (port: number) => Promise<boolean> = portFree): Promise<number> {
   const kept: unknown = existsSync(state.ports) ? JSON.parse(readFileSync(state.ports, 'utf8')).redis : undefined
-  if (typeof kept === 'number' && (await portFree(kept))) return kept
+  if (typeof kept === 'number' && (await usable(kept))) return kept
   const port = await freePort()
   writePrivate(state.ports, `${JSON.stringify({ redis: port })}\n`)
   return port

@@ -5,8 +5,8 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { installPackages, installTestPackages, makeWorkerUser } from './packages.ts'
-import { sayOnStderr } from './setup.ts'
+import { installPackages, installTestPackages, makeUser, WORKER_USER } from './packages.ts'
+import { type Say, sayOnStderr } from './setup.ts'
 import { ROOT } from './state.ts'
 
 /** What we read of vitest's JSON report. */
@@ -23,7 +23,7 @@ function stop(why: string): never {
   process.exit(1)
 }
 
-for (const step of [installPackages, makeWorkerUser, installTestPackages]) {
+for (const step of [installPackages, (say: Say) => makeUser(WORKER_USER, say), installTestPackages]) {
   const done = step(sayOnStderr)
   if (!done.ok) stop(done.error)
 }

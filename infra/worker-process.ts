@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { err, ok, type Result } from '../shared/result.ts'
 import { asWorker, type User } from './as-worker.ts'
 import { pdeathsig, type Spec } from './child.ts'
-import { workerUser } from './packages.ts'
+import { userNamed, WORKER_USER } from './packages.ts'
 import { redisUrl } from './redis.ts'
 import { type Refusal, ROOT, type Secrets, type State, TENANT, writePrivate } from './state.ts'
 
@@ -25,7 +25,7 @@ const ENROL_MS = 20_000
 
 const ENV = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' } as const
 
-const user = (): User => workerUser() ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+const user = (): User => userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 const asRoot = (): boolean => process.getuid?.() === 0
 
 /** The command line of the worker, as its user, who sees the program and its home wherever the stage puts them. */
@@ -45,7 +45,7 @@ function homeSeen(state: State): string {
 }
 
 /** Written at every start: ports may have moved. Belongs to the worker's user, who refuses it otherwise. */
-export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets): void {
+export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home = homeSeen(state)): void {
   const own = (path: string): void => {
     const { uid, gid } = user()
     if (asRoot()) chownSync(path, uid, gid)
@@ -57,7 +57,7 @@ export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets): voi
     tenant: TENANT,
     pool: 'default',
     redis_url: redisUrl('worker', secrets, at.redisPort),
-    home: homeSeen(state),
+    home,
     concurrency: at.concurrency,
     private_hosts: at.private_hosts,
     drain_ms: DRAIN_MS,

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { asWorker } from '../../infra/as-worker.ts'
 import { Child, pdeathsig, type Spec } from '../../infra/child.ts'
-import { workerUser } from '../../infra/packages.ts'
+import { userNamed, WORKER_USER } from '../../infra/packages.ts'
 
 const folder = process.argv[2] ?? tmpdir()
-const user = workerUser() ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 const sleeping = pdeathsig(['/usr/bin/sleep', '60'])
 
 const spec = (name: string, argv: readonly string[]): Spec => ({
