@@ -1,0 +1,46 @@
+// Owns what this worker signs: the statement of what it saw of one call, in the shape that the edge countersigns. Pure.
+// The facts are the grant's, verbatim; the execution is what the sandbox reported. It adds no opinion of its own.
+
+import { type Signer, seal } from '../shared/dsse.ts'
+import { attestationId, split } from '../shared/ids.ts'
+import type { Outcome } from '../shared/plan.ts'
+import { type Execution, endingOf, type Grant, STATEMENT_TYPE, statementOf } from '../shared/statement.ts'
+import type { Settlement } from '../shared/wire.ts'
+
+/** What came of a call, and the bytes that were kept of its output. */
+export type Ran = { readonly execution: Execution; readonly stdout: Uint8Array; readonly stderr: Uint8Array }
+
+export function settlementOf(grant: Grant, grant_sha256: string, { execution, stdout, stderr }: Ran, signer: Signer): Settlement {
+  const { facts, worker, fence, deadline_ms } = grant
+  if (execution.outcome === null) throw new Error('a worker always saw an outcome')
+  const statement = statementOf({
+    attestation_id: attestationId(facts.run, split(facts.call).n),
+    ...endingOf(execution.outcome),
+    facts,
+    grant: { sha256: grant_sha256, worker, fence, deadline_ms },
+    execution,
+  })
+  return { fence, envelope: seal(STATEMENT_TYPE, statement, signer), output: { stdout: base64(stdout), stderr: base64(stderr) } }
+}
+
+const base64 = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+
+const NOTHING = new Uint8Array()
+
+/** A call that this worker would not run, or could not begin. */
+export const unrun = (outcome: Extract<Outcome, { kind: 'refused' | 'infra' | 'cancelled' }>, now_ms: number): Ran => ({
+  execution: {
+    outcome,
+    stdout: null,
+    stderr: null,
+    connections: [],
+    executor: 'worker',
+    sandbox_enforcement: 'none',
+    profile_sha256: null,
+    argv_sha256: null,
+    started_at_ms: null,
+    ended_at_ms: now_ms,
+  },
+  stdout: NOTHING,
+  stderr: NOTHING,
+})

@@ -1,0 +1,92 @@
+// Owns what an operator may set: the configuration file and the environment, read here, once, and nowhere else in the worker.
+// The file holds the password of Redis, so it is refused unless only its owner can read it and we are that owner.
+
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { isIPv4, isIPv6 } from 'node:net'
+import { availableParallelism } from 'node:os'
+import { isAbsolute } from 'node:path'
+import { z } from 'zod'
+import { PATTERNS } from '../shared/ids.ts'
+import { HostPattern } from '../shared/plan.ts'
+import { err, ok, type Result } from '../shared/result.ts'
+
+/** A sentence for the person who set it. */
+export type Refusal = string
+
+const url = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
+const loopback = (host: string): boolean => host === 'localhost' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'))
+const bare = ({ pathname, search, hash, username }: URL): boolean => pathname === '/' && search === '' && hash === '' && username === ''
+
+export const Config = z.strictObject({
+  edge_url: z
+    .string()
+    .refine((text) => /^https?:$/.test(url(text)?.protocol ?? ''), 'give the edge’s address, such as `https://edge.example.com`')
+    .refine((text) => bare(new URL(text)), 'give scheme, host and port only')
+    // A claim carries arguments (L7).
+    .refine((text) => new URL(text).protocol === 'https:' || loopback(new URL(text).hostname), 'use https; plain http is for loopback only'),
+  tenant: z.string().regex(PATTERNS.tenant),
+  pool: z.string().regex(PATTERNS.name),
+  redis_url: z.string().refine((text) => /^rediss?:$/.test(url(text)?.protocol ?? ''), 'give an address such as `rediss://user:password@host:6379`'),
+  /** Where key, spool and workspaces lie. */
+  home: z.string().refine(isAbsolute, 'give an absolute path'),
+  concurrency: z.int().min(1).max(1_000).default(() => 2 * availableParallelism()),
+  /** Private addresses that the egress proxy may reach all the same: `host:port` or an address. */
+  private_hosts: z.array(z.union([HostPattern, z.string().refine(isIPv6)])).max(64).default([]),
+  /** How long SIGTERM lets running calls go on. */
+  drain_ms: z.int().min(0).max(30 * 60_000).default(20_000),
+})
+export type Config = z.infer<typeof Config>
+
+const PREFIX = 'COUNTERSIGN_WORKER_'
+const NUMBERS = new Set(['concurrency', 'drain_ms'])
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export function readConfig(path: string, environment: Environment = process.env): Result<Config, Refusal> {
+  const text = readPrivate(path)
+  if (!text.ok) return err(`the configuration \`${path}\` ${text.error}`)
+  let file: unknown
+  try {
+    file = JSON.parse(text.value)
+  } catch {
+    return err(`the configuration \`${path}\` is not JSON; mend it`)
+  }
+  if (typeof file !== 'object' || file === null) return err(`the configuration \`${path}\` is not a JSON object; mend it`)
+  const read = Config.safeParse({ ...file, ...overrides(environment) })
+  if (read.success) return ok(read.data)
+  const faults = read.error.issues.map(({ path: at, message }) => `\`${at.join('.') || '(the whole)'}\`: ${message}`)
+  return err(`the configuration \`${path}\` can't be used: ${faults.join('; ')}`)
+}
+
+/** What the environment sets wins over the file. A number that is none is left as it came, for the schema to name. */
+function overrides(environment: Environment): Record<string, unknown> {
+  const set = Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== '')
+  return Object.fromEntries(
+    set.map(([name, value = '']) => {
+      const key = name.slice(PREFIX.length).toLowerCase()
+      if (key === 'private_hosts') return [key, value.split(',').map((host) => host.trim())]
+      return [key, NUMBERS.has(key) && value.trim() !== '' ? Number(value) : value]
+    }),
+  )
+}
+
+/** The text of a file that only we can read. Checked on the open file, so that what was checked is what is read. */
+export function readPrivate(path: string): Result<string, Refusal> {
+  let file: number
+  try {
+    file = openSync(path, 'r')
+  } catch (error) {
+    return err(`can't be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'}); check that it is there and that this user may read it`)
+  }
+  try {
+    const { mode, uid } = fstatSync(file)
+    if (uid !== process.geteuid?.()) return err(`belongs to uid ${uid}, and this is uid ${process.geteuid?.()}; chown it to the user that runs the worker`)
+    if ((mode & 0o077) !== 0) return err(`can be read by others (mode ${(mode & 0o777).toString(8)}); run \`chmod 600\` on it`)
+    return ok(readFileSync(file, 'utf8'))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Never from argv: every process of the host can read that. */
+export const enrolmentToken = (environment: Environment = process.env): string | undefined => environment['COUNTERSIGN_ENROL_TOKEN']

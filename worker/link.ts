@@ -1,0 +1,99 @@
+// Owns the worker's conversation with the edge: every request signed (RFC 9421), the clock set right when the edge refuses it, and asked
+// again, always signed anew, where asking twice is the same as asking once. It decides nothing about calls.
+
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Client, client, type Credentials, type Input, type Output, type Problem } from '../shared/client.ts'
+import type { RouteName } from '../shared/api.ts'
+import { signRequest } from '../shared/http-signature.ts'
+import { err, type Result } from '../shared/result.ts'
+import { EdgeClock } from './clock.ts'
+import type { Identity } from './identity.ts'
+import { openTransport, Unreachable } from './transport.ts'
+
+export type Link = {
+  readonly clock: EdgeClock
+  /** One question. What the edge says is wrong with our clock or nonce is mended, and asked once more. */
+  readonly ask: Client
+  /** Asks until the answer is final, `patience_ms` is over, or `signal` says to stop. Only for what is safe to ask twice. */
+  readonly insist: <N extends RouteName>(name: N, input: Input<N>, patience: Patience) => Promise<Result<Output<N>, Problem>>
+  readonly close: () => void
+}
+
+export type Patience = { readonly patience_ms: number; readonly signal: AbortSignal }
+
+/** Nothing came back that the edge could have said. `Problem` has no word for it on the wire; status 0 is ours. */
+export const unreachable = ({ status }: Problem): boolean => status === 0 || status === 502 || status === 503 || status === 504
+/** The edge may say otherwise later. Every other refusal is final. */
+export const mayChange = (problem: Problem): boolean => unreachable(problem) || problem.status >= 500 || problem.status === 429
+
+export function openLink(url: string, { tenant, worker, signer }: Pick<Identity, 'tenant' | 'worker' | 'signer'>, within_ms?: number): Link {
+  const clock = new EdgeClock()
+  let refusedAt: string | undefined
+  const carrier = openTransport(new URL(url), {
+    refusedAt: (date) => {
+      refusedAt = date
+    },
+    ...(within_ms === undefined ? {} : { within_ms }),
+  })
+  const who = { tenant, worker, key: signer.key }
+  const signed: Credentials = ({ method, url: { host, pathname }, body }) =>
+    signRequest({ method, authority: host, path: pathname, body }, who, clock.now())
+  const once = answering(client(url, signed, carrier.send))
+
+  const ask: Client = async (name, input) => {
+    const answer = await once(name, input)
+    if (answer.ok) return answer
+    if (answer.error.code === 'clock_skew') clock.learnFromHeader(refusedAt)
+    else if (answer.error.code !== 'replayed') return answer
+    return once(name, input)
+  }
+
+  const insist: Link['insist'] = async (name, input, { patience_ms, signal }) => {
+    const until = performance.now() + patience_ms
+    for (const rest of backoff()) {
+      const answer = await ask(name, { ...input, signal })
+      if (answer.ok || !mayChange(answer.error) || performance.now() + rest > until || !(await waited(rest, signal))) return answer
+    }
+    throw new Error('the backoff never ends')
+  }
+
+  return { clock, ask, insist, close: carrier.close }
+}
+
+/** For the two questions that an unenrolled worker may ask: no signature, and no second attempt. */
+export const openUnsigned = (url: string): { ask: Client; close: () => void } => {
+  const carrier = openTransport(new URL(url))
+  return { ask: answering(client(url, () => ({}), carrier.send)), close: carrier.close }
+}
+
+/** Turns what the network did into a value. A kept-open connection that was closed on us is no outage: one more try, on a new one. */
+function answering(call: Client): Client {
+  const attempt: Client = async (name, input) => {
+    try {
+      const answer = await call(name, input)
+      return answer.ok ? answer : err(understood(answer.error))
+    } catch (thrown) {
+      if (!(thrown instanceof Unreachable)) throw thrown
+      return thrown.stale ? attempt(name, input) : err({ status: 0, code: 'unavailable', detail: thrown.message })
+    }
+  }
+  return attempt
+}
+
+/** JSON that is no problem document comes from something between the edge and us. */
+const understood = (problem: Partial<Problem> | null): Problem =>
+  typeof problem?.code === 'string' && typeof problem.status === 'number'
+    ? { ...problem, code: problem.code, status: problem.status, detail: String(problem.detail ?? '') }
+    : { status: 0, code: 'unavailable', detail: 'an answer that is not the edge’s' }
+
+const FIRST_REST_MS = 50
+const LONGEST_REST_MS = 2_000
+
+/** Twice as long each time, and never in step with other workers. */
+export function* backoff(longest_ms = LONGEST_REST_MS): Generator<number, never> {
+  for (let rest = FIRST_REST_MS; ; rest = Math.min(rest * 2, longest_ms)) yield rest * (0.5 + Math.random() / 2)
+}
+
+/** Whether the whole time passed. */
+export const waited = (ms: number, signal: AbortSignal): Promise<boolean> =>
+  pause(ms, true, { signal }).catch(() => false)

@@ -1,0 +1,136 @@
+// Owns the doorbell: the one place of BullMQ and Redis in the worker. A doorbell says that a call waits, no more; whoever holds the Redis
+// password may forge, repeat or lose one and gains nothing: the claim decides, and the edge rings again for what nobody claimed (Q01–Q09).
+
+import { Worker } from 'bullmq'
+import { Redis } from 'ioredis'
+import { z } from 'zod'
+import { PATTERNS, split } from '../shared/ids.ts'
+import { err, ok, type Result } from '../shared/result.ts'
+import type { Log } from './log.ts'
+
+export type Doorbell = { readonly run: string; readonly call: string }
+
+const Job = z.strictObject({
+  tenant: z.string().regex(PATTERNS.tenant),
+  run: z.string().regex(PATTERNS.run),
+  call: z.string().regex(PATTERNS.call),
+})
+
+export function readDoorbell(data: unknown, tenant: string): Result<Doorbell, string> {
+  const job = Job.safeParse(data)
+  if (!job.success) return err('not a doorbell')
+  if (job.data.tenant !== tenant) return err('for another tenant')
+  const { run, call } = job.data
+  return split(call).run === run ? ok({ run, call }) : err('the call is not of that run')
+}
+
+export type Queue = {
+  /** Resolves when doorbells are heard. */
+  readonly listening: Promise<void>
+  readonly pause: () => void
+  readonly resume: () => void
+  /** Takes no more; resolves when what it took is done and Redis is left. */
+  readonly close: () => Promise<void>
+}
+
+type Options = {
+  readonly redis_url: string
+  readonly tenant: string
+  readonly pool: string
+  readonly concurrency: number
+  readonly log: Log
+  readonly ring: (doorbell: Doorbell) => Promise<void>
+}
+
+const PREFIX = 'cs'
+const RECONNECT_MAX_MS = 2_000
+
+export function openQueue({ redis_url, tenant, pool, concurrency, log, ring }: Options): Queue {
+  const connection = connect(redis_url)
+  const outage = watchOutages(connection, log)
+  const hear = async ({ data }: { data: unknown }): Promise<void> => {
+    const doorbell = readDoorbell(data, tenant)
+    if (doorbell.ok) await ring(doorbell.value)
+    else log.warn('a doorbell was dropped', { reason: doorbell.error })
+  }
+  const worker = new Worker(`doorbell-${tenant}-${pool}`, hear, {
+    connection,
+    prefix: PREFIX,
+    concurrency,
+    removeOnComplete: { count: 0 },
+    removeOnFail: { count: 0 },
+    // A doorbell whose worker died is put back once for somebody to drop; the edge rings for the call itself.
+    maxStalledCount: 1,
+    // How long BullMQ rests after an error before it goes on: an outage shall not cost its default of 15 s more.
+    runRetryDelay: 500,
+  })
+  worker.on('error', outage.noted)
+  worker.on('failed', (_job, error) => log.warn('a call was left by a fault of ours', { reason: error.stack ?? error.message }))
+  return {
+    listening: worker.waitUntilReady(),
+    pause: () => void worker.pause(true),
+    resume: () => void worker.resume(),
+    close: async () => {
+      await worker.close(connection.status !== 'ready')
+      connection.disconnect()
+    },
+  }
+}
+
+const connect = (redis_url: string): Redis =>
+  new Redis(redis_url, {
+    maxRetriesPerRequest: null,
+    retryStrategy: (attempt) => Math.min(50 * 2 ** attempt, RECONNECT_MAX_MS),
+    connectTimeout: 5_000,
+  })
+
+/** One line when Redis goes and one when it is back, however many commands fail in between. */
+function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => void } {
+  let down = false
+  const noted = (error: Error): void => {
+    if (connection.status === 'ready') return log.warn('Redis refused a command', { reason: error.message })
+    if (!down) log.warn('Redis is away; doorbells wait, and running calls go on', { reason: error.message })
+    down = true
+  }
+  connection.on('error', noted)
+  connection.on('close', () => noted(new Error('the connection was closed')))
+  connection.on('ready', () => {
+    if (down) log.say('Redis is back')
+    down = false
+  })
+  return { noted }
+}
+
+/** For `doctor`: does Redis answer, and does its access list keep us out of what is not ours (Q08)? */
+export async function examineRedis(redis_url: string): Promise<{ answers: Result<void, string>; confined: Result<void, string> }> {
+  const redis = new Redis(redis_url, { lazyConnect: true, maxRetriesPerRequest: 1, retryStrategy: () => null, connectTimeout: 3_000 })
+  let why = 'no answer'
+  redis.on('error', (error: Error) => {
+    why = error.message
+  })
+  try {
+    await redis.connect()
+    await redis.ping()
+  } catch (error) {
+    redis.disconnect()
+    const said = why === 'no answer' && error instanceof Error ? error.message : why
+    return { answers: err(said), confined: err('Redis could not be asked') }
+  }
+  const permitted: string[] = []
+  for (const [name, ...args] of FORBIDDEN) {
+    const refused = await redis.call(name, ...args).then(
+      () => false,
+      (error: Error) => error.message.startsWith('NOPERM'),
+    )
+    if (!refused) permitted.push([name, ...args].join(' '))
+  }
+  redis.disconnect()
+  return { answers: ok(undefined), confined: permitted.length === 0 ? ok(undefined) : err(`may ${permitted.join(', ')}`) }
+}
+
+/** None of these changes anything where it is permitted. */
+const FORBIDDEN: readonly (readonly [string, ...string[]])[] = [
+  ['CONFIG', 'GET', 'maxmemory'],
+  ['ACL', 'WHOAMI'],
+  ['GET', 'not-ours'],
+]

@@ -1,0 +1,131 @@
+// Owns the way of every settlement to the edge: kept in the spool, sent, and dropped when the edge has acknowledged it or said finally no.
+// What the edge can't take now is sent again until it can, before anything new is claimed. It never changes what it sends.
+
+import type { Problem } from '../shared/client.ts'
+import type { Log } from './log.ts'
+import { backoff, type Link, mayChange, unreachable, waited } from './link.ts'
+import type { Spool, Spooled } from './spool.ts'
+
+/** acknowledged; dropped: the edge said finally no; waiting: it is in the backlog. */
+export type Sent = 'acknowledged' | 'dropped' | 'waiting'
+
+const LONGEST_REST_MS = 5_000
+/** A settlement that an answering edge still won't take so long after its deadline says nothing to anybody: the call has long ended. */
+const WORTHLESS_AFTER_MS = 3_600_000
+
+export class Settling {
+  readonly #link: Link
+  readonly #spool: Spool
+  readonly #log: Log
+  readonly #backlog = new Map<string, Spooled>()
+  /** Aborts the pause between two rounds. */
+  #wake = new AbortController()
+  #rounds: Promise<void> | undefined
+  #reached: Promise<void> = Promise.resolve()
+  #markReached: (() => void) | undefined
+  #ended = false
+
+  constructor(link: Link, spool: Spool, log: Log) {
+    this.#link = link
+    this.#spool = spool
+    this.#log = log
+  }
+
+  /** Takes over what a former life left in the spool. */
+  adopt(left: readonly Spooled[]): void {
+    for (const spooled of left) this.#backlog.set(spooled.call, spooled)
+    if (left.length > 0) this.#begin()
+  }
+
+  async settle(spooled: Spooled): Promise<Sent> {
+    const kept = this.#spool.keep(spooled)
+    if (!kept.ok) this.#log.warn('a result could not be spooled; it is sent all the same', { call: spooled.call, reason: kept.error })
+    const sent = await this.#send(spooled)
+    if (sent === 'acknowledged' || sent === 'dropped') return sent
+    this.#backlog.set(spooled.call, spooled)
+    this.#begin()
+    return 'waiting'
+  }
+
+  /** Resolves once the backlog has been offered to an edge that answers: what waits is sent first, then new calls are claimed. */
+  offered(): Promise<void> {
+    return this.#reached
+  }
+
+  get waiting(): number {
+    return this.#backlog.size
+  }
+
+  /** What is not acknowledged yet is still ours to speak for. */
+  spokenFor(): { call: string; fence: number }[] {
+    return [...this.#backlog.values()].map(({ call, settlement }) => ({ call, fence: settlement.fence }))
+  }
+
+  /** The edge answers again: don't wait for the end of the pause. */
+  wake(): void {
+    this.#wake.abort()
+  }
+
+  /** Resolves when nothing waits. */
+  async flushed(): Promise<void> {
+    this.wake()
+    await this.#rounds
+  }
+
+  /** What still waits stays in the spool for the next life. */
+  end(): void {
+    this.#ended = true
+    this.wake()
+    this.#markReached?.()
+  }
+
+  /** Everything that waits, at once; then again after each rest, until nothing waits. */
+  #begin(): void {
+    if (this.#rounds !== undefined || this.#ended) return
+    this.#reached = new Promise((done) => {
+      this.#markReached = done
+    })
+    this.#rounds = this.#sendAll().finally(() => {
+      this.#markReached?.()
+      this.#rounds = undefined
+    })
+  }
+
+  async #sendAll(): Promise<void> {
+    for (const rest of backoff(LONGEST_REST_MS)) {
+      if (await this.#round()) this.#markReached?.()
+      if (this.#backlog.size === 0 || this.#ended) return
+      this.#wake = new AbortController()
+      await waited(rest, this.#wake.signal)
+    }
+  }
+
+  /** Offers each once. Whether the edge was there to answer. */
+  async #round(): Promise<boolean> {
+    for (const spooled of [...this.#backlog.values()]) {
+      if (this.#ended) return false
+      const sent = await this.#send(spooled)
+      if (sent === 'away') return false
+      if (sent !== 'waiting') this.#backlog.delete(spooled.call)
+    }
+    return true
+  }
+
+  async #send({ call, deadline_ms, settlement }: Spooled): Promise<Sent | 'away'> {
+    const answer = await this.#link.ask('settle', { body: settlement })
+    if (answer.ok) {
+      this.#spool.drop(call)
+      return 'acknowledged'
+    }
+    if (unreachable(answer.error)) return 'away'
+    const { status, code, detail } = answer.error
+    const worthless = this.#link.clock.now() > deadline_ms + WORTHLESS_AFTER_MS
+    if (!final(answer.error) && !worthless) return 'waiting'
+    this.#spool.drop(call)
+    this.#log.warn('the edge did not take a result; it is dropped', { call, status, code, detail })
+    return 'dropped'
+  }
+}
+
+/** A revoked worker may be let in again, and a policy may change: those refusals keep the result. */
+const final = (problem: Problem): boolean => !mayChange(problem) && problem.status !== 401 && problem.status !== 403
