@@ -1,0 +1,125 @@
+// One reading of bytes and one writing of values: every text at the boundary is read or refused as the table says, and what was
+// read is written in the one form that digests are made of.
+
+import { describe, expect, test } from 'vitest'
+import { canonical, digestOf, EVIDENCE, parseJson, sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './json-cases.ts'
+import { randomJson, seeded, spelled } from './random-json.ts'
+
+const INTRUDERS = ['', ',', '"', '}', ']', '\\', '0', '\0', '-', 'e', ':', '.', '/']
+const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+describe('reading', () => {
+  test.each(JSON_CASES.map((item) => [item.name, item.is, item] as const))('%s: %s', (_name, is, item) => {
+    const read = parseJson(jsonBytes(item))
+    expect(read.ok ? 'fine' : read.error.code).toBe(is)
+  })
+
+  test('what is read is what the engine reads', () => {
+    for (const item of JSON_CASES) {
+      const read = parseJson(jsonBytes(item))
+      if (read.ok) expect(read.value, item.name).toEqual(JSON.parse(new TextDecoder().decode(jsonBytes(item))))
+    }
+  })
+
+  test('nothing is read that the engine refuses', () => {
+    const random = seeded(20_261_118)
+    for (let round = 0; round < 20_000; round++) {
+      const text = spelled(randomJson(random, 3), random)
+      const at = Math.floor(random() * (text.length + 1))
+      const intruder = INTRUDERS[Math.floor(random() * INTRUDERS.length)] ?? ''
+      const broken = `${text.slice(0, at)}${intruder}${text.slice(at + Math.floor(random() * 3))}`.toWellFormed()
+      const read = parseJson(utf8(broken))
+      if (!read.ok) continue
+      expect(read.value, JSON.stringify(broken)).toEqual(JSON.parse(broken))
+    }
+  })
+
+  test('G01 a read object has no other prototype, and merging it changes none', () => {
+    const read = parseJson(utf8('{"constructor":{"prototype":{"polluted":true}}}'))
+    if (!read.ok) throw new Error(read.error.detail)
+    Object.assign({}, read.value)
+    expect(Object.getPrototypeOf(read.value)).toBe(Object.prototype)
+    expect('polluted' in {}).toBe(false)
+  })
+
+  test('G02 what was read can be written, at the greatest depth', () => {
+    const text = `${'[{"a":'.repeat(LIMITS.json_depth / 2)}1${'}]'.repeat(LIMITS.json_depth / 2)}`
+    const read = parseJson(utf8(text))
+    if (!read.ok) throw new Error(read.error.detail)
+    expect(canonical(read.value)).toBe(text)
+    expect(parseJson(utf8(`[${text}]`)).ok).toBe(false)
+  })
+
+  test('files of evidence may hold more than a body: the arguments of one, a little deeper', () => {
+    const depth = `{"call":${'['.repeat(LIMITS.json_depth)}${']'.repeat(LIMITS.json_depth)}}`
+    const nodes = `[[${'1,'.repeat(LIMITS.json_nodes)}1]]`
+    const size = `"${'x'.repeat(LIMITS.body_bytes)}"`
+    for (const text of [depth, nodes, size]) {
+      expect(parseJson(utf8(text), EVIDENCE).ok).toBe(true)
+      if (text !== depth) expect(parseJson(utf8(text)).ok).toBe(false)
+    }
+    expect(parseJson(utf8(`"${'x'.repeat(LIMITS.evidence_bytes)}"`), EVIDENCE)).toMatchObject({ error: { code: 'body_too_large' } })
+    expect(parseJson(utf8('['.repeat(10_000)), EVIDENCE)).toMatchObject({ error: { code: 'json_too_deep' } })
+  })
+})
+
+describe('writing', () => {
+  test.each(CANONICAL_NUMBERS)('the double %s is %s', (bits, text) => {
+    expect(canonical(Buffer.from(bits, 'hex').readDoubleBE())).toBe(text)
+  })
+
+  test.each(CANONICAL_TEXTS)('%s', (_name, value, text) => {
+    expect(canonical(value)).toBe(text)
+  })
+
+  test.each([
+    ['NaN', Number.NaN],
+    ['Infinity', Infinity],
+    ['undefined', undefined],
+    ['a function', () => 1],
+    ['a bigint', 1n],
+  ])('%s has no canonical form', (_name, value) => {
+    expect(() => canonical(value)).toThrow(TypeError)
+    expect(() => canonical([{ a: value }].map((item) => item.a))).toThrow(TypeError)
+  })
+
+  test('a value survives writing and reading, and every spelling of it has its digest', () => {
+    const random = seeded(8785)
+    for (let round = 0; round < 3_000; round++) {
+      const value = randomJson(random)
+      const text = canonical(value)
+      const back = parseJson(utf8(text))
+      expect(back, text).toEqual({ ok: true, value })
+      const foreign = spelled(value, random)
+      const read = parseJson(utf8(foreign))
+      if (!read.ok) throw new Error(`${read.error.detail}: ${foreign}`)
+      expect(canonical(read.value)).toBe(text)
+    }
+  })
+
+  test('different values have different digests', () => {
+    const pairs: readonly (readonly [unknown, unknown])[] = [
+      [{ a: 1 }, { a: '1' }],
+      [{ a: null }, {}],
+      [
+        [1, [2]],
+        [[1], 2],
+      ],
+      [
+        ['ab', 'c'],
+        ['a', 'bc'],
+      ],
+      [{ a: 'b":"c' }, { a: 'b', c: '' }],
+      [[], {}],
+      ['', null],
+      [0, false],
+      ['é', 'e\u0301'],
+    ]
+    for (const [one, other] of pairs) expect(digestOf(one)).not.toBe(digestOf(other))
+    expect(digestOf({ b: 1, a: 2 })).toBe(digestOf({ a: 2, b: 1 }))
+    expect(digestOf({})).toBe(sha256('{}'))
+    expect(sha256('')).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
+  })
+})
