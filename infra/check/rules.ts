@@ -44,7 +44,7 @@ const SOLE_IMPORTERS: readonly Sole[] = [
   { packages: ['execa'], may: ['worker/sandbox/launch.ts'], todo: 'make a plan and let worker/sandbox/launch start it' },
   {
     packages: ['drizzle-orm'],
-    may: ['edge/*object*.ts', 'edge/tables/**'],
+    may: ['edge/*-object.ts', 'edge/*-store.ts', 'edge/tables/**'],
     todo: 'let the object that owns the rows read and write them',
   },
   // To spawn is to act with the worker's own rights: it happens where the sandbox is built, and in set-up and tests.
