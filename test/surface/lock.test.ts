@@ -1,0 +1,50 @@
+// Promise: `npm ci` works on a fresh clone. It refuses a lock file that lacks an optional dependency of another platform, and npm leaves
+// those out in silence where the installing machine's mirror does not have them.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { ROOT } from '../../infra/state.ts'
+
+type Entry = {
+  version?: string
+  dependencies?: Record<string, string>
+  optionalDependencies?: Record<string, string>
+  integrity?: string
+  optional?: boolean
+}
+type Lock = { packages: Record<string, Entry> }
+
+/** The entry that npm would find for `name` from within the package at `path`: its own folder first, then each one above. */
+function resolved(packages: Lock['packages'], path: string, name: string): Entry | undefined {
+  for (let at = path; ; at = at.slice(0, Math.max(0, at.lastIndexOf('node_modules/') - 1))) {
+    const entry = packages[`${at === '' ? '' : `${at}/`}node_modules/${name}`]
+    if (entry !== undefined || at === '') return entry
+  }
+}
+
+function missing({ packages }: Lock): string[] {
+  return Object.entries(packages).flatMap(([path, { dependencies, optionalDependencies }]) =>
+    Object.keys({ ...dependencies, ...optionalDependencies }).flatMap((name) =>
+      resolved(packages, path, name)?.version === undefined ? [`${path} → ${name}`] : [],
+    ),
+  )
+}
+
+const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as Lock // npm's format, version 3
+
+test('every dependency of every platform has its entry', () => {
+  expect(missing(lock)).toEqual([])
+})
+
+test('control: one entry less is noticed', () => {
+  const { 'node_modules/@cloudflare/workerd-darwin-64': _, ...packages } = lock.packages
+  expect(missing({ packages })).toEqual(['node_modules/workerd → @cloudflare/workerd-darwin-64'])
+})
+
+test('what gets installed on Linux is pinned by content', () => {
+  const unpinned = Object.entries(lock.packages).filter(
+    ([path, { integrity, optional }]) => path !== '' && integrity === undefined && !optional,
+  )
+  expect(unpinned.map(([path]) => path)).toEqual([])
+})
