@@ -25,7 +25,7 @@ const STACK: readonly Need[] = [
 /** What only the tests need: a browser for the pages. */
 const TESTS: readonly Need[] = [{ package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] }]
 
-export const onPath = (name: string): string | undefined =>
+const onPath = (name: string): string | undefined =>
   name.startsWith('/')
     ? [name].find((path) => existsSync(path))
     : SYSTEM_PATH.split(':')

@@ -8,7 +8,7 @@ import { pdeathsig, type Spec } from './child.ts'
 import { type Secrets, type State, sha256, writePrivate } from './state.ts'
 
 /** What every key and channel of ours begins with; the access list admits nothing else. */
-export const REDIS_PREFIX = 'cs:'
+const REDIS_PREFIX = 'cs:'
 
 /**
  * What BullMQ and ioredis use, by name, and nothing beside it (Q08). Scripts are needed: BullMQ's moves are Lua, and what a script does is
@@ -46,7 +46,7 @@ export function redisAcl(secrets: Secrets): string {
   return ['user default off resetpass ~* &* +@all', user('edge'), user('worker'), ''].join('\n')
 }
 
-export const redisConf = (state: State, port: number): string => `# Written at every start; changes here are lost.
+const redisConf = (state: State, port: number): string => `# Written at every start; changes here are lost.
 bind 127.0.0.1
 port ${port}
 protected-mode yes

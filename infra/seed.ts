@@ -20,7 +20,7 @@ export type DevInfo = {
   readonly keys: z.infer<typeof Keys>
 }
 
-export const AGENT = 'dev'
+const AGENT = 'dev'
 const TOOLS = join(ROOT, 'infra/tools')
 
 type Seeded = { readonly agent_key: string }

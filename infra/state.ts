@@ -90,7 +90,7 @@ export function openState(dir: string): Result<State, Refusal> {
   return ok(state)
 }
 
-export const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** Readable by its owner only from its first byte on, and either whole or not there. */
 export function writePrivate(path: string, text: string): void {
@@ -139,7 +139,7 @@ const listening = (port: number): Promise<Result<number, string>> =>
     })
   })
 
-export const portFree = async (port: number): Promise<boolean> => (await listening(port)).ok
+const portFree = async (port: number): Promise<boolean> => (await listening(port)).ok
 
 /** A sentence when the port can't be had. */
 export async function portRefusal(port: number): Promise<Refusal | undefined> {

@@ -51,7 +51,7 @@ function modules(bundle: string): string[] {
   )
 }
 
-export const edgeConfig = (bundle: string, objects: string, address: string): string => `# Written at every start; changes here are lost.
+const edgeConfig = (bundle: string, objects: string, address: string): string => `# Written at every start; changes here are lost.
 using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
@@ -122,7 +122,7 @@ export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
   }
 }
 
-export async function answersReady(url: string): Promise<boolean> {
+async function answersReady(url: string): Promise<boolean> {
   try {
     const answer = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(2_000) })
     await answer.arrayBuffer()
