@@ -45,8 +45,8 @@ const parameter = {
   tag: ';tag="countersign-worker"',
 }
 const PARAMETERS = Object.values(parameter).join('')
-const without = <T extends object>(from: T, name: keyof T): T =>
-  Object.fromEntries(Object.entries(from).filter(([key]) => key !== name)) as T // one member less, on purpose
+const without = (from: Record<string, string>, name: string): Record<string, string> =>
+  Object.fromEntries(Object.entries(from).filter(([key]) => key !== name))
 
 describe('a signed request', () => {
   test('is accepted, and says who signed it and when', () => {
@@ -132,11 +132,11 @@ describe('K02 what is covered can’t be changed', () => {
 
 describe('K02 another shape is no signature, though the worker’s key made it', () => {
   test.each(Object.keys(COMPONENTS))('without %s', (name) => {
-    expect(accepted(handmade(without(COMPONENTS, name as keyof typeof COMPONENTS), PARAMETERS))).toBe(false) // its own key
+    expect(accepted(handmade(without(COMPONENTS, name), PARAMETERS))).toBe(false)
   })
 
   test.each(Object.keys(parameter))('without the parameter %s', (name) => {
-    const rest = Object.values(without(parameter, name as keyof typeof parameter)).join('') // its own key
+    const rest = Object.values(without(parameter, name)).join('')
     expect(accepted(handmade(COMPONENTS, rest))).toBe(false)
   })
 
