@@ -1,8 +1,8 @@
 // The typed client: every route of `api.ts` as a method-less call, for the CLI, the worker and the tests.
 
 import type { z } from 'zod'
-import { ROUTES } from './api.ts'
 import type { Route, RouteName, Routes } from './api.ts'
+import { ROUTES } from './api.ts'
 import type { Code, FieldError } from './failures.ts'
 import type { Result } from './result.ts'
 import { err, ok } from './result.ts'
@@ -11,7 +11,11 @@ import { err, ok } from './result.ts'
 export type Problem = { status: number; code: Code; detail: string; todo?: string; errors?: FieldError[] }
 
 type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.input<R[K]> : undefined
-type Given<K extends string, T> = undefined extends T ? { [P in K]?: T } : Record<never, never> extends T ? { [P in K]?: T } : { [P in K]: T }
+type Given<K extends string, T> = undefined extends T
+  ? { [P in K]?: T }
+  : Record<never, never> extends T
+    ? { [P in K]?: T }
+    : { [P in K]: T }
 export type Input<N extends RouteName> = Given<'params', Part<Routes[N], 'params'>> &
   Given<'query', Part<Routes[N], 'query'>> &
   Given<'body', Part<Routes[N], 'body'>> & { headers?: Record<string, string>; wait?: number; signal?: AbortSignal }
@@ -19,7 +23,9 @@ export type Output<N extends RouteName> = z.output<Routes[N]['result']>
 
 /** Adds credentials: a header for a key, a signature over the whole for a worker. */
 export type Credentials = (request: { method: string; url: URL; body: Uint8Array }) => Record<string, string>
-export const bearer = (key: string): Credentials => () => ({ authorization: `Bearer ${key}` })
+export const bearer =
+  (key: string): Credentials =>
+  () => ({ authorization: `Bearer ${key}` })
 
 /** What carries a request: `fetch`, or something leaner that keeps its connections open. It follows no redirect. */
 export type Send = (
@@ -32,7 +38,8 @@ export type Client = <N extends RouteName>(name: N, input: Input<N>) => Promise<
 export function client(base: string, credentials: Credentials = () => ({}), send: Send = fetch): Client {
   return async (name, input) => {
     const route: Route = ROUTES[name]
-    const { params, query, body, headers, wait, signal } = input as { // the mapped type above, seen from inside
+    const { params, query, body, headers, wait, signal } = input as {
+      // the mapped type above, seen from inside
       params?: Record<string, string>
       query?: Record<string, unknown>
       body?: unknown
@@ -40,7 +47,10 @@ export function client(base: string, credentials: Credentials = () => ({}), send
       wait?: number
       signal?: AbortSignal
     }
-    const url = new URL(route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(params?.[key] ?? '')), base)
+    const url = new URL(
+      route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(params?.[key] ?? '')),
+      base,
+    )
     for (const [key, value] of Object.entries(query ?? {})) url.searchParams.set(key, String(value))
     const bytes = Buffer.from(body === undefined ? '' : JSON.stringify(body))
     const answer = await send(url, {

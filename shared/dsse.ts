@@ -1,8 +1,8 @@
 // DSSE envelopes (Dead Simple Signing Envelope v1.0.2) with Ed25519: the one way anything is signed at rest.
 // The signature covers the pre-authentication encoding, so type and payload can't be swapped (T01).
 
-import { createHash, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
 import { z } from 'zod'
 import { canonical } from './json.ts'
 import { LIMITS } from './limits.ts'
@@ -14,7 +14,10 @@ const Signature = z.string().regex(/^[A-Za-z0-9+/]{85}[AQgw]==$/)
 export const Envelope = z.strictObject({
   payloadType: z.string().max(128),
   payload: Base64.max(LIMITS.body_bytes),
-  signatures: z.array(z.strictObject({ keyid: z.string().max(128), sig: Signature })).min(1).max(4),
+  signatures: z
+    .array(z.strictObject({ keyid: z.string().max(128), sig: Signature }))
+    .min(1)
+    .max(4),
 })
 export type Envelope = z.infer<typeof Envelope>
 
@@ -22,8 +25,7 @@ export type Envelope = z.infer<typeof Envelope>
 export type Signer = { readonly kid: string; readonly x: string; readonly key: KeyObject }
 
 /** The name of a public key: enough of its digest to tell keys apart; trust comes from the key itself. */
-export const kidOf = (x: string): string =>
-  `ed25519:${createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)}`
+export const kidOf = (x: string): string => `ed25519:${createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)}`
 
 export type PrivateJwk = { kty: 'OKP'; crv: 'Ed25519'; x: string; d: string }
 

@@ -1,8 +1,8 @@
 // HTTP Message Signatures (RFC 9421) with Ed25519 and Content-Digest (RFC 9530), in the one shape that workers use.
 // The covered components are fixed: nobody can have fewer of them accepted (K02). Both sides build the same base here.
 
-import { createHash, randomBytes, sign, verify } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
+import { createHash, randomBytes, sign, verify } from 'node:crypto'
 import { PATTERNS } from './ids.ts'
 
 const COVERED = '("@method" "@authority" "@path" "content-digest")'
@@ -23,7 +23,11 @@ function base(request: SignedRequest, digest: string, input: SignatureInput): Bu
   )
 }
 
-export function signRequest(request: SignedRequest, who: { tenant: string; worker: string; key: KeyObject }, nowMs: number): Record<string, string> {
+export function signRequest(
+  request: SignedRequest,
+  who: { tenant: string; worker: string; key: KeyObject },
+  nowMs: number,
+): Record<string, string> {
   const input = { tenant: who.tenant, worker: who.worker, created: Math.floor(nowMs / 1000), nonce: randomBytes(18).toString('base64url') }
   const digest = contentDigest(request.body)
   return {
@@ -33,7 +37,8 @@ export function signRequest(request: SignedRequest, who: { tenant: string; worke
   }
 }
 
-const INPUT = /^w=\(.{1,80}\);created=([0-9]{1,12});nonce="([A-Za-z0-9_-]{16,64})";keyid="([a-z0-9-]{1,32})\/(wrk_[0-9A-Z]{26})";alg="ed25519";tag="countersign-worker"$/
+const INPUT =
+  /^w=\(.{1,80}\);created=([0-9]{1,12});nonce="([A-Za-z0-9_-]{16,64})";keyid="([a-z0-9-]{1,32})\/(wrk_[0-9A-Z]{26})";alg="ed25519";tag="countersign-worker"$/
 const SIGNATURE = /^w=:([A-Za-z0-9+/]{86}==):$/
 
 /** Reads who claims to have signed; nothing is proven yet. Anything but the one shape is no signature. */

@@ -1,6 +1,6 @@
 // Names of things. An id routes to its object without an index: a call id holds its run, an API key its tenant.
 //
-//   run_<ulid>            a run; its RunObject is `<tenant>/<run>`
+//   run_<ulid>            a run; its RunObject is `<tenant>/<run>`; minted by the edge alone, with a check of its own in it
 //   call_<ulid>_<n>       the n-th call of that run;  apr_… its approval, att_… its attestation
 //   cs_<kind>_<tenant>_<ulid>_<secret>   an API key (agent, operator) or enrolment token (enrol)
 
@@ -24,7 +24,7 @@ export const PATTERNS = {
 } as const
 
 /** Crockford base 32 of `bytes`, most significant bit first, zero-padded at the front to whole characters. */
-function base32(bytes: Uint8Array): string {
+export function base32(bytes: Uint8Array): string {
   let value = 0n
   for (const byte of bytes) value = (value << 8n) | BigInt(byte)
   let text = ''
@@ -41,11 +41,6 @@ export function ulid(nowMs: number): string {
   return base32(bytes)
 }
 
-/** A ULID-shaped name derived from a secret-free seed: the same seed always leads to the same object. */
-export const derivedUlid = (seed: string): string => base32(createHash('sha256').update(seed).digest().subarray(0, 16))
-
-export const newRunId = (nowMs: number): string => `run_${ulid(nowMs)}`
-export const derivedRunId = (seed: string): string => `run_${derivedUlid(seed)}`
 export const newWorkerId = (nowMs: number): string => `wrk_${ulid(nowMs)}`
 
 const numbered = (prefix: string, run: string, n: number): string => `${prefix}_${run.slice(4)}_${n}`

@@ -3,11 +3,11 @@
 // differently is refused here (attacks.md G01–G05): duplicate keys, unsafe numbers, bad text, `__proto__`, depth.
 
 import { createHash } from 'node:crypto'
-import { failure } from './failures.ts'
 import type { Code } from './failures.ts'
+import { failure } from './failures.ts'
 import { LIMITS } from './limits.ts'
-import { err, ok } from './result.ts'
 import type { Result } from './result.ts'
+import { err, ok } from './result.ts'
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
@@ -93,7 +93,8 @@ class Parser {
       if (this.#text[this.#at] !== '"') throw this.#unexpected()
       const key = this.#string()
       if (key === '__proto__') throw new Refused('json_forbidden_key', 'a member is named `__proto__`')
-      if (Object.hasOwn(members, key)) throw new Refused('json_duplicate_key', `the member ${JSON.stringify(key.slice(0, 64))} appears twice`)
+      if (Object.hasOwn(members, key))
+        throw new Refused('json_duplicate_key', `the member ${JSON.stringify(key.slice(0, 64))} appears twice`)
       if (!this.#take(':')) throw this.#unexpected()
       members[key] = this.#value(depth + 1)
     } while (this.#take(','))

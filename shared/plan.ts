@@ -1,8 +1,8 @@
 // What exactly would run. The edge makes a plan, policy sees it, the digest covers it, the worker obeys it to the letter.
 
 import { z } from 'zod'
-import { LIMITS, MAX_LIMITS } from './limits.ts'
 import { PATTERNS } from './ids.ts'
+import { LIMITS, MAX_LIMITS } from './limits.ts'
 
 const bounded = (max: number) => z.int().min(1).max(max)
 
@@ -68,7 +68,11 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('output_cap') }),
   z.strictObject({ kind: z.literal('cancelled') }),
   /** The worker would not run it: the plan asks for what this host has not proven, or names a host it may not reach. */
-  z.strictObject({ kind: z.literal('refused'), code: z.enum(['sandbox_unavailable', 'egress_denied', 'grant_invalid', 'invalid_arguments']), detail: z.string().max(500) }),
+  z.strictObject({
+    kind: z.literal('refused'),
+    code: z.enum(['sandbox_unavailable', 'egress_denied', 'grant_invalid', 'invalid_arguments']),
+    detail: z.string().max(500),
+  }),
   /** The sandbox itself failed before or beside the tool; what the tool did, if anything, did not finish. */
   z.strictObject({ kind: z.literal('infra'), detail: z.string().max(500) }),
 ])

@@ -3,11 +3,11 @@
 
 import type { KeyObject } from 'node:crypto'
 import { z } from 'zod'
-import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
 import type { Signer } from './dsse.ts'
+import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
 import { PATTERNS } from './ids.ts'
-import { canonical, digestOf, parseJson } from './json.ts'
 import type { Json } from './json.ts'
+import { canonical, digestOf, parseJson } from './json.ts'
 import { Connection, EgressMode, Limits, Outcome, Plan, StreamSummary } from './plan.ts'
 
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
@@ -20,8 +20,19 @@ const Name = z.string().regex(PATTERNS.name)
 const Time = z.int().min(0)
 
 export const CallState = z.enum([
-  'proposed', 'denied', 'awaiting_approval', 'rejected', 'expired', 'cancelled', 'granted', 'lapsed', 'running',
-  'succeeded', 'failed', 'timed_out', 'indeterminate',
+  'proposed',
+  'denied',
+  'awaiting_approval',
+  'rejected',
+  'expired',
+  'cancelled',
+  'granted',
+  'lapsed',
+  'running',
+  'succeeded',
+  'failed',
+  'timed_out',
+  'indeterminate',
 ])
 export type CallState = z.infer<typeof CallState>
 
@@ -167,7 +178,14 @@ export const Bundle = z.strictObject({
   format: z.literal(BUNDLE_FORMAT),
   envelope: Envelope,
   grant: Envelope.nullable(),
-  call: z.strictObject({ tenant: z.string(), run: z.string(), call: z.string(), tool: ToolRef, arguments: z.json(), plan: Plan.nullable() }),
+  call: z.strictObject({
+    tenant: z.string(),
+    run: z.string(),
+    call: z.string(),
+    tool: ToolRef,
+    arguments: z.json(),
+    plan: Plan.nullable(),
+  }),
 })
 export type Bundle = z.infer<typeof Bundle>
 
@@ -196,11 +214,13 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
 
   const sealed = new TextDecoder().decode(payloadBytes(bundle.envelope))
   if (!holds('the payload is in canonical form', sealed === canonical(statement))) return { ok: false, checks }
-  if (!holds('an edge key from the key file signed it', edge !== undefined && edgeKey !== undefined) || !edge || !edgeKey) return { ok: false, checks }
+  if (!holds('an edge key from the key file signed it', edge !== undefined && edgeKey !== undefined) || !edge || !edgeKey)
+    return { ok: false, checks }
   const required = new Map([[edge, edgeKey]])
   const executed = execution.executor !== EDGE_EXECUTOR
   if (executed) {
-    if (!holds('the worker that the grant names has a key in the key file', workerKey !== undefined) || !workerKey) return { ok: false, checks }
+    if (!holds('the worker that the grant names has a key in the key file', workerKey !== undefined) || !workerKey)
+      return { ok: false, checks }
     required.set(workerKey.kid, publicKey(workerKey.x))
   }
   const who = executed ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
@@ -209,16 +229,23 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   const subject = statement.subject[0]
   holds('the subject is this call', subject.name === facts.call && subject.digest.sha256 === facts.digest)
   holds('the digest covers these arguments and this plan', facts.digest === callDigest(bundle.call as DigestInput))
-  holds('the facts name the same call', facts.call === bundle.call.call && facts.run === bundle.call.run && facts.tenant === bundle.call.tenant)
+  holds(
+    'the facts name the same call',
+    facts.call === bundle.call.call && facts.run === bundle.call.run && facts.tenant === bundle.call.tenant,
+  )
   holds('the arguments digest fits', facts.args_sha256 === digestOf(bundle.call.arguments))
   holds('the plan digest fits', facts.plan_sha256 === (bundle.call.plan === null ? null : digestOf(bundle.call.plan)))
-  holds('limits and egress are the plan’s', canonical([facts.limits, facts.egress]) === canonical([bundle.call.plan?.limits ?? null, bundle.call.plan?.egress ?? null]))
+  holds(
+    'limits and egress are the plan’s',
+    canonical([facts.limits, facts.egress]) === canonical([bundle.call.plan?.limits ?? null, bundle.call.plan?.egress ?? null]),
+  )
   holds('the execution digest fits', predicate.execution_sha256 === executionDigest(facts.digest, execution))
   holds('the ending fits the outcome', endingFits(predicate))
   holds('an approval stands behind what policy asks', facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts))
   holds('nothing ran without a grant', !executed || (grant !== null && facts.decision.effect !== 'deny'))
   if (grant === null) holds('no grant is shown, for none was given', bundle.grant === null)
-  else holds('the grant is the edge’s, for this call and worker', bundle.grant !== null && grantFits(bundle.grant, predicate, edge, edgeKey))
+  else
+    holds('the grant is the edge’s, for this call and worker', bundle.grant !== null && grantFits(bundle.grant, predicate, edge, edgeKey))
   return { ok: checks.every((check) => check.ok), checks, statement }
 }
 
@@ -244,6 +271,10 @@ function grantFits(envelope: Envelope, { facts, grant }: Predicate, kid: string,
   if (!read.success || grant === null) return false
   const { worker, fence, deadline_ms } = read.data
   return (
-    digestOf(read.data) === grant.sha256 && worker === grant.worker && fence === grant.fence && deadline_ms === grant.deadline_ms && canonical(read.data.facts) === canonical(facts)
+    digestOf(read.data) === grant.sha256 &&
+    worker === grant.worker &&
+    fence === grant.fence &&
+    deadline_ms === grant.deadline_ms &&
+    canonical(read.data.facts) === canonical(facts)
   )
 }

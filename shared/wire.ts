@@ -16,7 +16,11 @@ export const WorkerId = z.string().regex(PATTERNS.worker)
 const Sha256 = z.string().regex(PATTERNS.sha256)
 const Time = z.int().min(0)
 /** An opaque name that the agent's side chooses: a session, a device. */
-const Opaque = z.string().min(1).max(128).regex(/^[\x21-\x7e]+$/)
+const Opaque = z
+  .string()
+  .min(1)
+  .max(128)
+  .regex(/^[\x21-\x7e]+$/)
 
 // ── Tools ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,7 +224,12 @@ export type Answer = z.infer<typeof Answer>
 // ── Workers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
-export const Enrolled = z.strictObject({ worker: WorkerId, tenant: z.string(), pool: Name, edge: z.strictObject({ kid: z.string(), x: PublicKey }) })
+export const Enrolled = z.strictObject({
+  worker: WorkerId,
+  tenant: z.string(),
+  pool: Name,
+  edge: z.strictObject({ kid: z.string(), x: PublicKey }),
+})
 export const Worker = z.strictObject({
   id: WorkerId,
   name: Name,
@@ -248,6 +257,8 @@ export const Settlement = z.strictObject({
 })
 export type Settlement = z.infer<typeof Settlement>
 export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
-export const Heartbeat = z.strictObject({ tiers: z.array(Tier), running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000) })
+export const Heartbeat = z.strictObject({
+  tiers: z.array(Tier),
+  running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),
+})
 export const HeartbeatAnswer = z.strictObject({ stop: z.array(CallId), now_ms: Time })
-

@@ -1,0 +1,229 @@
+// What agents may ask: runs, calls, tools, and what would be decided. Operators read runs through the same verbs.
+
+import { failure } from '../../shared/failures.ts'
+import { split } from '../../shared/ids.ts'
+import { digestOf } from '../../shared/json.ts'
+import { DEFAULT_BUDGET } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Budget, Call, RunSpec } from '../../shared/wire.ts'
+import type { Incoming, Verbs } from '../app.ts'
+import { decide } from '../decide.ts'
+import type { AgentPrincipal } from '../directory.ts'
+import type { Env } from '../env.ts'
+import { identityOf, runObject } from '../env.ts'
+import type { Identified } from '../intake.ts'
+import { idempotencyKey, waitMs } from '../intake.ts'
+import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
+import type { RunRecord } from '../run-record.ts'
+
+type Names =
+  | 'createRun'
+  | 'proposeCall'
+  | 'proposeCallInNewRun'
+  | 'readRun'
+  | 'cancelRun'
+  | 'readCall'
+  | 'readAttestation'
+  | 'cancelCall'
+  | 'readJournal'
+  | 'streamEvents'
+  | 'listTools'
+  | 'decide'
+
+export const agentRoutes: Verbs<Names> = {
+  async createRun({ env, request, caller, body }) {
+    const key = idempotencyKey(request)
+    if (!key.ok) return key
+    const record = runRecord(env, agentOf(caller), body, key.value)
+    return runObject(env, record.tenant, record.id).create(record)
+  },
+
+  async proposeCall({ env, request, caller, params, body }) {
+    const run = theRun(env, caller, params.run)
+    const key = idempotencyKey(request)
+    if (!run.ok) return run
+    if (!key.ok) return key
+    const { directory, principal } = caller
+    return answer(
+      await run.value.propose({
+        version: directory.version,
+        agent: principal.name,
+        ...body,
+        key: key.value,
+        create: null,
+        waitMs: waitMs(request),
+      }),
+    )
+  },
+
+  async proposeCallInNewRun({ env, request, caller, body: { tool, args, run = {} } }) {
+    const key = idempotencyKey(request)
+    if (!key.ok) return key
+    const record = runRecord(env, agentOf(caller), run, key.value)
+    const object = runObject(env, record.tenant, record.id)
+    return answer(
+      await object.propose({
+        version: caller.directory.version,
+        agent: record.agent,
+        tool,
+        args,
+        key: key.value,
+        create: record,
+        waitMs: waitMs(request),
+      }),
+    )
+  },
+
+  async readRun({ env, caller, params }) {
+    const run = theRun(env, caller, params.run)
+    return run.ok ? run.value.readRun(reader(caller)) : run
+  },
+
+  async cancelRun({ env, caller, params }) {
+    const run = theRun(env, caller, params.run)
+    return run.ok ? run.value.cancelRun(reader(caller)) : run
+  },
+
+  async readCall({ env, request, caller, params }) {
+    const run = theCall(env, caller, params)
+    return run.ok ? run.value.run.read(reader(caller), run.value.n, waitMs(request)) : run
+  },
+
+  async readAttestation({ env, caller, params }) {
+    const run = theCall(env, caller, params)
+    return run.ok ? run.value.run.attestation(reader(caller), run.value.n) : run
+  },
+
+  async cancelCall({ env, caller, params }) {
+    const run = theCall(env, caller, params)
+    return run.ok ? run.value.run.cancel(reader(caller), run.value.n) : run
+  },
+
+  async readJournal({ env, caller, params, query }) {
+    const run = theRun(env, caller, params.run)
+    if (!run.ok) return run
+    const entries = await run.value.journal(reader(caller), query.after, 0)
+    return entries.ok ? ok({ items: entries.value }) : entries
+  },
+
+  async streamEvents({ env, request, caller, params }) {
+    const run = theRun(env, caller, params.run)
+    if (!run.ok) return run
+    const from = Number(/^[0-9]{1,9}$/.exec(request.headers.get('last-event-id') ?? '')?.[0] ?? 0)
+    const first = await run.value.journal(reader(caller), from, 0)
+    if (!first.ok) return first
+    return ok(
+      eventStream(from, async (after) => {
+        const entries = await run.value.journal(reader(caller), after, 15_000)
+        return entries.ok ? entries.value : []
+      }),
+    )
+  },
+
+  async listTools({ caller: { directory, principal } }) {
+    const allowed = principal.kind === 'Agent' ? agentSpec(principal).tools : ['*']
+    const tools = [...directory.tools.values()].filter(({ tool }) => allowed.includes('*') || allowed.includes(tool.name))
+    return ok({
+      items: tools
+        .map(({ tool: { name, version, digest, description, input_schema, capabilities }, sensitive }) => ({
+          name,
+          version,
+          digest,
+          description,
+          input_schema,
+          capabilities,
+          sensitive,
+        }))
+        .sort((a, b) => (a.name < b.name ? -1 : 1)),
+    })
+  },
+
+  async decide({ env, caller, body: { tool: name, args, run = {} } }) {
+    const agent = agentOf(caller)
+    const tool = caller.directory.tools.get(name)
+    if (tool === undefined) return err(failure('not_found', `no tool \`${name}\` is registered; GET /v1/tools lists them`))
+    const fitting = tool.check(args)
+    if (!fitting.ok) return fitting
+    const record = runRecord(env, agent, run, null)
+    const decided = decide(caller.directory, { agent, tool, args, answers: [], run: { ...record, calls: 0, denied: 0 } })
+    return decided.ok ? ok({ ...decided.value, digest: null }) : decided
+  },
+}
+
+/** 202 while a call has not ended: it waits for a human, a worker or its process. */
+function answer(result: Result<Call>): Result<Call | Response> {
+  if (!result.ok || result.value.ended_at_ms !== undefined) return result
+  return ok(
+    new Response(JSON.stringify(result.value), {
+      status: 202,
+      headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+    }),
+  )
+}
+
+const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits agents alone
+const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // checked by `kind` before
+
+/** An agent sees its own; an operator whom policy lets in sees every agent's. */
+const reader = ({ principal }: Identified): string | null => (principal.kind === 'Agent' ? principal.name : null)
+
+function theRun(env: Env, { directory }: Identified, run: string) {
+  const { idKey } = identityOf(env)
+  return isRunOf(directory.tenant, run, idKey) ? ok(runObject(env, directory.tenant, run)) : err(failure('not_found', 'no such run'))
+}
+
+function theCall(env: Env, caller: Identified, params: Incoming<'readCall'>['params']) {
+  const { run, n } = split(params.call)
+  const object = theRun(env, caller, run)
+  if (!object.ok || run !== params.run) return err(failure('not_found', 'no such call'))
+  return ok({ run: object.value, n })
+}
+
+function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string | null): RunRecord {
+  const { idKey } = identityOf(env)
+  const now = Date.now()
+  const id = key === null ? newRunId(agent.tenant, idKey, now) : runIdFor(agent.tenant, agent.name, key, idKey)
+  return {
+    id,
+    tenant: agent.tenant,
+    agent: agent.name,
+    session: spec.session ?? id,
+    channel: spec.channel ?? null,
+    device: spec.device ?? null,
+    budget: smallest(DEFAULT_BUDGET, agent.spec.budget, spec.budget),
+    fingerprint: digestOf(spec),
+    createdAt: now,
+  }
+}
+
+/** An agent's budget stands in for the default; a run may only ask for less. */
+type Asked = { [K in keyof Budget]?: Budget[K] | undefined }
+function smallest(base: Budget, agent: Asked = {}, run: Asked = {}): Budget {
+  const of = (name: keyof Budget): number => Math.min(agent[name] ?? base[name], run[name] ?? Number.POSITIVE_INFINITY)
+  return {
+    max_calls_per_run: of('max_calls_per_run'),
+    execution_timeout_ms: of('execution_timeout_ms'),
+    max_denied_per_run: of('max_denied_per_run'),
+  }
+}
+
+type Entries = ReadonlyArray<{ seq: number; kind: string }>
+
+function eventStream(from: number, next: (after: number) => Promise<Entries>): Response {
+  const text = new TextEncoder()
+  let after = from
+  const stream = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const entries = await next(after)
+      // A comment keeps intermediaries from cutting a quiet stream.
+      const lines =
+        entries.length === 0
+          ? ': still here\n\n'
+          : entries.map((entry) => `id: ${entry.seq}\nevent: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`).join('')
+      after = entries.at(-1)?.seq ?? after
+      controller.enqueue(text.encode(lines))
+    },
+  })
+  return new Response(stream, { headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' } })
+}

@@ -1,0 +1,51 @@
+// What anyone may ask: keys and log for auditors, health for machines, documentation for people.
+
+import { failure } from '../../shared/failures.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Verbs } from '../app.ts'
+import { docsPage } from '../docs.tsx'
+import { DEFAULT_TENANT, logObject, poolObject, tenantObject } from '../env.ts'
+import { isTenant } from '../intake.ts'
+import { openapi } from '../openapi.ts'
+import { html } from '../page.tsx'
+
+type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
+const noTenant = err(failure('not_found', 'no such tenant'))
+
+export const openRoutes: Verbs<Names> = {
+  async keys({ env, query: { tenant } }) {
+    return isTenant(env, tenant) ? ok({ format: 'countersign-keys/v1', tenant, keys: await tenantObject(env, tenant).keys() }) : noTenant
+  },
+
+  async logCheckpoint({ env, query: { tenant } }) {
+    return isTenant(env, tenant) ? ok(await logObject(env, tenant).checkpoint()) : noTenant
+  },
+  async logProof({ env, query: { tenant, index, size } }) {
+    return isTenant(env, tenant) ? logObject(env, tenant).proof(index, size) : noTenant
+  },
+  async logEntries({ env, query: { tenant, from } }) {
+    return isTenant(env, tenant) ? ok({ items: await logObject(env, tenant).hashes(from) }) : noTenant
+  },
+
+  async healthz() {
+    return ok({ ok: true as const })
+  },
+  async readyz({ env }) {
+    const store = (await tenantObject(env, DEFAULT_TENANT).directory(-1)) !== null
+    const queue = await poolObject(env, DEFAULT_TENANT, 'default').ready()
+    if (!store || !queue) return err(failure('unavailable', store ? 'Redis does not answer' : 'the store does not answer'))
+    return ok({ ok: true, store, queue })
+  },
+  async metrics({ env }) {
+    const { size } = await logObject(env, DEFAULT_TENANT).checkpoint()
+    const text = `# HELP countersign_calls_ended_total Calls that ended, by the tenant's log.\n# TYPE countersign_calls_ended_total counter\ncountersign_calls_ended_total ${size}\n`
+    return ok(new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4' } }))
+  },
+
+  async openapi({ env }) {
+    return ok(new Response(JSON.stringify(openapi(env.PUBLIC_URL)), { headers: { 'content-type': 'application/openapi+json' } }))
+  },
+  async docs() {
+    return ok(html(docsPage()))
+  },
+}

@@ -1,0 +1,94 @@
+// The link page: GET and HEAD show, only POST decides (P01, P02). The token is checked against the approval as it is
+// stored; the answer is its approver's, and only while that operator still may answer (P09).
+
+import type { Failure } from '../../shared/failures.ts'
+import { failure } from '../../shared/failures.ts'
+import { split } from '../../shared/ids.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Approval } from '../../shared/wire.ts'
+import { Answer } from '../../shared/wire.ts'
+import type { Verbs } from '../app.ts'
+import type { Link } from '../approvals.ts'
+import { macHolds, nonceFor, readLink } from '../approvals.ts'
+import { authorize } from '../decide.ts'
+import { directoryOf } from '../directory.ts'
+import type { Env } from '../env.ts'
+import { identityOf, runObject } from '../env.ts'
+import { isTenant, readBody } from '../intake.ts'
+import { approvalPage, html, refusalPage } from '../page.tsx'
+import { isRunOf } from '../run-id.ts'
+
+const INVALID = failure('link_invalid', 'this link is not one of ours, or is cut short')
+
+export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
+  async showApproval({ env, params }) {
+    const opened = await open(env, params.token)
+    if (!opened.ok) return ok(refused(opened.error))
+    const { link, approval } = opened.value
+    return ok(
+      html(
+        approvalPage({ approval, approver: link.approver, nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }) }),
+      ),
+    )
+  },
+
+  async submitApproval({ env, request, params }) {
+    const opened = await open(env, params.token)
+    if (!opened.ok) return ok(refused(opened.error))
+    const { link, approval, run } = opened.value
+    const form = await readForm(request)
+    const nonce = form?.get('nonce') ?? ''
+    const ours = fromOurPage(request, identityOf(env).publicUrl)
+    if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, approval.digest, nonce)) {
+      return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
+    }
+    const answer = Answer.safeParse({ decision: form.get('decision'), reason: form.get('reason') ?? '' })
+    if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny')))
+    const directory = await directoryOf(env, link.tenant)
+    const operator = directory.operators.get(link.approver)
+    if (operator === undefined || !authorize(directory, operator, 'approval.decide').allowed)
+      return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
+    const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
+    if (answered.ok) return ok(html(approvalPage({ approval: answered.value, approver: link.approver, nonce: null })))
+    const now = await run.approval(split(approval.id).n)
+    return ok(refused(answered.error, now.ok ? now.value : undefined))
+  },
+}
+
+type Opened = { link: Link; approval: Approval; run: ReturnType<typeof runObject> }
+
+async function open(env: Env, token: string): Promise<Result<Opened>> {
+  const link = readLink(token)
+  const { idKey, linkKey } = identityOf(env)
+  if (link === undefined || !isTenant(env, link.tenant) || !isRunOf(link.tenant, split(link.approval).run, idKey)) return err(INVALID)
+  const run = runObject(env, link.tenant, split(link.approval).run)
+  const approval = await run.approval(split(link.approval).n)
+  if (!approval.ok || !macHolds(linkKey, 'link', link, approval.value.digest, link.mac)) return err(INVALID)
+  return ok({ link, approval: approval.value, run })
+}
+
+/** Browsers say where a form was sent from; one that says nothing is no browser with our page in it (P03). */
+function fromOurPage(request: Request, publicUrl: string): boolean {
+  const site = request.headers.get('sec-fetch-site')
+  const origin = request.headers.get('origin')
+  const allowed = new Set([new URL(publicUrl).origin, new URL(request.url).origin])
+  return origin !== null && allowed.has(origin) && (site === null || site === 'same-origin')
+}
+
+async function readForm(request: Request): Promise<URLSearchParams | undefined> {
+  if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(request.headers.get('content-type') ?? '')) return undefined
+  const body = await readBody(request)
+  return body.ok && body.value.byteLength < 16_384 ? new URLSearchParams(new TextDecoder().decode(body.value)) : undefined
+}
+
+const STATUS: Partial<Record<Failure['code'], number>> = {
+  link_invalid: 401,
+  cross_origin: 403,
+  forbidden: 403,
+  already_answered: 409,
+  already_ended: 409,
+  approval_expired: 410,
+  invalid_request: 400,
+}
+const refused = (error: Failure, approval?: Approval): Response => html(refusalPage(error, approval), STATUS[error.code] ?? 400)

@@ -1,0 +1,160 @@
+// What operators may do: answer approvals, and keep the tenant's directory.
+
+import { failure } from '../../shared/failures.ts'
+import { split } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Approval } from '../../shared/wire.ts'
+import type { Verbs } from '../app.ts'
+import { linkFor } from '../approvals.ts'
+import { checkSchema } from '../arguments.ts'
+import { authorize } from '../decide.ts'
+import { directoryOf } from '../directory.ts'
+import type { Env } from '../env.ts'
+import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
+import type { Identified } from '../intake.ts'
+import { waitMs } from '../intake.ts'
+import { FLOOR } from '../policies.ts'
+import { compile } from '../policy.ts'
+import { isRunOf } from '../run-id.ts'
+
+type Names =
+  | 'listApprovals'
+  | 'readApproval'
+  | 'answerApproval'
+  | 'listCalls'
+  | 'putTool'
+  | 'readTool'
+  | 'deleteTool'
+  | 'putAgent'
+  | 'listAgents'
+  | 'rotateAgentKey'
+  | 'deleteAgent'
+  | 'putOperator'
+  | 'listOperators'
+  | 'deleteOperator'
+  | 'createEnrolment'
+  | 'listWorkers'
+  | 'revokeWorker'
+  | 'putPolicies'
+  | 'readPolicies'
+
+export const operatorRoutes: Verbs<Names> = {
+  async listApprovals({ env, caller, query }) {
+    const approvals = await here(env, caller).approvals(query.status)
+    return ok({ items: approvals.map((approval) => withLink(env, caller, approval)) })
+  },
+
+  async readApproval({ env, caller, params }) {
+    const place = approvalPlace(env, caller, params.id)
+    if (!place.ok) return place
+    const approval = await place.value.run.approval(place.value.n)
+    return approval.ok ? ok(withLink(env, caller, approval.value)) : approval
+  },
+
+  async answerApproval({ env, caller, params, body }) {
+    const place = approvalPlace(env, caller, params.id)
+    return place.ok ? place.value.run.answer(place.value.n, caller.principal.name, 'api', body) : place
+  },
+
+  async listCalls({ env, request, caller, query }) {
+    return ok({ items: await logObject(env, caller.directory.tenant).ended(query.after, query.last, waitMs(request)) })
+  },
+
+  async putTool({ env, caller, params, body }) {
+    const schema = checkSchema(body.input_schema)
+    return schema.ok ? here(env, caller).putTool(params.name, body, caller.principal.name) : schema
+  },
+
+  async readTool({ caller, params }) {
+    const tool = caller.directory.tools.get(params.name)?.tool
+    return tool === undefined ? err(failure('not_found', `no tool \`${params.name}\``)) : ok(tool)
+  },
+
+  async deleteTool({ env, caller, params }) {
+    return here(env, caller).deleteTool(params.name)
+  },
+
+  async putAgent({ env, caller, params, body }) {
+    const done = await here(env, caller).putAgent(params.name, body)
+    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
+  },
+  async listAgents({ env, caller }) {
+    return ok({ items: (await here(env, caller).listAgents()).map((agent) => ({ ...agent.spec, ...without(agent) })) })
+  },
+  async rotateAgentKey({ env, caller, params }) {
+    const done = await here(env, caller).rotateAgentKey(params.name)
+    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
+  },
+  async deleteAgent({ env, caller, params }) {
+    return here(env, caller).deleteAgent(params.name)
+  },
+
+  async putOperator({ env, caller, params, body }) {
+    const done = await here(env, caller).putOperator(params.name, body)
+    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
+  },
+  async listOperators({ env, caller }) {
+    return ok({ items: (await here(env, caller).listOperators()).map((operator) => ({ ...operator.spec, ...without(operator) })) })
+  },
+  async deleteOperator({ env, caller, params }) {
+    return here(env, caller).deleteOperator(params.name)
+  },
+
+  async createEnrolment({ env, caller, body }) {
+    return ok(await here(env, caller).createEnrolment(body.pool))
+  },
+  async listWorkers({ env, caller }) {
+    return ok({ items: await here(env, caller).listWorkers() })
+  },
+  async revokeWorker({ env, caller, params }) {
+    return here(env, caller).revokeWorker(params.worker)
+  },
+
+  async putPolicies({ env, caller, body }) {
+    const { directory, principal } = caller
+    if (Object.keys(body.policies).length > LIMITS.policies)
+      return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
+    const compiled = compile(`candidate ${directory.tenant}`, { ...FLOOR, ...body.policies })
+    if (!compiled.ok) return compiled
+    // A set under which its author could not mend it would lock everybody out.
+    if (body.activate && !authorize({ ...directory, policies: compiled.value }, principal, 'policy.write').allowed) {
+      return err(
+        failure(
+          'invalid_policy',
+          'under this set you could not change policies any more; permit `policy.write`, and scope each rule to the actions whose context it reads',
+        ),
+      )
+    }
+    return here(env, caller).putPolicies(body.policies, body.note, principal.name, body.activate)
+  },
+
+  async readPolicies({ env, caller }) {
+    const directory = await here(env, caller).directory(-1)
+    const { version, texts } = directory?.policies ?? { version: 0, texts: {} }
+    return ok({ version, digest: (await directoryOf(env, caller.directory.tenant)).policies.digest, policies: texts, floor: FLOOR })
+  },
+}
+
+const here = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
+const without = ({ name, created_at_ms, key }: { name: string; created_at_ms: number; key?: string }) => ({
+  name,
+  created_at_ms,
+  ...(key === undefined ? {} : { key }),
+})
+
+function approvalPlace(env: Env, { directory: { tenant } }: Identified, id: string) {
+  const { run, n } = split(id)
+  return isRunOf(tenant, run, identityOf(env).idKey)
+    ? ok({ run: runObject(env, tenant, run), n })
+    : err(failure('not_found', 'no such approval'))
+}
+
+/** Each operator sees a link of their own: an answer through it is theirs. */
+function withLink(env: Env, { directory, principal }: Identified, approval: Approval): Approval {
+  if (approval.status !== 'pending') return approval
+  const { linkKey, publicUrl } = identityOf(env)
+  const { id, digest, expires_at } = approval
+  const link = linkFor(linkKey, { tenant: directory.tenant, approval: id, approver: principal.name, expiresAt: expires_at, digest })
+  return { ...approval, url: `${publicUrl}/approve/${link}` }
+}

@@ -1,0 +1,83 @@
+// What workers ask: enrol once, then claim, stream, settle and say that they live.
+
+import { payloadBytes, publicKey } from '../../shared/dsse.ts'
+import { failure } from '../../shared/failures.ts'
+import { keyHash, parseKey, split } from '../../shared/ids.ts'
+import { parseJson } from '../../shared/json.ts'
+import { err, ok } from '../../shared/result.ts'
+import { Statement } from '../../shared/statement.ts'
+import type { Verbs } from '../app.ts'
+import type { Env } from '../env.ts'
+import { identityOf, runObject, tenantObject } from '../env.ts'
+import type { Identified } from '../intake.ts'
+import { isTenant } from '../intake.ts'
+import { isRunOf } from '../run-id.ts'
+import type { WorkerRow } from '../worker-gate.ts'
+
+export const workerRoutes: Verbs<'enroll' | 'claim' | 'output' | 'settle' | 'heartbeat'> = {
+  async enroll({ env, body: { token, x, name, tiers } }) {
+    const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
+    const parsed = parseKey(token)
+    if (parsed?.kind !== 'enrol' || !isTenant(env, parsed.tenant)) return invalid
+    if (!isPublicKey(x)) return err(failure('invalid_request', '`x` is no Ed25519 public key'))
+    const enrolled = await tenantObject(env, parsed.tenant).enroll(parsed.id, keyHash(token), name, x, tiers)
+    if (!enrolled.ok) return enrolled
+    const { signer } = identityOf(env)
+    return ok({ ...enrolled.value, tenant: parsed.tenant, edge: { kid: signer.kid, x: signer.x } })
+  },
+
+  async claim({ env, caller, body: { run, call, tiers } }) {
+    const { worker, object, n } = place(env, caller, call)
+    if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
+    return object.claim(n, worker, tiers)
+  },
+
+  async output({ env, caller, params, body: { fence, stream, offset, data } }) {
+    const { worker, object, n } = place(env, caller, params.call)
+    return object === undefined
+      ? err(failure('stale_fence', 'no such call'))
+      : object.output(n, worker.id, fence, stream, offset, Buffer.from(data, 'base64'))
+  },
+
+  async settle({ env, caller, body }) {
+    const parsed = parseJson(payloadBytes(body.envelope))
+    const call = parsed.ok ? Statement.shape.subject.safeParse((parsed.value as { subject?: unknown } | null)?.subject) : undefined // `subject` is read as unknown
+    if (!call?.success) return err(failure('attestation_invalid', 'the payload names no call'))
+    const [{ name }] = call.data
+    const { worker, object, n } = place(env, caller, name)
+    const settled = object === undefined ? err(failure('stale_fence', 'no such call')) : await object.settle(n, worker, body)
+    return settled.ok ? ok({ call: name, ...settled.value }) : settled
+  },
+
+  async heartbeat({ env, caller, body: { tiers, running } }) {
+    const { worker } = caller as Identified & { worker: WorkerRow } // the route admits workers alone
+    const byRun = Map.groupBy(running, ({ call }) => split(call).run)
+    const [, ...stops] = await Promise.all([
+      tenantObject(env, caller.directory.tenant).seen(worker.id, tiers),
+      ...[...byRun.values()].map(async (calls) => {
+        const first = place(env, caller, calls[0]?.call ?? '')
+        const stop =
+          (await first.object?.renew(
+            worker.id,
+            calls.map(({ call, fence }) => ({ n: split(call).n, fence })),
+          )) ?? []
+        return calls.flatMap(({ call }) => (first.object === undefined || stop.includes(split(call).n) ? [call] : []))
+      }),
+    ])
+    return ok({ stop: stops.flat(), now_ms: Date.now() })
+  },
+}
+
+function place(env: Env, { directory: { tenant }, worker }: Identified, call: string) {
+  const { run, n } = split(call)
+  const known = isRunOf(tenant, run, identityOf(env).idKey)
+  return { worker: worker as WorkerRow, object: known ? runObject(env, tenant, run) : undefined, n } // the routes here admit workers alone
+}
+
+function isPublicKey(x: string): boolean {
+  try {
+    return publicKey(x).asymmetricKeyType === 'ed25519'
+  } catch {
+    return false
+  }
+}

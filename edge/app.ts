@@ -1,0 +1,103 @@
+// The router: every route of the table, each by the same steps. identify → authorize → parse → one verb → map the result.
+
+import { Hono } from 'hono'
+import type { z } from 'zod'
+import type { Route, RouteName, Routes } from '../shared/api.ts'
+import { ROUTES } from '../shared/api.ts'
+import type { Output } from '../shared/client.ts'
+import { failure } from '../shared/failures.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import { agentRoutes } from './api/agents.ts'
+import { openRoutes } from './api/anyone.ts'
+import { linkRoutes } from './api/links.ts'
+import { operatorRoutes } from './api/operators.ts'
+import { workerRoutes } from './api/workers.ts'
+import { authorize } from './decide.ts'
+import type { Env } from './env.ts'
+import type { Identified } from './intake.ts'
+import { fit, identifyByKey, identifyBySignature, parseBody, parseParams, readBody } from './intake.ts'
+import { problem } from './problem.ts'
+
+type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
+
+/** What a verb is given: a request that has passed every check of its route. */
+export type Incoming<N extends RouteName> = {
+  env: Env
+  request: Request
+  params: Part<Routes[N], 'params'>
+  query: Part<Routes[N], 'query'>
+  body: Part<Routes[N], 'body'>
+} & (Routes[N] extends { callers: readonly ('anyone' | 'link')[] } ? { caller: null } : { caller: Identified })
+
+/** A verb answers with the route's result; with a Response where the route is not JSON or has a status to choose. */
+export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
+export type Verbs<N extends RouteName> = { [K in N]: Verb<K> }
+
+const VERBS: Verbs<RouteName> = { ...agentRoutes, ...operatorRoutes, ...workerRoutes, ...linkRoutes, ...openRoutes }
+
+export const app = new Hono<{ Bindings: Env }>()
+
+for (const name of Object.keys(ROUTES) as RouteName[]) {
+  // the table's own keys
+  const route: Route = ROUTES[name]
+  const verb = VERBS[name] as unknown as (incoming: unknown) => Promise<Result<unknown>> // one table, many shapes: each verb gets what its own route parsed
+  app.on(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), async (context) => {
+    const { raw } = context.req
+    const incoming = await admit(route, raw, context.req.param(), context.env)
+    const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
+    if (!done.ok) return problem(done.error)
+    if (done.value instanceof Response) return done.value
+    return new Response(JSON.stringify(done.value), {
+      status: route.status,
+      headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+    })
+  })
+}
+
+type Admitted = { caller: Identified | null; params: unknown; query: unknown; body: unknown }
+
+async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
+  const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request)
+  if (!bytes.ok) return bytes
+  const identified = await identify(route, request, bytes.value, env)
+  if (!identified.ok) return identified
+  const params = parseParams(route, pathParams)
+  if (!params.ok) return params
+  const query = route.query === undefined ? ok(undefined) : fit(route.query, Object.fromEntries(new URL(request.url).searchParams), 'query')
+  if (!query.ok) return query
+  const body = route.body === undefined ? ok(undefined) : parseBody(request, bytes.value, route.body)
+  if (!body.ok) return body
+  return ok({ caller: identified.value, params: params.value, query: query.value, body: body.value })
+}
+
+const KINDS = { Agent: 'agent', Operator: 'operator', Worker: 'worker' } as const
+
+async function identify(route: Route, request: Request, bytes: Uint8Array, env: Env): Promise<Result<Identified | null>> {
+  const { callers, action } = route
+  if (callers.includes('anyone') || callers.includes('link')) return ok(null)
+  const identified = callers.includes('worker') ? await identifyBySignature(request, bytes, env) : await identifyByKey(request, env)
+  if (!identified.ok) return identified
+  const { principal, directory } = identified.value
+  if (!callers.includes(KINDS[principal.kind])) return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
+  // Where the table names no action, the decision is the verb's own work: a proposed call.
+  if (action === null || authorize(directory, principal, action).allowed) return identified
+  return err(failure('forbidden', `policy does not permit \`${action}\``))
+}
+
+app.notFound((context) => {
+  const allowed = Object.values(ROUTES as Record<string, Route>).filter(({ path }) =>
+    new RegExp(`^${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}$`).test(context.req.path),
+  )
+  if (allowed.length === 0) return problem(failure('not_found', 'no such route; see /docs'))
+  const methods = allowed.map(({ method }) => method).join(', ')
+  return problem(failure('method_not_allowed', `use ${methods}`), { allow: methods })
+})
+
+app.onError((error) => {
+  const instance = crypto.randomUUID()
+  console.error(
+    JSON.stringify({ level: 'error', instance, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
+  )
+  return problem(failure('internal', `something of ours broke: ${instance}`), { 'x-instance': instance })
+})

@@ -1,0 +1,195 @@
+// The decision on a proposed call: two evaluations and a climb (design: policy picks the sandbox). Pure over a loaded
+// directory; the API's dry run and the real thing both come through here, so they can't differ.
+
+import { failure } from '../shared/failures.ts'
+import { digestOf } from '../shared/json.ts'
+import type { Plan } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Budget, Decision } from '../shared/wire.ts'
+import { argumentsForPolicy } from './arguments.ts'
+import type { AgentPrincipal, Loaded, LoadedTool, Principal } from './directory.ts'
+import type { Answered } from './lifecycle.ts'
+import { plansFor } from './planner.ts'
+import type { CedarValueJson, EntityJson, Verdict } from './policy.ts'
+import { ask } from './policy.ts'
+
+export type Situation = {
+  agent: AgentPrincipal
+  tool: LoadedTool
+  args: Record<string, unknown>
+  run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget; calls: number; denied: number }
+  answers: readonly Answered[]
+}
+export type Decided = { decision: Decision; plan: Plan | null }
+
+type ApprovalContext = { granted: boolean; count: number; approvers: string[]; roles: string[]; assurance: string }
+
+/** What policy says of a call. A refusal means that there is nothing to decide: the arguments make no plan. */
+export function decide(directory: Loaded, situation: Situation): Result<Decided> {
+  const { tool, args, run } = situation
+  const plans = plansFor(tool.tool, args, run.budget)
+  if (!plans.ok) return plans.error.code === 'egress_denied' ? ok(refusedPlan(directory, situation, plans.error.detail)) : plans
+  const seen = argumentsForPolicy(args)
+  if (!seen.ok) return seen
+  const context = contextOf(situation, seen.value)
+  const given = approvalOf(directory, situation.answers)
+
+  let last: Decided | undefined
+  for (const plan of plans.value) {
+    const question = (approval: ApprovalContext) => evaluate(directory, situation, context, plan, approval)
+    const real = question(given)
+    if (real.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'allow', real) })
+    const supposed = question(SUPPOSED(directory))
+    if (supposed.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'ask', real) })
+    last = { plan, decision: decisionOf(directory, situation, 'deny', supposed) }
+  }
+  return last === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(last)
+}
+
+/** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
+export function decideAgain(directory: Loaded, situation: Situation, plan: Plan): Decision {
+  const seen = argumentsForPolicy(situation.args)
+  const context = contextOf(situation, seen.ok ? seen.value : {})
+  const real = evaluate(directory, situation, context, plan, approvalOf(directory, situation.answers))
+  if (real.allowed) return decisionOf(directory, situation, 'allow', real)
+  const supposed = evaluate(directory, situation, context, plan, SUPPOSED(directory))
+  return decisionOf(directory, situation, supposed.allowed ? 'ask' : 'deny', supposed.allowed ? real : supposed)
+}
+
+/** Whether a principal may do an API action. Every route asks. */
+export function authorize(directory: Loaded, principal: Principal, action: string): Verdict {
+  return ask(directory.policies, {
+    principal: { type: principal.kind, id: principal.name },
+    action,
+    resource: { type: 'Tenant', id: directory.tenant },
+    context: {},
+    entities: principal.entities,
+  })
+}
+
+function evaluate(
+  directory: Loaded,
+  { agent, tool }: Situation,
+  context: Record<string, CedarValueJson>,
+  plan: Plan,
+  approval: ApprovalContext,
+): Verdict {
+  const entities: EntityJson[] = [...agent.entities, ...tool.entities]
+  return ask(directory.policies, {
+    principal: { type: 'Agent', id: agent.name },
+    action: `tool.execute/${tool.tool.name}`,
+    resource: { type: 'Tool', id: tool.tool.name },
+    entities,
+    context: {
+      ...context,
+      allow_sensitive_tools: approval.granted,
+      approval,
+      plan: {
+        tier: plan.tier,
+        egress_mode: plan.egress.mode,
+        egress_hosts: plan.egress.hosts,
+        workspace: plan.workspace,
+        timeout_ms: plan.limits.timeout_ms,
+        memory_bytes: plan.limits.memory_bytes,
+      },
+    },
+  })
+}
+
+function contextOf({ agent, tool, run }: Situation, args: CedarValueJson): Record<string, CedarValueJson> {
+  const { tools, channels } = agent.spec
+  return {
+    tool_name: tool.tool.name,
+    capabilities: tool.tool.capabilities,
+    is_sensitive_action: tool.sensitive,
+    is_allowlisted_tool: tools.includes('*') || tools.includes(tool.tool.name),
+    is_allowed_channel: channels === undefined || (run.channel !== null && channels.includes(run.channel)),
+    session_id: run.session,
+    run_id: run.id,
+    ...(run.device === null ? {} : { device_id: run.device }),
+    ...(run.channel === null ? {} : { channel_id: run.channel }),
+    args,
+    budget: { calls: run.calls, denied: run.denied, max_calls: run.budget.max_calls_per_run },
+  }
+}
+
+function approvalOf(directory: Loaded, answers: readonly Answered[]): ApprovalContext {
+  const yes = answers.filter(({ decision }) => decision === 'approve')
+  const roles = yes.flatMap(
+    ({ by }) => directory.operators.get(by)?.entities[0]?.parents.map((parent) => ('id' in parent ? parent.id : parent.__entity.id)) ?? [],
+  )
+  return {
+    granted: yes.length > 0,
+    count: yes.length,
+    approvers: yes.map(({ by }) => by),
+    roles: [...new Set(roles)],
+    assurance: yes.length > 0 ? 'key' : 'none',
+  }
+}
+
+/** The approvals that humans could give at the most: if that does not allow it, nobody can. */
+const SUPPOSED = (directory: Loaded): ApprovalContext => ({
+  granted: true,
+  count: 1_000,
+  approvers: [...directory.operators.keys()],
+  roles: [...directory.roles],
+  assurance: 'key',
+})
+
+function decisionOf(directory: Loaded, situation: Situation, effect: Decision['effect'], verdict: Verdict): Decision {
+  return {
+    effect,
+    policies: [...verdict.policies],
+    reason: reasonOf(directory, effect, verdict),
+    policy_set: directory.policies.digest,
+    snapshot: snapshotOf(directory, situation),
+  }
+}
+
+function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdict): string {
+  if (verdict.errors.length > 0)
+    return 'a policy could not be evaluated, so nothing is allowed; an operator sees which in `countersign decide`'
+  const reasons = verdict.policies.map((id) => {
+    const rule = directory.policies.rules.get(id)
+    return [
+      rule?.reason ?? `policy \`${id}\``,
+      ...(rule?.advice === null || rule?.advice === undefined || effect === 'allow' ? [] : [rule.advice]),
+    ].join('; ')
+  })
+  return reasons.length > 0 ? reasons.join('. ') : 'no policy permits it'
+}
+
+/** A call that names a host it may not reach is a denial like any other: attested, journalled, counted. */
+function refusedPlan(directory: Loaded, situation: Situation, detail: string): Decided {
+  return {
+    plan: null,
+    decision: {
+      effect: 'deny',
+      policies: [EGRESS_RULE],
+      reason: detail,
+      policy_set: directory.policies.digest,
+      snapshot: snapshotOf(directory, situation),
+    },
+  }
+}
+export const EGRESS_RULE = 'tool.egress'
+
+/** The policy snapshot: what this agent may do in this run, as of now. Content-addressed; kept with the run that used it. */
+export const policySnapshot = (directory: Loaded, { agent, run, tool }: Situation) => ({
+  allowed_tools: agent.spec.tools,
+  budget: run.budget,
+  policy_set: directory.policies.digest,
+  process_runner: { ...tool.tool.executor, egress: tool.tool.egress, limits: tool.tool.limits, tool: tool.tool.digest },
+})
+
+const snapshots = new WeakMap<object, Map<string, string>>()
+
+function snapshotOf(directory: Loaded, situation: Situation): string {
+  const perTool = snapshots.get(situation.run.budget) ?? new Map<string, string>()
+  snapshots.set(situation.run.budget, perTool)
+  const id = `${directory.version} ${situation.agent.name} ${situation.tool.tool.digest}`
+  const known = perTool.get(id) ?? digestOf(policySnapshot(directory, situation))
+  perTool.set(id, known)
+  return known
+}

@@ -1,0 +1,153 @@
+// A tenant's directory as an isolate holds it: who exists, which tools there are, which policies are active. Compiled
+// once per version. Each request asks the TenantObject whether its version is still the one: a revoked key is refused
+// on the very next request.
+
+import { timingSafeEqual } from 'node:crypto'
+import type { KeyKind } from '../shared/ids.ts'
+import { keyHash, parseKey } from '../shared/ids.ts'
+import { digestOf } from '../shared/json.ts'
+import type { AgentSpec, OperatorSpec, Tool } from '../shared/wire.ts'
+import type { ArgumentCheck } from './arguments.ts'
+import { argumentCheck } from './arguments.ts'
+import type { Env } from './env.ts'
+import { tenantObject } from './env.ts'
+import { FLOOR } from './policies.ts'
+import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
+import { compile } from './policy.ts'
+
+export type Member<S> = { name: string; keyHash: string; spec: S }
+
+/** What the TenantObject hands out. */
+export type Directory = {
+  tenant: string
+  version: number
+  agents: Member<AgentSpec>[]
+  operators: Member<OperatorSpec>[]
+  tools: Tool[]
+  policies: { version: number; texts: PolicyTexts }
+}
+
+export type Principal = {
+  kind: 'Agent' | 'Operator' | 'Worker'
+  tenant: string
+  name: string
+  /** The principal's own entity and the groups or roles it is in. */
+  entities: EntityJson[]
+}
+export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec }
+export type LoadedTool = { tool: Tool; check: ArgumentCheck; sensitive: boolean; entities: EntityJson[] }
+
+/** A directory ready for use. */
+export type Loaded = {
+  tenant: string
+  version: number
+  agents: ReadonlyMap<string, AgentPrincipal>
+  operators: ReadonlyMap<string, Principal>
+  keys: ReadonlyMap<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>
+  tools: ReadonlyMap<string, LoadedTool>
+  policies: PolicySet
+  roles: readonly string[]
+}
+
+/** Capabilities that make a call sensitive by themselves. */
+const SENSITIVE: ReadonlySet<string> = new Set(['process_exec', 'network', 'secrets_read', 'filesystem_write'])
+
+const cache = new Map<string, Loaded>()
+
+/** The tenant's present directory. One small message where nothing changed. */
+export async function directoryOf(env: Env, tenant: string): Promise<Loaded> {
+  const fresh = await tenantObject(env, tenant).directory(knownVersion(tenant))
+  return directoryFrom(tenant, fresh)
+}
+
+/** The version to ask with: the tenant answers with its directory only where it has another. */
+export const knownVersion = (tenant: string): number => cache.get(tenant)?.version ?? -1
+
+/** What a tenant answered, made ready; `null` means that ours is the present one. */
+export function directoryFrom(tenant: string, fresh: Directory | null): Loaded {
+  if (fresh !== null) return remember(fresh)
+  const known = cache.get(tenant)
+  if (known === undefined) throw new Error('the directory says that it is unchanged, and we have none')
+  return known
+}
+
+/** At least the version that the caller has just seen: for the objects behind the router. */
+export async function directoryAt(env: Env, tenant: string, version: number): Promise<Loaded> {
+  const known = cache.get(tenant)
+  return known !== undefined && known.version >= version ? known : directoryOf(env, tenant)
+}
+
+function remember(directory: Directory): Loaded {
+  const known = cache.get(directory.tenant)
+  if (known !== undefined && known.version >= directory.version) return known
+  const loaded = load(directory)
+  cache.set(directory.tenant, loaded)
+  return loaded
+}
+
+function load({ tenant, version, agents, operators, tools, policies }: Directory): Loaded {
+  const compiled = compile(`tenant ${tenant}`, { ...FLOOR, ...policies.texts })
+  if (!compiled.ok) throw new Error(`the active policy set of \`${tenant}\` does not compile: ${compiled.error.detail}`) // L6: nothing is served
+  const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
+  const agentMap = new Map<string, AgentPrincipal>()
+  for (const { name, keyHash: hash, spec } of agents) {
+    const principal: AgentPrincipal = { kind: 'Agent', tenant, name, spec, entities: entitiesOf('Agent', name, 'Group', spec.groups ?? []) }
+    agentMap.set(name, principal)
+    keys.set(hash, { kind: 'agent', hash: Buffer.from(hash, 'hex'), principal })
+  }
+  const operatorMap = new Map<string, Principal>()
+  for (const { name, keyHash: hash, spec } of operators) {
+    const principal: Principal = { kind: 'Operator', tenant, name, entities: entitiesOf('Operator', name, 'Role', spec.roles) }
+    operatorMap.set(name, principal)
+    keys.set(hash, { kind: 'operator', hash: Buffer.from(hash, 'hex'), principal })
+  }
+  return {
+    tenant,
+    version,
+    agents: agentMap,
+    operators: operatorMap,
+    keys,
+    tools: new Map(tools.map((tool) => [tool.name, loadTool(tool)])),
+    policies: compiled.value,
+    roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
+  }
+}
+
+const loadedTools = new Map<string, LoadedTool>()
+
+/** Tools outlive a directory's version: compile each tool version once. */
+function loadTool(tool: Tool): LoadedTool {
+  const id = digestOf([tool.name, tool.version, tool.digest])
+  const known = loadedTools.get(id)
+  if (known !== undefined) return known
+  const sensitive = (tool.sensitive ?? false) || tool.capabilities.some((capability) => SENSITIVE.has(capability))
+  const loaded: LoadedTool = {
+    tool,
+    check: argumentCheck(tool.input_schema),
+    sensitive,
+    entities: [
+      { uid: { type: 'Tool', id: tool.name }, attrs: { version: tool.version, sensitive, capabilities: tool.capabilities }, parents: [] },
+      { uid: { type: 'Action', id: `tool.execute/${tool.name}` }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },
+    ],
+  }
+  if (loadedTools.size > 5_000) loadedTools.clear()
+  loadedTools.set(id, loaded)
+  return loaded
+}
+
+export function entitiesOf(kind: Principal['kind'], name: string, parentType: 'Group' | 'Role', parents: readonly string[]): EntityJson[] {
+  return [{ uid: { type: kind, id: name }, attrs: {}, parents: parents.map((id) => ({ type: parentType, id })) }]
+}
+
+const NOBODY = Buffer.alloc(32)
+
+/**
+ * The principal whose key this is. What is looked up is the key's digest, which nobody can steer; it is compared in
+ * constant time, by the same steps whether the key exists or not.
+ */
+export function principalOf(directory: Loaded, key: string): AgentPrincipal | Principal | undefined {
+  const hash = keyHash(key)
+  const entry = directory.keys.get(hash)
+  const equal = timingSafeEqual(Buffer.from(hash, 'hex'), entry?.hash ?? NOBODY)
+  return equal && entry !== undefined && entry.kind === parseKey(key)?.kind ? entry.principal : undefined
+}

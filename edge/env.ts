@@ -1,0 +1,61 @@
+// The bindings of the edge: the only place that reads its environment.
+
+import { hkdfSync } from 'node:crypto'
+import type { PrivateJwk, Signer } from '../shared/dsse.ts'
+import { signerFromJwk } from '../shared/dsse.ts'
+import type { LogObject } from './log-object.ts'
+import type { PoolObject } from './pool-object.ts'
+import type { RunObject } from './run-object.ts'
+import type { TenantObject } from './tenant-object.ts'
+
+export type Env = {
+  TENANT: DurableObjectNamespace<TenantObject>
+  RUN: DurableObjectNamespace<RunObject>
+  POOL: DurableObjectNamespace<PoolObject>
+  LOG: DurableObjectNamespace<LogObject>
+  /** Ed25519 private JWK; everything the edge vouches for is signed with it. */
+  EDGE_SIGNING_KEY: string
+  /** SHA-256 of the first operator's key: how a new installation is entered. */
+  ROOT_OPERATOR_HASH: string
+  REDIS_URL: string
+  PUBLIC_URL: string
+  /** Tenants that exist, separated by commas; a key of any other is refused before an object is made for it. */
+  TENANTS?: string
+}
+
+export const DEFAULT_TENANT = 'default'
+
+export type Identity = { signer: Signer; idKey: Buffer; linkKey: Buffer; publicUrl: string; tenants: ReadonlySet<string> }
+
+let read: { key: string; identity: Identity } | undefined
+
+/** Parsed once per isolate. Keys for ids and links are derived, so that one secret is all there is to keep. */
+export function identityOf(env: Env): Identity {
+  if (read?.key === env.EDGE_SIGNING_KEY) return read.identity
+  const jwk = JSON.parse(env.EDGE_SIGNING_KEY) as PrivateJwk // our own secret, written by set-up
+  const derive = (use: string) =>
+    Buffer.from(hkdfSync('sha256', Buffer.from(jwk.d, 'base64url'), Buffer.alloc(0), `countersign ${use} v1`, 32))
+  const identity = {
+    signer: signerFromJwk(jwk),
+    idKey: derive('run id'),
+    linkKey: derive('approval link'),
+    publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
+    tenants: new Set((env.TENANTS ?? DEFAULT_TENANT).split(',')),
+  }
+  read = { key: env.EDGE_SIGNING_KEY, identity }
+  return identity
+}
+
+/**
+ * An object as seen over RPC: its asynchronous methods, as they are. The platform's own stub type rewrites every type
+ * for serialisation and loses ours on the way (JSON of unknown shape becomes `never`).
+ */
+export type Remote<T> = {
+  [K in keyof T as T[K] extends (...given: never[]) => Promise<unknown> ? Exclude<K, 'fetch' | 'alarm'> : never]: T[K]
+}
+
+export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
+export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
+export const poolObject = (env: Env, tenant: string, pool: string) =>
+  env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
+export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>

@@ -1,0 +1,117 @@
+// Where untrusted bytes meet small checks in a fixed order: who is it, may they, is the text sound, does it fit. Nothing
+// behind here looks at a raw request again.
+
+import type { z } from 'zod'
+import type { Route } from '../shared/api.ts'
+import { failure } from '../shared/failures.ts'
+import { readSignatureInput } from '../shared/http-signature.ts'
+import { PATTERNS, parseKey } from '../shared/ids.ts'
+import type { Json } from '../shared/json.ts'
+import { parseJson } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { AgentPrincipal, Loaded, Principal } from './directory.ts'
+import { directoryFrom, directoryOf, entitiesOf, knownVersion, principalOf } from './directory.ts'
+import type { Env } from './env.ts'
+import { identityOf, tenantObject } from './env.ts'
+import type { WorkerRow } from './worker-gate.ts'
+
+export type Identified = { directory: Loaded; principal: AgentPrincipal | Principal; worker: WorkerRow | null }
+
+const UNKNOWN = failure('unauthenticated', 'the key is missing, unknown or revoked')
+const UNSIGNED = failure('bad_signature', 'no enrolled worker signed this request')
+const BEARER = /^Bearer (\S{1,300})$/
+
+/** The principal behind a key, and the directory as of this very request. */
+export async function identifyByKey(request: Request, env: Env): Promise<Result<Identified>> {
+  const key = BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
+  const parsed = key === undefined ? undefined : parseKey(key)
+  if (key === undefined || parsed === undefined || !identityOf(env).tenants.has(parsed.tenant)) return err(UNKNOWN)
+  const directory = await directoryOf(env, parsed.tenant)
+  const principal = principalOf(directory, key)
+  return principal === undefined ? err(UNKNOWN) : ok({ directory, principal, worker: null })
+}
+
+/** The worker behind a signature over method, authority, path and body. */
+export async function identifyBySignature(request: Request, body: Uint8Array, env: Env): Promise<Result<Identified>> {
+  const header = (name: string): string | undefined => request.headers.get(name) ?? undefined
+  const input = header('signature-input')
+  const claimed = readSignatureInput(input)
+  if (claimed === undefined || !identityOf(env).tenants.has(claimed.tenant)) return err(UNSIGNED)
+  const { host, pathname } = new URL(request.url)
+  const signed = { method: request.method, authority: host, path: pathname, body }
+  const { tenant } = claimed
+  const admitted = await tenantObject(env, tenant).admitWorker(
+    signed,
+    { input, digest: header('content-digest'), signature: header('signature') },
+    knownVersion(tenant),
+  )
+  if (!admitted.ok) return admitted
+  const { worker } = admitted.value
+  const [entity] = entitiesOf('Worker', worker.id, 'Group', [])
+  const entities = entity === undefined ? [] : [{ ...entity, attrs: { pool: worker.pool, tiers: worker.tiers } }]
+  return ok({
+    directory: directoryFrom(tenant, admitted.value.directory),
+    principal: { kind: 'Worker', tenant, name: worker.id, entities },
+    worker,
+  })
+}
+
+/** The body's bytes, counted as they come: no announced length is believed. */
+export async function readBody(request: Request): Promise<Result<Uint8Array>> {
+  const tooLarge = err(failure('body_too_large', `more than ${LIMITS.body_bytes} bytes`))
+  if (request.body === null) return ok(new Uint8Array())
+  if (Number(request.headers.get('content-length') ?? 0) > LIMITS.body_bytes) return tooLarge
+  if ((request.headers.get('content-encoding') ?? 'identity') !== 'identity')
+    return err(failure('unsupported_media_type', 'compressed bodies are refused'))
+  if (request.headers.has('content-length')) return ok(new Uint8Array(await request.arrayBuffer()))
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request.body as ReadableStream<Uint8Array>) {
+    size += chunk.byteLength
+    if (size > LIMITS.body_bytes) return tooLarge
+    chunks.push(chunk)
+  }
+  return ok(Buffer.concat(chunks))
+}
+
+const JSON_TYPE = /^application\/json(?:;\s*charset=utf-8)?$/i
+
+export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType): Result<unknown> {
+  if (!JSON_TYPE.test(request.headers.get('content-type') ?? '')) return err(failure('unsupported_media_type', 'the body must be JSON'))
+  const parsed = parseJson(bytes)
+  return parsed.ok ? fit(schema, parsed.value, 'body') : parsed
+}
+
+/** `schema` applied; what does not fit is named by place. */
+export function fit(schema: z.ZodType, value: Json | Record<string, string>, part: string): Result<unknown> {
+  const read = schema.safeParse(value)
+  if (read.success) return ok(read.data)
+  const errors = read.error.issues.slice(0, 16).map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
+  return err(failure('invalid_request', `the ${part} does not fit`, errors))
+}
+
+/** Ids in a path are matched before anything is looked up; what does not match does not exist. */
+export function parseParams(route: Route, params: Record<string, string>): Result<unknown> {
+  if (route.params === undefined) return ok({})
+  const read = route.params.safeParse(params)
+  return read.success ? ok(read.data) : err(failure('not_found', 'no such thing; check the id'))
+}
+
+export function waitMs(request: Request): number {
+  const asked = /(?:^|[\s,;])wait=([0-9]{1,4})(?:$|[\s,;])/.exec(request.headers.get('prefer') ?? '')?.[1]
+  return asked === undefined ? 0 : Math.min(Number(asked), LIMITS.wait_s) * 1000
+}
+
+/** A structured-field string or a bare token, up to 255 visible characters. */
+export function idempotencyKey(request: Request): Result<string | null> {
+  const header = request.headers.get('idempotency-key')
+  if (header === null) return ok(null)
+  const value = /^"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"$/.exec(header)?.[1] ?? header
+  return /^[\x21-\x7e]{1,255}$/.test(value)
+    ? ok(value)
+    : err(failure('invalid_request', 'an `Idempotency-Key` has 1 to 255 visible characters'))
+}
+
+export const isTenant = (env: Env, tenant: string): boolean => PATTERNS.tenant.test(tenant) && identityOf(env).tenants.has(tenant)

@@ -1,0 +1,318 @@
+// A call's life: one union of states, one pure function from (record, event) to what is next. It owns every change of
+// state and performs none of the effects it returns. No other code sets `state`.
+//
+//   proposed ─▶ denied
+//            ─▶ awaiting_approval ─▶ granted | rejected | expired | cancelled
+//            ─▶ granted ─▶ running ─▶ succeeded | failed | timed_out | indeterminate
+//                       ─▶ lapsed | cancelled
+
+import type { Envelope } from '../shared/dsse.ts'
+import { failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Plan } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { ApprovalFacts, CallState, ToolRef } from '../shared/statement.ts'
+import type { Approval, Decision } from '../shared/wire.ts'
+
+export type Answered = Approval['answers'][number]
+type AskRecord = Readonly<{ id: string; prompt: Approval['prompt']; requestedAt: number; expiresAt: number; answers: readonly Answered[] }>
+
+/** Everything fixed when the call is proposed. Nothing here changes afterwards: the digest covers it (L3). */
+export type Proposal = Readonly<{
+  n: number
+  fingerprint: string
+  tool: ToolRef
+  args: Record<string, unknown>
+  plan: Plan | null
+  digest: string
+  argsSha256: string
+  planSha256: string | null
+  idempotent: boolean
+  pool: string
+  createdAt: number
+}>
+
+type Live = { decision: Decision; approval: AskRecord | null }
+export type Ended = Live & {
+  at: number
+  error: string | null
+  detail: string | null
+  finished: Finished | null
+  attestation: Attested | null
+  cancelRequested: boolean
+}
+/** What is known of a finished execution besides its output, which is kept apart. */
+export type Finished = { exit_code: number | null; truncated: boolean; detail: string }
+export type Attested = { id: string; execution_sha256: string; executor: string; sandbox_enforcement: string }
+export type Running = Live & {
+  worker: string
+  fence: number
+  claimedAt: number
+  deadline: number
+  leaseUntil: number
+  cancelRequested: boolean
+  grant: Envelope
+}
+
+export type EndState = 'denied' | 'rejected' | 'expired' | 'cancelled' | 'lapsed' | 'succeeded' | 'failed' | 'timed_out' | 'indeterminate'
+
+export type Status =
+  | ({ state: 'awaiting_approval'; approval: AskRecord } & Omit<Live, 'approval'>)
+  | ({ state: 'granted'; until: number; fence: number } & Live)
+  | ({ state: 'running' } & Running)
+  | ({ state: EndState; fence: number } & Ended)
+
+/** One call as it is stored: what was proposed, and where it stands. */
+export type CallRecord = { proposal: Proposal; status: Status }
+
+export type Event =
+  | { kind: 'proposed'; decision: Decision; ask: AskRecord | null }
+  /** A human answered; `decision` is the current policy's, asked again with the answers there now are. */
+  | { kind: 'answered'; answer: Answered; decision: Decision }
+  | { kind: 'claimed'; worker: string; deadline: number; grant: Envelope; decision: Decision }
+  | {
+      kind: 'settled'
+      worker: string
+      fence: number
+      state: 'succeeded' | 'failed' | 'timed_out'
+      error: string | null
+      finished: Finished
+      attestation: Attested
+    }
+  | { kind: 'cancel' }
+  /** Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9). */
+  | { kind: 'due'; leaseUntil?: number }
+
+/** What the objects do once the new record is stored. */
+export type Effect = 'ring' | 'mirror' | 'attest' | 'notify'
+export type Step = { status: Status; effects: readonly Effect[]; journal: { kind: string; body: Record<string, unknown> } }
+
+const ENDED: ReadonlySet<CallState> = new Set([
+  'denied',
+  'rejected',
+  'expired',
+  'cancelled',
+  'lapsed',
+  'succeeded',
+  'failed',
+  'timed_out',
+  'indeterminate',
+])
+export const hasEnded = (status: Status): status is Extract<Status, Ended> => ENDED.has(status.state)
+
+const ended = (
+  state: EndState,
+  from: Live,
+  at: number,
+  why: { error?: string | null; detail?: string | null; fence?: number; cancelRequested?: boolean },
+): Status => ({
+  state,
+  decision: from.decision,
+  approval: from.approval,
+  at,
+  error: why.error ?? null,
+  detail: why.detail ?? null,
+  finished: null,
+  attestation: null,
+  fence: why.fence ?? 0,
+  cancelRequested: why.cancelRequested ?? false,
+})
+
+/** Applies one event. A refusal changes nothing and names what is (L4). */
+export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
+  if (!('status' in record)) return event.kind === 'proposed' ? ok(propose(event, now)) : refuse('conflict', 'the call is not stored yet')
+  const { status, proposal } = record
+  if (hasEnded(status))
+    return refuse(event.kind === 'answered' ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
+  switch (event.kind) {
+    case 'proposed':
+      return refuse('conflict', 'the call was proposed before')
+    case 'answered':
+      return answer(status, event, now)
+    case 'claimed':
+      return claim(status, event, now)
+    case 'settled':
+      return settle(status, event, now)
+    case 'cancel':
+      return ok(cancel(status, now))
+    case 'due':
+      return due(status, proposal, event.leaseUntil ?? 0, now)
+  }
+}
+
+const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> => err(failure(code, detail))
+
+function propose({ decision, ask }: Extract<Event, { kind: 'proposed' }>, now: number): Step {
+  const summary = { effect: decision.effect, policies: decision.policies, reason: decision.reason, policy_set: decision.policy_set }
+  if (decision.effect === 'deny' || (decision.effect === 'ask' && ask === null)) {
+    const status = ended('denied', { decision, approval: null }, now, { error: 'denied', detail: decision.reason })
+    return { status, effects: ['attest'], journal: { kind: 'denied', body: summary } }
+  }
+  if (decision.effect === 'ask' && ask !== null) {
+    return {
+      status: { state: 'awaiting_approval', decision, approval: ask },
+      effects: ['mirror', 'notify'],
+      journal: { kind: 'approval_requested', body: { ...summary, approval: ask.id, expires_at: ask.expiresAt } },
+    }
+  }
+  return { status: granted(decision, null, now), effects: ['ring'], journal: { kind: 'allowed', body: summary } }
+}
+
+const granted = (decision: Decision, approval: AskRecord | null, now: number): Status => ({
+  state: 'granted',
+  decision,
+  approval,
+  until: now + LIMITS.claim_window_ms,
+  fence: 0,
+})
+
+function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'answered' }>, now: number): Result<Step> {
+  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (now >= status.approval.expiresAt) return refuse('approval_expired', 'nobody answered in time')
+  if (status.approval.answers.some(({ by }) => by === answer.by)) return refuse('already_answered', 'you have answered before')
+  const approval = { ...status.approval, answers: [...status.approval.answers, answer] }
+  const body = { approval: approval.id, ...answer }
+  const journal = { kind: answer.decision === 'approve' ? 'approved' : 'rejected', body }
+  if (answer.decision === 'deny') {
+    const next = ended('rejected', { decision: status.decision, approval }, now, {
+      error: 'denied',
+      detail: answer.reason === '' ? 'an operator said no' : answer.reason,
+    })
+    return ok({ status: next, effects: ['mirror', 'attest'], journal })
+  }
+  if (decision.effect === 'deny') {
+    // The policy of now denies, whatever the human says (L1, L3).
+    const next = ended('denied', { decision, approval }, now, { error: 'denied', detail: decision.reason })
+    return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'denied', body: { ...body, policies: decision.policies } } })
+  }
+  if (decision.effect === 'ask') return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
+  return ok({ status: granted({ ...decision, effect: 'ask' }, approval, now), effects: ['mirror', 'ring'], journal })
+}
+
+function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: number): Result<Step> {
+  if (status.state === 'running') return refuse('already_claimed', 'another claim was first')
+  if (status.state !== 'granted') return refuse('not_claimable', `the call is ${status.state}`)
+  if (now >= status.until) return refuse('not_claimable', 'the call waited too long')
+  if (event.decision.effect === 'deny') {
+    const next = ended('cancelled', { decision: event.decision, approval: status.approval }, now, {
+      error: 'denied',
+      detail: event.decision.reason,
+    })
+    return ok({ status: next, effects: ['attest'], journal: { kind: 'withdrawn', body: { policies: event.decision.policies } } })
+  }
+  const { worker, deadline, grant } = event
+  const fence = status.fence + 1
+  return ok({
+    status: {
+      state: 'running',
+      decision: status.decision,
+      approval: status.approval,
+      worker,
+      fence,
+      claimedAt: now,
+      deadline,
+      leaseUntil: now + LIMITS.lease_ms,
+      cancelRequested: false,
+      grant,
+    },
+    effects: ['notify'],
+    journal: { kind: 'claimed', body: { worker, fence, deadline_ms: deadline } },
+  })
+}
+
+function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now: number): Result<Step> {
+  if (status.state !== 'running' || status.worker !== event.worker || status.fence !== event.fence)
+    return refuse('stale_fence', `the call is ${status.state}`)
+  const { state, error, finished, attestation } = event
+  const next = ended(state, status, now, { error, fence: status.fence, cancelRequested: status.cancelRequested })
+  return ok({
+    status: { ...next, finished, attestation } as Status, // `ended` made an ended status; the union can't say so
+    effects: ['notify'],
+    journal: {
+      kind: state,
+      body: { worker: event.worker, error, attestation: attestation.id, execution_sha256: attestation.execution_sha256 },
+    },
+  })
+}
+
+function cancel(status: Status, now: number): Step {
+  if (status.state === 'running') {
+    return { status: { ...status, cancelRequested: true }, effects: ['notify'], journal: { kind: 'cancel_requested', body: {} } }
+  }
+  const next = ended('cancelled', status as Live, now, { error: 'cancelled' }) // neither running nor ended: a live status
+  return {
+    status: next,
+    effects: status.state === 'awaiting_approval' ? ['mirror', 'attest'] : ['attest'],
+    journal: { kind: 'cancelled', body: {} },
+  }
+}
+
+function due(status: Status, proposal: Proposal, leaseUntil: number, now: number): Result<Step> {
+  if (status.state === 'awaiting_approval' && now >= status.approval.expiresAt) {
+    const next = ended('expired', status, now, { error: 'approval_expired', detail: 'nobody answered in time' })
+    return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'expired', body: { approval: status.approval.id } } })
+  }
+  if (status.state === 'granted' && now >= status.until) {
+    const next = ended('lapsed', status, now, { error: 'never_claimed', detail: 'no worker claimed it in time' })
+    return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body: {} } })
+  }
+  if (status.state === 'running' && now >= Math.max(status.leaseUntil, leaseUntil)) {
+    if (proposal.idempotent && !status.cancelRequested && status.fence < MAX_ATTEMPTS) {
+      const again: Status = {
+        state: 'granted',
+        decision: status.decision,
+        approval: status.approval,
+        until: now + LIMITS.claim_window_ms,
+        fence: status.fence,
+      }
+      return ok({
+        status: again,
+        effects: ['ring'],
+        journal: { kind: 'worker_lost', body: { worker: status.worker, fence: status.fence, retried: true } },
+      })
+    }
+    // L2: nobody saw the end, so nobody says how it ended.
+    const next = ended('indeterminate', status, now, {
+      error: 'worker_lost',
+      detail: 'the worker fell silent',
+      fence: status.fence,
+      cancelRequested: status.cancelRequested,
+    })
+    return ok({
+      status: next,
+      effects: ['attest'],
+      journal: { kind: 'indeterminate', body: { worker: status.worker, fence: status.fence } },
+    })
+  }
+  return refuse('conflict', 'nothing is due')
+}
+
+/** Executions of a call that its tool declares idempotent. */
+const MAX_ATTEMPTS = 3
+
+/** When time alone would next change this call. */
+export function dueAt(status: Status): number | null {
+  switch (status.state) {
+    case 'awaiting_approval':
+      return status.approval.expiresAt
+    case 'granted':
+      return status.until
+    case 'running':
+      return status.leaseUntil
+    default:
+      return null
+  }
+}
+
+/** The approval as statements tell it. */
+export const approvalFacts = (approval: AskRecord | null): ApprovalFacts | null =>
+  approval === null
+    ? null
+    : {
+        id: approval.id,
+        scope: 'once',
+        answers: approval.answers.map(({ by, decision, channel, at_ms }) => ({ by, decision, channel, at_ms })),
+      }
+
+export type { AskRecord }

@@ -1,0 +1,125 @@
+// The tenant's transparency log: a Merkle tree over the ends of its calls, and the signed head of it. Append-only. It
+// also serves operators the same leaves as a readable list. It holds no argument and no output.
+
+import { DurableObject } from 'cloudflare:workers'
+import { and, asc, desc, eq, gt, gte } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
+import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
+import migrations from '../migrations/log/migrations.js'
+import { signCheckpoint } from '../shared/checkpoint.ts'
+import { failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
+import { append, inclusion, leafHash, root } from '../shared/merkle.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { CallState } from '../shared/statement.ts'
+import type { Env } from './env.ts'
+import { DEFAULT_TENANT, identityOf } from './env.ts'
+import { leaves, nodes } from './tables/log.ts'
+import { Waiters } from './waiters.ts'
+
+/** The end of one call, as its run's journal has it. */
+export type Leaf = {
+  run: string
+  seq: number
+  hash: string
+  call: string
+  agent: string
+  tool: string
+  state: string
+  at: number
+  took: number
+}
+type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
+
+export class LogObject extends DurableObject<Env> {
+  readonly #db = drizzle(this.ctx.storage)
+  readonly #waiters = new Waiters<'leaf'>()
+  #size: number
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    void ctx.blockConcurrencyWhile(() => migrate(this.#db, migrations)) // it works at once; what fails ends this object
+    const last = this.#db.select({ index: leaves.index }).from(leaves).orderBy(desc(leaves.index)).limit(1).get()
+    this.#size = last === undefined ? 0 : last.index + 1
+  }
+
+  /** Appends what is new; a leaf that came before is known by its place in its run's journal. */
+  async append(batch: readonly Leaf[]): Promise<void> {
+    const size = this.ctx.storage.transactionSync(() => {
+      let next = this.#size
+      for (const leaf of batch) {
+        const known = this.#db
+          .select({ index: leaves.index })
+          .from(leaves)
+          .where(and(eq(leaves.run, leaf.run), eq(leaves.seq, leaf.seq)))
+          .get()
+        if (known !== undefined) continue
+        this.#db
+          .insert(leaves)
+          .values({ index: next, ...leaf })
+          .run()
+        for (const node of append(next, leafHash(Buffer.from(leaf.hash, 'hex')), this.#read)) this.#db.insert(nodes).values(node).run()
+        next++
+      }
+      return next
+    })
+    this.#size = size
+    this.#waiters.wake('leaf')
+  }
+
+  readonly #read = (level: number, index: number): string => {
+    const node = this.#db
+      .select({ hash: nodes.hash })
+      .from(nodes)
+      .where(and(eq(nodes.level, level), eq(nodes.index, index)))
+      .get()
+    if (node === undefined) throw new Error(`the log lacks its node ${level}/${index}`)
+    return node.hash
+  }
+
+  async checkpoint(): Promise<{ origin: string; size: number; root: string; note: string }> {
+    const { signer, publicUrl } = identityOf(this.env)
+    const origin = `${new URL(publicUrl).host}/${this.ctx.id.name ?? DEFAULT_TENANT}`
+    const head = { origin, size: this.#size, root: root(this.#size, this.#read) }
+    return { ...head, note: signCheckpoint(head, signer) }
+  }
+
+  async proof(index: number, size: number): Promise<Result<{ leaf: string; proof: string[] }>> {
+    if (index >= size || size > this.#size) return err(failure('not_found', `the log has ${this.#size} leaves`))
+    return ok({ leaf: this.#read(0, index), proof: inclusion(index, size, this.#read) })
+  }
+
+  async hashes(from: number): Promise<string[]> {
+    return this.#db
+      .select({ hash: leaves.hash })
+      .from(leaves)
+      .where(gte(leaves.index, from))
+      .orderBy(asc(leaves.index))
+      .limit(LIMITS.page)
+      .all()
+      .map(({ hash }) => hash)
+  }
+
+  /** Ended calls in the order of the log; with `waitMs`, waits for the next. `last` reads from the end. */
+  async ended(after: number, last: number | undefined, waitMs: number): Promise<Ended[]> {
+    const from = last === undefined ? after : Math.max(0, this.#size - last)
+    if (from >= this.#size) await this.#waiters.wait('leaf', waitMs)
+    const rows = this.#db
+      .select()
+      .from(leaves)
+      .where(gt(leaves.index, from - 1))
+      .orderBy(asc(leaves.index))
+      .limit(LIMITS.page)
+      .all()
+    return rows.map(({ index, call, agent, tool, state, at, took }) => ({
+      seq: index + 1,
+      call,
+      agent,
+      tool,
+      state: state as CallState,
+      at_ms: at,
+      took_ms: took,
+    })) // written from lifecycle's kinds
+  }
+}

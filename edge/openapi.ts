@@ -1,0 +1,135 @@
+// OpenAPI 3.1 from the route table. It adds nothing that the table does not say.
+
+import { z } from 'zod'
+import type { Caller, Route } from '../shared/api.ts'
+import { ROUTES } from '../shared/api.ts'
+import type { Code } from '../shared/failures.ts'
+import { FAILURES } from '../shared/failures.ts'
+
+type Schema = Record<string, unknown>
+
+const jsonSchema = (type: z.ZodType, io: 'input' | 'output'): Schema => {
+  const { $schema: _, ...schema } = z.toJSONSchema(type, { io, target: 'draft-2020-12', unrepresentable: 'any', reused: 'inline' })
+  return schema
+}
+
+const SECURITY: Record<Caller, Schema | null> = {
+  agent: { key: [] },
+  operator: { key: [] },
+  worker: { signature: [] },
+  link: null,
+  anyone: null,
+}
+
+/** What any route may answer, beside what it names itself. */
+const ALWAYS: readonly Code[] = ['internal']
+const WITH_BODY: readonly Code[] = ['body_too_large', 'not_json', 'invalid_request', 'unsupported_media_type']
+
+let made: Schema | undefined
+
+export function openapi(url: string): Schema {
+  made ??= { paths: paths() }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Countersign',
+      version: '1',
+      summary: 'No tool call of an AI agent runs without a countersign',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url }],
+    tags: [{ name: 'agent' }, { name: 'operator' }, { name: 'worker' }, { name: 'link' }, { name: 'anyone' }],
+    ...made,
+    components: {
+      securitySchemes: {
+        key: { type: 'http', scheme: 'bearer', description: 'An API key; it carries its tenant.' },
+        signature: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'signature',
+          description: 'RFC 9421 with Ed25519 over method, authority, path and content-digest.',
+        },
+      },
+      schemas: {
+        Problem: {
+          type: 'object',
+          required: ['type', 'title', 'status', 'code', 'detail', 'todo'],
+          properties: {
+            type: { type: 'string', format: 'uri' },
+            title: { type: 'string' },
+            status: { type: 'integer' },
+            code: { type: 'string', enum: Object.keys(FAILURES) },
+            detail: { type: 'string' },
+            todo: { type: 'string', description: 'What to do.' },
+            retry: { type: 'boolean' },
+            errors: { type: 'array', items: { type: 'object', properties: { at: { type: 'string' }, message: { type: 'string' } } } },
+          },
+        },
+      },
+    },
+  }
+}
+
+function paths(): Schema {
+  const all: Record<string, Schema> = {}
+  for (const [name, route] of Object.entries(ROUTES as Record<string, Route>)) {
+    all[route.path] = { ...all[route.path], [route.method.toLowerCase()]: operation(name, route) }
+  }
+  return all
+}
+
+function operation(name: string, route: Route): Schema {
+  const { callers, summary, action, body, media } = route
+  const schemes = callers.map((caller) => SECURITY[caller]).filter((scheme) => scheme !== null)
+  const [tag] = callers
+  const content =
+    media === undefined
+      ? { 'application/json': { schema: jsonSchema(route.result, 'output') } }
+      : { [media]: { schema: { type: 'string' } } }
+  return {
+    operationId: name,
+    summary,
+    tags: [tag],
+    ...(action === null ? {} : { 'x-cedar-action': action }),
+    security: schemes.length === 0 ? [] : [schemes[0]],
+    parameters: parameters(route),
+    ...(body === undefined
+      ? {}
+      : { requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } } }),
+    responses: { [route.status]: { description: 'Done', content }, ...problems(route) },
+  }
+}
+
+function parameters({ params, query }: Route): Schema[] {
+  const of = (place: string, object: z.ZodObject | undefined): Schema[] => {
+    if (object === undefined) return []
+    const { properties = {}, required = [] } = jsonSchema(object, 'input') as { properties?: Record<string, Schema>; required?: string[] } // an object's schema
+    return Object.entries(properties).map(([name, schema]) => ({
+      name,
+      in: place,
+      required: place === 'path' || required.includes(name),
+      schema,
+    }))
+  }
+  return [...of('path', params), ...of('query', query)]
+}
+
+function problems({ failures, callers, body, action }: Route): Schema {
+  const open = callers.includes('anyone') || callers.includes('link')
+  const codes: Code[] = [
+    ...failures,
+    ...ALWAYS,
+    ...(body === undefined ? [] : WITH_BODY),
+    ...(open ? [] : (['unauthenticated'] as const)),
+    ...(action === null ? [] : (['forbidden'] as const)),
+  ]
+  const byStatus = Map.groupBy(new Set(codes), (code) => FAILURES[code].status)
+  return Object.fromEntries(
+    [...byStatus]
+      .filter(([status]) => status >= 400)
+      .map(([status, names]) => [
+        status,
+        { description: names.join(', '), content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } },
+      ]),
+  )
+}

@@ -1,0 +1,131 @@
+// The planner: what exactly would run, from a tool and its arguments. Pure. It proposes plans from the least isolated
+// that the tool allows to the most; policy forbids the ones it does not want, and so picks the sandbox.
+
+import { failure } from '../shared/failures.ts'
+import { DEFAULT_LIMITS, LIMITS } from '../shared/limits.ts'
+import type { EgressMode, Limits, Plan, Tier } from '../shared/plan.ts'
+import { HostPattern } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Budget, ToolSpec } from '../shared/wire.ts'
+
+type Args = Readonly<Record<string, unknown>>
+
+/** How far egress may be tightened for a tool that asks for less. */
+const TIGHTER: Record<EgressMode, readonly EgressMode[]> = {
+  none: ['none', 'strict'],
+  preflight: ['preflight', 'strict'],
+  strict: ['strict'],
+}
+
+/** The plans for one call, least isolated first. At least one. */
+export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<readonly Plan[]> {
+  const { executor } = tool
+  const argv = fill(executor.argv, args)
+  if (!argv.ok) return argv
+  const [program = ''] = argv.value
+  if (executor.allowed_executables !== undefined && !executor.allowed_executables.includes(program)) {
+    return err(failure('invalid_arguments', `\`${program}\` is not among the executables that this tool allows`))
+  }
+  const hosts = hostsOf(tool, args)
+  if (!hosts.ok) return hosts
+  const cwd = executor.cwd === undefined ? '' : (args[executor.cwd.arg] ?? '')
+  if (typeof cwd !== 'string' || cwd.startsWith('/') || cwd.split('/').includes('..')) {
+    return err(failure('invalid_arguments', 'the folder must lie inside the workspace: relative, without `..`'))
+  }
+  const shared = {
+    executor: { kind: 'process' as const, argv: argv.value, stdin: executor.stdin, env: executor.env ?? {}, cwd },
+    secrets: tool.secrets ?? [],
+    workspace: tool.workspace,
+    limits: limitsFor(tool, args, budget),
+  }
+  const plans: Plan[] = []
+  for (const tier of executor.tiers) {
+    for (const mode of modesFor(tier, tool.egress.mode)) plans.push({ tier, ...shared, egress: { mode, hosts: hosts.value } })
+  }
+  return ok(plans)
+}
+
+/** Tier C enforces or does not start; tier B can't enforce, so `strict` is not its to promise (L8). */
+const modesFor = (tier: Tier, asked: EgressMode): readonly EgressMode[] =>
+  tier === 'C' ? ['strict'] : TIGHTER[asked].filter((mode) => mode !== 'strict')
+
+const ONE = /^\{([A-Za-z_][A-Za-z0-9_]{0,63})\}$/
+const SPREAD = /^\{\.\.\.([A-Za-z_][A-Za-z0-9_]{0,63})\}$/
+
+function fill(template: readonly string[], args: Args): Result<string[]> {
+  const argv: string[] = []
+  for (const element of template) {
+    const one = ONE.exec(element)?.[1]
+    const spread = SPREAD.exec(element)?.[1]
+    const values = one !== undefined ? [args[one]] : spread !== undefined ? (args[spread] ?? []) : [element]
+    if (!Array.isArray(values)) return err(failure('invalid_arguments', `\`${spread}\` must be a list`))
+    for (const value of values as unknown[]) {
+      if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
+        return err(
+          failure('invalid_arguments', `\`${one ?? spread}\` can’t be an argument of a program: give a string, a number or a boolean`),
+        )
+      }
+      argv.push(String(value))
+    }
+  }
+  if (argv.length > LIMITS.argv_items) return err(failure('invalid_arguments', `more than ${LIMITS.argv_items} arguments`))
+  if (argv[0] === '') return err(failure('invalid_arguments', 'name a program'))
+  let total = 0
+  for (const item of argv) {
+    const bytes = Buffer.byteLength(item)
+    total += bytes
+    if (bytes > LIMITS.argv_item_bytes)
+      return err(failure('invalid_arguments', `an argument is longer than ${LIMITS.argv_item_bytes} bytes; send it over stdin`))
+  }
+  if (total > LIMITS.argv_bytes)
+    return err(failure('invalid_arguments', `the arguments are longer than ${LIMITS.argv_bytes} bytes together`))
+  return ok(argv)
+}
+
+function hostsOf({ egress }: ToolSpec, args: Args): Result<string[]> {
+  const named = egress.named_by
+  if (named === undefined) return ok([...egress.hosts])
+  const hosts = 'url' in named ? hostOfUrl(args[named.url]) : ok(args[named.arg] ?? [])
+  if (!hosts.ok) return hosts
+  const list = Array.isArray(hosts.value) ? (hosts.value as unknown[]) : [hosts.value]
+  const wanted: string[] = []
+  for (const host of list) {
+    const read = HostPattern.safeParse(typeof host === 'string' ? host.toLowerCase() : host)
+    if (!read.success || read.data.startsWith('.'))
+      return err(failure('invalid_arguments', `\`${String(host).slice(0, 80)}\` is not a host: write \`name:port\``))
+    if (!egress.hosts.some((pattern) => covers(pattern, read.data)))
+      return err(failure('egress_denied', `\`${read.data}\` is not on the tool’s list of hosts`))
+    wanted.push(read.data)
+  }
+  return ok(wanted)
+}
+
+function hostOfUrl(value: unknown): Result<string> {
+  if (typeof value !== 'string' || !URL.canParse(value)) return err(failure('invalid_arguments', 'the URL can’t be read'))
+  const url = new URL(value)
+  const port = url.port !== '' ? url.port : url.protocol === 'https:' ? '443' : '80'
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return err(failure('invalid_arguments', 'the URL must be http or https'))
+  if (url.username !== '' || url.password !== '') return err(failure('invalid_arguments', 'the URL must not hold credentials'))
+  return ok(`${url.hostname.replace(/\.$/, '')}:${port}`)
+}
+
+/** Whether an allowlist pattern covers `host[:port]`, at label boundaries; without a port a pattern means 80 and 443. */
+export function covers(pattern: string, wanted: string): boolean {
+  const [name = '', port] = pattern.split(':')
+  const [host = '', wantedPort] = wanted.split(':')
+  const ports = port === undefined ? ['80', '443', undefined] : [port]
+  if (!ports.includes(wantedPort)) return false
+  return name.startsWith('.') ? host.endsWith(name) : host === name
+}
+
+function limitsFor(tool: ToolSpec, args: Args, budget: Budget): Limits {
+  const asked = tool.executor.timeout_ms === undefined ? undefined : args[tool.executor.timeout_ms.arg]
+  const limits = { ...DEFAULT_LIMITS, ...defined(tool.limits) }
+  const timeouts = [limits.timeout_ms, budget.execution_timeout_ms]
+  if (typeof asked === 'number' && Number.isInteger(asked) && asked > 0) timeouts.push(asked)
+  return { ...limits, timeout_ms: Math.min(...timeouts) }
+}
+
+const defined = (limits: ToolSpec['limits']): Partial<Limits> =>
+  Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)) as Partial<Limits> // only undefined members are gone

@@ -1,0 +1,93 @@
+// Cedar: the only importer of the engine. Texts go in once, as a compiled set; requests come out as allow or deny with
+// the policies that determined it. It knows nothing of calls, runs or tenants. No answer is a refusal (L6).
+
+import type { CedarValueJson, EntityJson, TypeAndId } from '@cedar-policy/cedar-wasm/web'
+import * as cedar from '@cedar-policy/cedar-wasm/web'
+import wasm from '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm'
+import type { FieldError } from '../shared/failures.ts'
+import { failure } from '../shared/failures.ts'
+import { digestOf } from '../shared/json.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+
+cedar.initSync({ module: wasm })
+
+export type { CedarValueJson, EntityJson, TypeAndId }
+export type PolicyTexts = Readonly<Record<string, string>>
+export type Rule = { readonly reason: string | null; readonly advice: string | null }
+
+/** A policy set that the engine holds ready, under a name of its own. */
+export type PolicySet = { readonly id: string; readonly digest: string; readonly rules: ReadonlyMap<string, Rule> }
+export type Question = {
+  principal: TypeAndId
+  action: string
+  resource: TypeAndId
+  context: Record<string, CedarValueJson>
+  entities: EntityJson[]
+}
+export type Verdict = { readonly allowed: boolean; readonly policies: readonly string[]; readonly errors: readonly string[] }
+
+/**
+ * Compiles the floor and a tenant's set as one. `slot` names where the engine keeps it: a tenant's new set takes the
+ * place of its old one. Each policy is known by the `@id` it carries, or by its file's name and number.
+ */
+export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
+  const texts: Record<string, string> = {}
+  const rules = new Map<string, Rule>()
+  const errors: FieldError[] = []
+  for (const [file, text] of Object.entries(files)) {
+    const parts = cedar.policySetTextToParts(text)
+    if (parts.type === 'failure') {
+      errors.push(
+        ...parts.errors.map(({ message, help, sourceLocations }) => ({
+          at: place(file, text, sourceLocations?.[0]?.start),
+          message: help === null ? message : `${message}: ${help}`,
+        })),
+      )
+      continue
+    }
+    if (parts.policy_templates.length > 0) errors.push({ at: file, message: 'templates are not supported; write the policy out' })
+    parts.policies.forEach((policy, index) => {
+      const json = cedar.policyToJson(policy)
+      const notes = json.type === 'success' ? (json.json.annotations ?? {}) : {}
+      const id = notes['id'] ?? `${file}/${index + 1}`
+      if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
+      texts[id] = policy
+      rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null })
+    })
+  }
+  if (errors.length > 0) return err(failure('invalid_policy', `${errors.length} mistakes in the policies`, errors))
+  const answer = cedar.preparsePolicySet(slot, { staticPolicies: texts })
+  if (answer.type === 'failure') {
+    return err(
+      failure(
+        'invalid_policy',
+        'the policy set does not parse',
+        answer.errors.map(({ message }) => ({ at: 'policies', message })),
+      ),
+    )
+  }
+  return ok({ id: slot, digest: digestOf(texts), rules })
+}
+
+function place(file: string, text: string, offset: number | undefined): string {
+  if (offset === undefined) return file
+  const before = text.slice(0, offset).split('\n')
+  return `${file}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
+}
+
+/** One question. Cedar skips a policy that errs, a forbid too: so any error is a denial. */
+export function ask(set: PolicySet, question: Question): Verdict {
+  const answer = cedar.statefulIsAuthorized({
+    principal: question.principal,
+    action: { type: 'Action', id: question.action },
+    resource: question.resource,
+    context: question.context,
+    entities: question.entities,
+    preparsedPolicySetId: set.id,
+  })
+  if (answer.type === 'failure') return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
+  const { decision, diagnostics } = answer.response
+  const errors = diagnostics.errors.map(({ policyId, error }) => `${policyId}: ${error.message}`)
+  return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason, errors }
+}

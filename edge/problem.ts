@@ -1,0 +1,31 @@
+// Failures as the wire sees them (RFC 9457): the one place where a code becomes a status.
+
+import type { Failure } from '../shared/failures.ts'
+import { FAILURES } from '../shared/failures.ts'
+
+export function problem({ code, detail, errors }: Failure, headers: Record<string, string> = {}): Response {
+  const { status, todo, retry } = FAILURES[code]
+  const body = {
+    type: `https://countersign.dev/problems/${code}`,
+    title: code.replaceAll('_', ' '),
+    status: httpStatus(status),
+    code,
+    detail,
+    todo,
+    retry,
+    ...(errors === undefined ? {} : { errors }),
+  }
+  return new Response(JSON.stringify(body), {
+    status: httpStatus(status),
+    headers: {
+      'content-type': 'application/problem+json',
+      'cache-control': 'no-store',
+      ...(status === 401 ? { 'www-authenticate': 'Bearer realm="countersign"' } : {}),
+      ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
+      ...headers,
+    },
+  })
+}
+
+/** Codes that only tell how a call ended are no refusals; one that gets here is a bug of ours. */
+const httpStatus = (status: number): number => (status === 200 ? 500 : status)

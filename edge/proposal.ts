@@ -1,0 +1,113 @@
+// From what an agent asks for to a call with its decision: the checks of a proposal, in order. It reads the run and
+// the directory, and changes neither.
+
+import type { Failure } from '../shared/failures.ts'
+import { failure } from '../shared/failures.ts'
+import { approvalId, callId } from '../shared/ids.ts'
+import { digestOf } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Plan } from '../shared/plan.ts'
+import type { DigestInput, ToolRef } from '../shared/statement.ts'
+import { callDigest } from '../shared/statement.ts'
+import type { Decision } from '../shared/wire.ts'
+import { askRecord } from './approvals.ts'
+import { decide } from './decide.ts'
+import type { Loaded, LoadedTool } from './directory.ts'
+import type { AskRecord, Proposal } from './lifecycle.ts'
+import type { RunRow } from './run-record.ts'
+
+export type Asked = { agent: string; tool: string; args: Record<string, unknown> }
+
+/**
+ * new: a call, to be stored whatever was decided. refused: no call comes of it, but it counts against the run.
+ * closed: the run takes no more.
+ */
+export type Prepared =
+  | { kind: 'new'; proposal: Proposal; decision: Decision; ask: AskRecord | null }
+  | { kind: 'refused'; failure: Failure }
+  | { kind: 'closed'; failure: Failure }
+
+export function prepare(
+  directory: Loaded,
+  row: RunRow,
+  { agent, tool: name, args }: Asked,
+  fingerprint: string,
+  pending: () => number,
+  now: number,
+): Prepared {
+  const { record } = row
+  const { budget } = record
+  const closed = (code: Failure['code'], detail: string): Prepared => ({ kind: 'closed', failure: failure(code, detail) })
+  const refused = (why: Failure): Prepared => ({ kind: 'refused', failure: why })
+  if (row.cancelled) return closed('run_cancelled', 'the run was cancelled')
+  if (row.denied >= budget.max_denied_per_run)
+    return closed('run_ended', `the run has had ${row.denied} refused proposals, which is its limit`)
+  if (row.calls >= LIMITS.calls_per_run) return closed('run_ended', 'the run holds as many calls as a run may')
+
+  const principal = directory.agents.get(agent)
+  const tool = directory.tools.get(name)
+  if (principal === undefined || tool === undefined)
+    return refused(failure('not_found', `no tool \`${name}\` is registered; GET /v1/tools lists them`))
+  const argsJson = tool.check(args)
+  if (!argsJson.ok) return refused(argsJson.error)
+  const decided = decide(directory, {
+    agent: principal,
+    tool,
+    args,
+    answers: [],
+    run: { ...record, calls: row.allowed, denied: row.denied },
+  })
+  if (!decided.ok) return refused(decided.error)
+
+  const { plan } = decided.value
+  const decision =
+    row.allowed >= budget.max_calls_per_run ? spent(decided.value.decision, budget.max_calls_per_run) : decided.value.decision
+  if (decision.effect === 'ask' && pending() >= LIMITS.pending_approvals_per_run)
+    return closed('too_many_pending', 'this run already waits for as many approvals as a run may')
+  const n = row.calls + 1
+  const proposal = proposalOf(row, n, { args, plan, fingerprint, tool, pool: principal.spec.pool ?? 'default', now })
+  const ask =
+    decision.effect === 'ask' ? askRecord({ id: approvalId(record.id, n), agent, tool: tool.tool, args, plan, decision, now }) : null
+  return { kind: 'new', proposal, decision, ask }
+}
+
+const spent = (decision: Decision, max: number): Decision => ({
+  ...decision,
+  effect: 'deny',
+  policies: ['run.budget'],
+  reason: `the run’s budget of ${max} calls is spent`,
+})
+
+type Parts = { args: Record<string, unknown>; plan: Plan | null; fingerprint: string; tool: LoadedTool; pool: string; now: number }
+
+function proposalOf({ record }: RunRow, n: number, { args, plan, fingerprint, tool: { tool }, pool, now }: Parts): Proposal {
+  const ref = { name: tool.name, version: tool.version, digest: tool.digest }
+  return {
+    n,
+    fingerprint,
+    tool: ref,
+    args,
+    plan,
+    digest: callDigest(digestInput(record, n, ref, args, plan)),
+    argsSha256: digestOf(args),
+    planSha256: plan === null ? null : digestOf(plan),
+    idempotent: tool.idempotent ?? false,
+    pool,
+    createdAt: now,
+  }
+}
+
+export const digestInput = (
+  run: { tenant: string; id: string },
+  n: number,
+  tool: ToolRef,
+  args: Record<string, unknown>,
+  plan: Plan | null,
+): DigestInput => ({
+  tenant: run.tenant,
+  run: run.id,
+  call: callId(run.id, n),
+  tool,
+  arguments: args as DigestInput['arguments'], // they came in through parseJson
+  plan,
+})

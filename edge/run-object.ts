@@ -1,0 +1,392 @@
+// One run: its calls, budget, approvals and journal. Every change of a call goes through `step`; this object stores what
+// it returns, in one transaction with the journal entry and the edge's attestation (L5), and then performs the effects.
+// It never talks to Redis and knows nothing of HTTP.
+
+import { DurableObject } from 'cloudflare:workers'
+import type { Envelope } from '../shared/dsse.ts'
+import { countersign, seal } from '../shared/dsse.ts'
+import { failure } from '../shared/failures.ts'
+import { attestationId, callId } from '../shared/ids.ts'
+import { digestOf } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Bundle, CallState, Grant } from '../shared/statement.ts'
+import { BUNDLE_FORMAT, STATEMENT_TYPE, sealGrant } from '../shared/statement.ts'
+import type { Answer, Approval, Call, Claim, JournalEntry, Run, Settlement } from '../shared/wire.ts'
+import { decideAgain } from './decide.ts'
+import type { Loaded } from './directory.ts'
+import { directoryAt, directoryOf } from './directory.ts'
+import type { Env } from './env.ts'
+import { identityOf, poolObject } from './env.ts'
+import { GroupCommit } from './group-commit.ts'
+import type { Answered, CallRecord, Event, Proposal, Status } from './lifecycle.ts'
+import { dueAt, hasEnded, step } from './lifecycle.ts'
+import type { Asked } from './proposal.ts'
+import { digestInput, prepare } from './proposal.ts'
+import { Outbox } from './run-outbox.ts'
+import type { RunRecord, RunRow } from './run-record.ts'
+import { approvalView, callView, factsOf, runView } from './run-record.ts'
+import { openRun } from './run-store.ts'
+import type { WorkerKey } from './settlement.ts'
+import { checkSettlement, edgeStatement, finishedOf } from './settlement.ts'
+import { Waiters } from './waiters.ts'
+
+/** How often a granted call checks that its doorbell was heard of. */
+const RING_CHECK_MS = 5_000
+
+export type Propose = Asked & { version: number; key: string | null; create: RunRecord | null; waitMs: number }
+export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
+const NO_CALL = failure('not_found', 'no such call')
+const NO_RUN = failure('not_found', 'no such run')
+
+export class RunObject extends DurableObject<Env> {
+  readonly #store = openRun(this.ctx)
+  readonly #commits = new GroupCommit(this.ctx.storage)
+  readonly #waiters = new Waiters<number | 'journal'>()
+  readonly #outbox = new Outbox(this.env, this.#store, (at) => this.#arm(at))
+  readonly #leases = new Map<number, number>()
+  readonly #started = Date.now()
+  #row: RunRow | undefined = this.#store.run()
+  #alarmAt = Number.POSITIVE_INFINITY
+
+  // ── Agents and operators; `agent` is null where the caller may see every agent's ──
+
+  async create(record: RunRecord): Promise<Result<Run>> {
+    return this.#commit(() =>
+      this.#sameOrNew(record) ? ok(runView(this.#run)) : err(failure('idempotency_key_reused', 'the key made a run with other settings')),
+    )
+  }
+
+  async propose(input: Propose): Promise<Result<Call>> {
+    const tenant = input.create?.tenant ?? this.#row?.record.tenant
+    if (tenant === undefined) return err(NO_RUN)
+    const directory = await directoryAt(this.env, tenant, input.version)
+    const proposed = await this.#commit(() => this.#propose(directory, input))
+    return proposed.ok ? this.read(input.agent, proposed.value, input.waitMs) : proposed
+  }
+
+  async read(agent: string | null, n: number, waitMs: number): Promise<Result<Call>> {
+    const record = this.#readable(agent, n)
+    if (record === undefined) return err(NO_CALL)
+    if (hasEnded(record.status) || waitMs <= 0) return ok(this.#view(record))
+    await this.#waiters.wait(n, waitMs)
+    return ok(this.#view(this.#call(n)))
+  }
+
+  async readRun(agent: string | null): Promise<Result<Run>> {
+    return this.#mine(agent) ? ok(runView(this.#run)) : err(NO_RUN)
+  }
+
+  async journal(agent: string | null, after: number, waitMs: number): Promise<Result<JournalEntry[]>> {
+    if (!this.#mine(agent)) return err(NO_RUN)
+    if (this.#run.seq <= after) await this.#waiters.wait('journal', waitMs)
+    return ok(this.#store.journal(this.#run.record.id, after))
+  }
+
+  async cancel(agent: string | null, n: number): Promise<Result<Call>> {
+    return this.#commit(() => {
+      const record = this.#readable(agent, n)
+      if (record === undefined) return err(NO_CALL)
+      const done = this.#apply(record, { kind: 'cancel' })
+      return done.ok ? ok(this.#view(this.#call(n))) : done
+    })
+  }
+
+  async cancelRun(agent: string | null): Promise<Result<Run>> {
+    return this.#commit(() => {
+      if (!this.#mine(agent)) return err(NO_RUN)
+      for (const { record } of this.#store.live()) this.#apply(record, { kind: 'cancel' })
+      this.#save({ ...this.#run, cancelled: true })
+      return ok(runView(this.#run))
+    })
+  }
+
+  async attestation(agent: string | null, n: number): Promise<Result<Bundle>> {
+    const record = this.#readable(agent, n)
+    const kept = this.#store.attestation(n)
+    if (record === undefined || kept === undefined)
+      return err(failure('not_found', 'no attestation: the call does not exist or has not ended'))
+    const { tool, args, plan } = record.proposal
+    return ok({ format: BUNDLE_FORMAT, ...kept, call: digestInput(this.#run.record, n, tool, args, plan) })
+  }
+
+  async approval(n: number): Promise<Result<Approval>> {
+    const record = this.#store.call(n)
+    const view = record === undefined ? undefined : approvalView(this.#run.record, record)
+    return view === undefined ? err(failure('not_found', 'no such approval')) : ok(view)
+  }
+
+  async answer(n: number, by: string, channel: string, answer: Answer): Promise<Result<Approval>> {
+    if (this.#row === undefined) return err(failure('not_found', 'no such approval'))
+    const directory = await directoryOf(this.env, this.#row.record.tenant)
+    return this.#commit(() => {
+      const record = this.#store.call(n)
+      if (record === undefined || record.status.approval === null) return err(failure('not_found', 'no such approval'))
+      if (!directory.operators.has(by)) return err(failure('forbidden', 'you are no operator any more')) // P09: identity counts when the answer is given
+      const given = { by, decision: answer.decision, channel, scope: answer.scope, reason: answer.reason, at_ms: Date.now() }
+      const decision = this.#decideAgain(directory, record, [...record.status.approval.answers, given])
+      const done = this.#apply(record, { kind: 'answered', answer: given, decision })
+      return done.ok ? ok(approvalView(this.#run.record, this.#call(n)) as Approval) : done // it has an approval, so it has a view
+    })
+  }
+
+  // ── Workers ──
+
+  async claim(n: number, worker: Claimant, tiers: readonly string[]): Promise<Result<Claim>> {
+    if (this.#row === undefined) return err(failure('not_claimable', 'no such call'))
+    const directory = await directoryOf(this.env, this.#row.record.tenant)
+    return this.#commit(() => {
+      const record = this.#store.call(n)
+      if (record?.proposal.plan == null || record.proposal.pool !== worker.pool)
+        return err(failure('not_claimable', 'no such call in your pool'))
+      const { proposal, status } = record
+      const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
+      const handOver = (grant: Envelope): Claim => ({ grant, plan, args, facts_digest: digest })
+      if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return ok(handOver(status.grant)) // its first answer was lost
+      if (!tiers.includes(plan.tier) || !worker.tiers.includes(plan.tier))
+        return err(failure('sandbox_unavailable', `the call needs tier ${plan.tier}, proven on the worker`)) // L8, K04
+      const now = Date.now()
+      const grant: Grant = {
+        facts: factsOf(this.#run.record, record),
+        worker: worker.id,
+        fence: status.state === 'granted' ? status.fence + 1 : 1,
+        issued_at_ms: now,
+        deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
+      }
+      const envelope = sealGrant(grant, identityOf(this.env).signer)
+      const decision = this.#decideAgain(directory, record, status.approval?.answers ?? [])
+      const done = this.#apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
+      if (!done.ok) return done
+      return done.value.state === 'running'
+        ? ok(handOver(envelope))
+        : err(failure('not_claimable', 'policy has changed and denies the call'))
+    })
+  }
+
+  async output(
+    n: number,
+    worker: string,
+    fence: number,
+    stream: 'stdout' | 'stderr',
+    offset: number,
+    data: Uint8Array,
+  ): Promise<Result<{ next: number; stop: boolean }>> {
+    return this.#commit(() => {
+      const status = this.#store.call(n)?.status
+      if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence)
+        return err(failure('stale_fence', 'the call is not running under this fence'))
+      const next = offset + data.byteLength
+      this.#leases.set(n, Date.now() + LIMITS.lease_ms)
+      if (next <= LIMITS.output_bytes) this.#store.saveOutput(n, stream, offset, Buffer.from(data))
+      return ok({ next, stop: status.cancelRequested })
+    })
+  }
+
+  async settle(n: number, worker: WorkerKey, settlement: Settlement): Promise<Result<{ state: CallState; attestation: Envelope }>> {
+    return this.#commit(() => {
+      const record = this.#store.call(n)
+      if (record === undefined) return err(failure('stale_fence', 'no such call'))
+      const { status } = record
+      const before = this.#store.attestation(n)
+      if (hasEnded(status) && before?.envelope.payload === settlement.envelope.payload)
+        return ok({ state: status.state, attestation: before.envelope }) // its first answer was lost
+      if (status.state !== 'running' || status.worker !== worker.id || status.fence !== settlement.fence)
+        return err(failure('stale_fence', `the call is ${status.state}`))
+      const checked = checkSettlement(settlement, worker, status.grant, attestationId(this.#run.record.id, n))
+      if (!checked.ok) return checked
+      const { statement, kept, ending } = checked.value
+      const attestation = countersign(settlement.envelope, identityOf(this.env).signer)
+      this.#store.saveAttestation(n, attestation, status.grant)
+      this.#store.replaceOutput(n, kept)
+      const done = this.#apply(record, { kind: 'settled', worker: worker.id, fence: settlement.fence, ...ending, ...finishedOf(statement) })
+      return done.ok ? ok({ state: ending.state, attestation }) : done
+    })
+  }
+
+  /** A worker speaks for what it runs; the answer names what to stop. Leases live in memory: after a restart each call gets one anew. */
+  async renew(worker: string, running: ReadonlyArray<{ n: number; fence: number }>): Promise<number[]> {
+    const until = Date.now() + LIMITS.lease_ms
+    return running.flatMap(({ n, fence }) => {
+      const status = this.#store.call(n)?.status
+      if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence) return [n]
+      this.#leases.set(n, until)
+      return status.cancelRequested ? [n] : []
+    })
+  }
+
+  /** Of these calls, those that still wait for a worker. */
+  async waiting(ns: readonly number[]): Promise<number[]> {
+    return ns.filter((n) => this.#store.call(n)?.status.state === 'granted')
+  }
+
+  // ── Time ──
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = Number.POSITIVE_INFINITY
+    if (this.#row === undefined) return
+    await this.#commit(() => {
+      const now = Date.now()
+      for (const { record } of this.#store.due(now)) this.#due(record, now)
+      const next = this.#store.nextDue()
+      if (next !== null) this.#arm(next)
+      return ok(true)
+    })
+    await this.#outbox.flush(this.#run, (row) => this.#save(row))
+  }
+
+  #due(record: CallRecord, now: number): void {
+    const { status, proposal } = record
+    const leaseUntil = Math.max(this.#leases.get(proposal.n) ?? 0, this.#started + LIMITS.lease_ms)
+    if (this.#apply(record, { kind: 'due', leaseUntil }).ok) return
+    if (status.state === 'granted') this.#ring(proposal, status.until)
+    this.#store.updateCall(record, status.state === 'running' ? leaseUntil : now + RING_CHECK_MS, false)
+  }
+
+  // ── Inside ──
+
+  #propose(directory: Loaded, input: Propose): Result<number> {
+    if (input.create !== null && !this.#sameOrNew(input.create))
+      return err(failure('idempotency_key_reused', 'the key made a run with other settings'))
+    if (!this.#mine(input.agent)) return err(NO_RUN)
+    const fingerprint = digestOf({ tool: input.tool, args: input.args })
+    const known = input.key === null ? undefined : this.#store.callByKey(input.key)
+    if (known !== undefined)
+      return known.proposal.fingerprint === fingerprint
+        ? ok(known.proposal.n)
+        : err(failure('idempotency_key_reused', 'the key stands for another call'))
+    const prepared = prepare(directory, this.#run, input, fingerprint, this.#store.pendingApprovals, Date.now())
+    if (prepared.kind === 'closed') return err(prepared.failure)
+    const row = this.#run
+    if (prepared.kind === 'refused') {
+      this.#save({ ...row, denied: row.denied + 1 }) // an agent can't grope for what is allowed without end
+      return err(prepared.failure)
+    }
+    const { proposal, decision, ask } = prepared
+    const denied = decision.effect === 'deny' ? 1 : 0
+    this.#row = { ...row, calls: proposal.n, allowed: row.allowed + 1 - denied, denied: row.denied + denied }
+    this.#apply(proposal, { kind: 'proposed', decision, ask }, input.key)
+    return ok(proposal.n)
+  }
+
+  /** The one commit point of a call: its new status, the journal entry, the edge's attestation, the run's head. */
+  #apply(from: CallRecord | Proposal, event: Event, key: string | null = null): Result<Status> {
+    const now = Date.now()
+    const before = 'status' in from ? from.status : null
+    const stepped = step(from, event, now)
+    if (!stepped.ok) return stepped
+    const { effects, journal } = stepped.value
+    const proposal = 'status' in from ? from.proposal : from
+    const record = this.#attested({ proposal, status: stepped.value.status }, before, effects.includes('attest'))
+    const { status } = record
+    const mirror = effects.includes('mirror')
+    const due = status.state === 'granted' ? Math.min(status.until, now + RING_CHECK_MS) : dueAt(status)
+    if (before === null) this.#store.insertCall(record, key, due, mirror)
+    else this.#store.updateCall(record, due, mirror)
+    const { tool, version } = { tool: proposal.tool.name, version: proposal.tool.version }
+    const body = {
+      ...journal.body,
+      ...(before === null ? { tool, version, digest: proposal.digest, args_sha256: proposal.argsSha256 } : {}),
+      ...(hasEnded(status) && status.attestation !== null
+        ? { attestation: status.attestation.id, execution_sha256: status.attestation.execution_sha256 }
+        : {}),
+    }
+    this.#save(this.#store.append(this.#run, now, journal.kind, proposal.n, body))
+    if (due !== null) this.#arm(due)
+    if (effects.includes('ring') && status.state === 'granted') this.#ring(proposal, status.until)
+    if (mirror || hasEnded(status))
+      this.#outbox.soon(
+        this.#run,
+        () => this.#run,
+        (row) => this.#save(row),
+        mirror,
+      )
+    if (hasEnded(status)) this.#waiters.wake(proposal.n)
+    this.#waiters.wake('journal')
+    return ok(status)
+  }
+
+  /** Where nothing ran, the edge is the executor: a denial, an expiry, a lost worker are attested too (L5). */
+  #attested(record: CallRecord, before: Status | null, attest: boolean): CallRecord {
+    const { proposal, status } = record
+    if (!attest || !hasEnded(status)) return record
+    const grant = before?.state === 'running' ? before.grant : null
+    const statement = edgeStatement(attestationId(this.#run.record.id, proposal.n), factsOf(this.#run.record, record), status, grant)
+    this.#store.saveAttestation(proposal.n, seal(STATEMENT_TYPE, statement, identityOf(this.env).signer), grant)
+    return { proposal, status: { ...status, attestation: finishedOf(statement).attestation } }
+  }
+
+  #decideAgain(directory: Loaded, { proposal }: CallRecord, answers: readonly Answered[]) {
+    const { record, allowed, denied } = this.#run
+    const agent = directory.agents.get(record.agent)
+    const tool = directory.tools.get(proposal.tool.name)
+    const gone = { effect: 'deny' as const, policies: [], policy_set: directory.policies.digest, snapshot: directory.policies.digest }
+    if (agent === undefined) return { ...gone, reason: 'the agent was revoked' }
+    if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
+      return { ...gone, reason: 'the tool has changed since' } // L3
+    return decideAgain(directory, { agent, tool, args: proposal.args, answers, run: { ...record, calls: allowed, denied } }, proposal.plan)
+  }
+
+  #sameOrNew(record: RunRecord): boolean {
+    this.#row ??= this.#store.createRun(record)
+    return this.#row.record.fingerprint === record.fingerprint && this.#row.record.agent === record.agent
+  }
+
+  get #run(): RunRow {
+    if (this.#row === undefined) throw new Error('this run does not exist')
+    return this.#row
+  }
+
+  #save(row: RunRow): void {
+    this.#row = row
+    this.#store.saveRun(row)
+  }
+
+  #call(n: number): CallRecord {
+    const record = this.#store.call(n)
+    if (record === undefined) throw new Error(`call ${n} does not exist`)
+    return record
+  }
+
+  #mine(agent: string | null): boolean {
+    return this.#row !== undefined && (agent === null || agent === this.#row.record.agent)
+  }
+
+  #readable(agent: string | null, n: number): CallRecord | undefined {
+    return this.#mine(agent) ? this.#store.call(n) : undefined
+  }
+
+  #view(record: CallRecord): Call {
+    const kept = hasEnded(record.status) && record.status.finished !== null ? this.#store.output(record.proposal.n) : null
+    return callView(this.#run.record, record, kept, identityOf(this.env).publicUrl)
+  }
+
+  #arm(due: number): void {
+    if (due >= this.#alarmAt) return
+    this.#alarmAt = due
+    void this.ctx.storage.setAlarm(due)
+  }
+
+  /** A lost ring is rung again by the alarm. */
+  #ring({ n, pool }: Proposal, until: number): void {
+    const { tenant, id } = this.#run.record
+    this.ctx.waitUntil(
+      poolObject(this.env, tenant, pool)
+        .ring({ run: id, call: callId(id, n), until })
+        .catch(() => undefined),
+    )
+  }
+
+  #commit<T>(work: () => Result<T>): Promise<Result<T>> {
+    let before = this.#row
+    return this.#commits.run(
+      () => {
+        before = this.#row
+        return work()
+      },
+      () => {
+        this.#row = before
+      },
+    )
+  }
+}

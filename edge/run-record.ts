@@ -1,0 +1,142 @@
+// A run and its calls as they are stored, and as the wire sees them. Pure views; it decides nothing.
+
+import { callId } from '../shared/ids.ts'
+import type { Facts } from '../shared/statement.ts'
+import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
+import type { AskRecord, CallRecord, Status } from './lifecycle.ts'
+import { approvalFacts, hasEnded } from './lifecycle.ts'
+
+/** What a run is from its first moment on. */
+export type RunRecord = {
+  id: string
+  tenant: string
+  agent: string
+  session: string
+  channel: string | null
+  device: string | null
+  budget: Budget
+  /** Digest of what was asked for, so that an idempotency key is not reused for something else. */
+  fingerprint: string
+  createdAt: number
+}
+
+export type RunRow = {
+  record: RunRecord
+  cancelled: boolean
+  calls: number
+  allowed: number
+  denied: number
+  seq: number
+  head: string
+  logged: number
+}
+export type Kept = { stdout: Buffer; stderr: Buffer }
+
+export function runView({ record, cancelled, allowed, denied, seq, head }: RunRow): Run {
+  const { id, agent, session, channel, device, budget, createdAt } = record
+  return {
+    id,
+    agent,
+    session,
+    channel,
+    device,
+    budget,
+    state: cancelled ? 'cancelled' : 'open',
+    used: { calls: allowed, denied },
+    created_at_ms: createdAt,
+    journal: { seq, head },
+  }
+}
+
+export function callView(run: RunRecord, { proposal, status }: CallRecord, kept: Kept | null, publicUrl: string): Call {
+  const { approval } = status
+  return {
+    id: callId(run.id, proposal.n),
+    run: run.id,
+    tool: proposal.tool.name,
+    state: status.state,
+    digest: proposal.digest,
+    decision: status.decision,
+    ...(approval === null
+      ? {}
+      : {
+          approval: {
+            id: approval.id,
+            status: approvalStatus(status),
+            expires_at: approval.expiresAt,
+            page: `${publicUrl}/console/approvals/${approval.id}`,
+          },
+        }),
+    ...(proposal.plan === null ? {} : { plan: proposal.plan }),
+    created_at_ms: proposal.createdAt,
+    ...(hasEnded(status) ? { ended_at_ms: status.at, result: resultOf(status, kept) } : {}),
+    ...(hasEnded(status) && status.attestation !== null ? { attestation: status.attestation } : {}),
+  }
+}
+
+function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): CallResult {
+  const stdout = kept?.stdout ?? Buffer.alloc(0)
+  const text = decode(stdout)
+  return {
+    ok: status.state === 'succeeded',
+    output: text ?? stdout.toString('base64'),
+    encoding: text === undefined ? 'base64' : 'utf-8',
+    stderr: kept?.stderr.toString('utf8') ?? '',
+    exit_code: status.finished?.exit_code ?? null,
+    truncated: status.finished?.truncated ?? false,
+    ...(status.error === null ? {} : { error: { code: status.error, detail: status.detail ?? status.finished?.detail ?? '' } }),
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+function decode(bytes: Buffer): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    return undefined // not text: the caller gets base64
+  }
+}
+
+export function approvalStatus(status: Status): Approval['status'] {
+  if (status.state === 'awaiting_approval') return 'pending'
+  if (status.state === 'rejected' || status.state === 'denied') return 'denied'
+  if (status.state === 'expired') return 'expired'
+  return status.state === 'cancelled' && !approved(status.approval) ? 'cancelled' : 'approved'
+}
+const approved = (approval: AskRecord | null): boolean => approval?.answers.some(({ decision }) => decision === 'approve') ?? false
+
+export function approvalView(run: RunRecord, { proposal, status }: CallRecord): Approval | undefined {
+  const { approval } = status
+  if (approval === null) return undefined
+  return {
+    id: approval.id,
+    status: approvalStatus(status),
+    digest: proposal.digest,
+    call: callId(run.id, proposal.n),
+    prompt: approval.prompt,
+    requested_at: approval.requestedAt,
+    expires_at: approval.expiresAt,
+    answers: [...approval.answers],
+  }
+}
+
+/** What the edge vouches for about a call: the part of every statement that no worker can choose. */
+export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts {
+  const { plan, tool, digest, argsSha256, planSha256 } = proposal
+  const { effect, policies, policy_set, snapshot } = status.decision
+  return {
+    tenant: run.tenant,
+    run: run.id,
+    call: callId(run.id, proposal.n),
+    agent: run.agent,
+    session: run.session,
+    tool,
+    digest,
+    args_sha256: argsSha256,
+    plan_sha256: planSha256,
+    limits: plan?.limits ?? null,
+    egress: plan?.egress ?? null,
+    decision: { effect, policies, policy_set, snapshot },
+    approval: approvalFacts(status.approval),
+  }
+}

@@ -1,0 +1,188 @@
+// What a RunObject keeps, and how it is read and written: prepared once per object, used on every call.
+
+import { and, asc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
+import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
+import migrations from '../migrations/run/migrations.js'
+import type { Envelope } from '../shared/dsse.ts'
+import { callId } from '../shared/ids.ts'
+import { GENESIS, linkOf } from '../shared/journal.ts'
+import type { JournalEntry } from '../shared/wire.ts'
+import type { CallRecord } from './lifecycle.ts'
+import type { Kept, RunRecord, RunRow } from './run-record.ts'
+import { attestations, calls, journal, output, run } from './tables/run.ts'
+
+const PAGE = 500
+
+export type RunStore = ReturnType<typeof openRun>
+
+export function openRun(ctx: DurableObjectState) {
+  const db = drizzle(ctx.storage)
+  void ctx.blockConcurrencyWhile(() => migrate(db, migrations)) // it works at once; what fails ends this object
+  const p = sql.placeholder
+  const q = {
+    run: db.select().from(run).prepare(),
+    saveRun: db
+      .update(run)
+      .set({
+        cancelled: p('cancelled'),
+        calls: p('calls'),
+        allowed: p('allowed'),
+        denied: p('denied'),
+        seq: p('seq'),
+        head: p('head'),
+        logged: p('logged'),
+      } as never)
+      .prepare(), // drizzle's types know no placeholders in `set`
+    call: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(eq(calls.n, p('n')))
+      .prepare(),
+    callByKey: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(eq(calls.key, p('key')))
+      .prepare(),
+    insertCall: db
+      .insert(calls)
+      .values({ n: p('n'), state: p('state'), dueAt: p('dueAt'), key: p('key'), record: p('record'), unmirrored: p('unmirrored') })
+      .prepare(),
+    updateCall: db
+      .update(calls)
+      .set({ state: p('state'), dueAt: p('dueAt'), record: p('record'), unmirrored: p('unmirrored') } as never)
+      .where(eq(calls.n, p('n')))
+      .prepare(), // as above
+    due: db
+      .select({ n: calls.n, record: calls.record })
+      .from(calls)
+      .where(lte(calls.dueAt, p('now')))
+      .orderBy(asc(calls.dueAt))
+      .limit(200)
+      .prepare(),
+    nextDue: db
+      .select({ at: sql<number | null>`min(${calls.dueAt})` })
+      .from(calls)
+      .where(isNotNull(calls.dueAt))
+      .prepare(),
+    unmirrored: db.select({ n: calls.n, record: calls.record }).from(calls).where(eq(calls.unmirrored, true)).limit(100).prepare(),
+    mirrored: db
+      .update(calls)
+      .set({ unmirrored: false })
+      .where(and(eq(calls.n, p('n')), eq(calls.state, p('state'))))
+      .prepare(),
+    live: db.select({ n: calls.n, record: calls.record }).from(calls).where(isNotNull(calls.dueAt)).prepare(),
+    pending: db
+      .select({ count: sql<number>`count(*)` })
+      .from(calls)
+      .where(and(isNotNull(calls.dueAt), eq(calls.state, 'awaiting_approval')))
+      .prepare(),
+    append: db
+      .insert(journal)
+      .values({ seq: p('seq'), at: p('at'), kind: p('kind'), n: p('n'), body: p('body'), hash: p('hash') })
+      .prepare(),
+    journal: db
+      .select()
+      .from(journal)
+      .where(gt(journal.seq, p('after')))
+      .orderBy(asc(journal.seq))
+      .limit(PAGE)
+      .prepare(),
+    before: db
+      .select({ hash: journal.hash })
+      .from(journal)
+      .where(eq(journal.seq, p('seq')))
+      .prepare(),
+    saveAttestation: db
+      .insert(attestations)
+      .values({ n: p('n'), envelope: p('envelope'), grant: p('grant') })
+      .prepare(),
+    attestation: db
+      .select()
+      .from(attestations)
+      .where(eq(attestations.n, p('n')))
+      .prepare(),
+    saveOutput: db
+      .insert(output)
+      .values({ n: p('n'), stream: p('stream'), offset: p('offset'), bytes: p('bytes') })
+      .onConflictDoNothing()
+      .prepare(),
+    output: db
+      .select()
+      .from(output)
+      .where(eq(output.n, p('n')))
+      .orderBy(asc(output.offset))
+      .prepare(),
+    dropOutput: db
+      .delete(output)
+      .where(eq(output.n, p('n')))
+      .prepare(),
+  }
+
+  return {
+    run: (): RunRow | undefined => q.run.get(),
+    createRun(record: RunRecord): RunRow {
+      const row = { record, cancelled: false, calls: 0, allowed: 0, denied: 0, seq: 0, head: GENESIS.hash, logged: 0 }
+      db.insert(run)
+        .values({ id: 1, ...row })
+        .run()
+      return row
+    },
+    saveRun: ({ record: _, ...row }: RunRow) => void q.saveRun.run(row),
+    call: (n: number): CallRecord | undefined => q.call.get({ n })?.record,
+    callByKey: (key: string): CallRecord | undefined => q.callByKey.get({ key })?.record,
+    insertCall: (record: CallRecord, key: string | null, due: number | null, unmirrored: boolean) =>
+      void q.insertCall.run({ n: record.proposal.n, state: record.status.state, dueAt: due, key, record, unmirrored }),
+    updateCall: (record: CallRecord, due: number | null, unmirrored: boolean) =>
+      void q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt: due, record, unmirrored }),
+    due: (now: number) => q.due.all({ now }),
+    nextDue: (): number | null => q.nextDue.get()?.at ?? null,
+    unmirrored: () => q.unmirrored.all(),
+    mirrored: (n: number, state: string) => void q.mirrored.run({ n, state }),
+    live: () => q.live.all(),
+    pendingApprovals: (): number => q.pending.get()?.count ?? 0,
+    /** Appends to the journal and moves the run's head; the caller stores the row. */
+    append(row: RunRow, at: number, kind: string, n: number | null, body: Record<string, unknown>): RunRow {
+      const seq = row.seq + 1
+      const call = n === null ? null : callId(row.record.id, n)
+      const hash = linkOf({ seq, at_ms: at, kind, call, body, prev: row.head })
+      q.append.run({ seq, at, kind, n, body: JSON.stringify(body), hash })
+      return { ...row, seq, head: hash }
+    },
+    journal(run: string, after: number): JournalEntry[] {
+      let prev = after === 0 ? GENESIS.hash : (q.before.get({ seq: after })?.hash ?? GENESIS.hash)
+      return q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
+        const entry = {
+          seq,
+          at_ms: at,
+          kind,
+          call: n === null ? null : callId(run, n),
+          body: JSON.parse(body) as Record<string, unknown>,
+          prev,
+          hash,
+        } // written by `append`
+        prev = hash
+        return entry
+      })
+    },
+    saveAttestation: (n: number, envelope: Envelope, grant: Envelope | null) =>
+      void q.saveAttestation.run({ n, envelope: JSON.stringify(envelope), grant: grant === null ? null : JSON.stringify(grant) }),
+    attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
+      const row = q.attestation.get({ n })
+      if (row === undefined) return undefined
+      return { envelope: JSON.parse(row.envelope) as Envelope, grant: row.grant === null ? null : (JSON.parse(row.grant) as Envelope) } // written by `saveAttestation`
+    },
+    saveOutput: (n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer) =>
+      void q.saveOutput.run({ n, stream, offset, bytes }),
+    replaceOutput(n: number, kept: Kept): void {
+      q.dropOutput.run({ n })
+      for (const stream of ['stdout', 'stderr'] as const)
+        if (kept[stream].byteLength > 0) q.saveOutput.run({ n, stream, offset: 0, bytes: kept[stream] })
+    },
+    output(n: number): Kept {
+      const rows = q.output.all({ n })
+      const join = (name: string) => Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
+      return { stdout: join('stdout'), stderr: join('stderr') }
+    },
+  }
+}

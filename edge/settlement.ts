@@ -1,0 +1,112 @@
+// Whether a worker's settlement is what its grant describes. Pure; reads as a checklist. The edge countersigns nothing
+// that has not passed here.
+
+import type { Envelope } from '../shared/dsse.ts'
+import { payloadBytes, publicKey, signedByExactly } from '../shared/dsse.ts'
+import { failure } from '../shared/failures.ts'
+import { canonical, digestOf, parseJson, sha256 } from '../shared/json.ts'
+import type { StreamSummary } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Facts, Grant } from '../shared/statement.ts'
+import { EDGE_EXECUTOR, endingOf, executionDigest, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
+import type { Settlement } from '../shared/wire.ts'
+import type { Attested, EndState, Finished } from './lifecycle.ts'
+import type { Kept } from './run-record.ts'
+
+export type WorkerKey = { id: string; kid: string; x: string }
+export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
+
+export function checkSettlement(
+  { envelope, output }: Settlement,
+  worker: WorkerKey,
+  grantEnvelope: Envelope,
+  attestationId: string,
+): Result<Settling> {
+  const refuse = (detail: string) => err(failure('attestation_invalid', detail))
+  if (!signedByExactly(envelope, STATEMENT_TYPE, new Map([[worker.kid, publicKey(worker.x)]])))
+    return refuse('the statement is not signed by the worker alone')
+  const bytes = payloadBytes(envelope)
+  const parsed = parseJson(bytes)
+  const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
+  if (!read.success) return refuse('the payload is not a statement of ours')
+  const statement = read.data
+  if (canonical(statement) !== new TextDecoder().decode(bytes)) return refuse('the payload is not in canonical form')
+
+  const granted = grantIn(grantEnvelope)
+  if (statement.predicate.attestation_id !== attestationId) return refuse('the attestation’s id is another call’s')
+  const { facts, grant, execution, state, error, execution_sha256, timed_out } = statement.predicate
+  if (canonical(facts) !== canonical(granted.facts)) return refuse('the facts are not those of the grant')
+  if (
+    grant === null ||
+    grant.sha256 !== digestOf(granted) ||
+    grant.worker !== granted.worker ||
+    grant.fence !== granted.fence ||
+    grant.deadline_ms !== granted.deadline_ms
+  ) {
+    return refuse('the grant is not the one that was given')
+  }
+  if (statement.subject[0].name !== facts.call || statement.subject[0].digest.sha256 !== facts.digest)
+    return refuse('the subject is another call')
+  if (execution.executor === EDGE_EXECUTOR || execution.outcome === null) return refuse('an execution names its executor and its outcome')
+  if (execution_sha256 !== executionDigest(facts.digest, execution)) return refuse('the execution digest does not fit')
+  const ending = endingOf(execution.outcome)
+  if (ending.state !== state || ending.error !== error || timed_out !== (state === 'timed_out'))
+    return refuse('the ending does not fit the outcome')
+  const kept = { stdout: Buffer.from(output.stdout, 'base64'), stderr: Buffer.from(output.stderr, 'base64') }
+  if (!fits(execution.stdout, kept.stdout) || !fits(execution.stderr, kept.stderr))
+    return refuse('the output is not what the statement describes')
+  return ok({ statement, kept, ending })
+}
+
+function fits(summary: StreamSummary | null, kept: Buffer): boolean {
+  if (summary === null) return kept.byteLength === 0
+  if (summary.kept !== kept.byteLength || summary.kept > summary.bytes || summary.truncated !== summary.kept < summary.bytes) return false
+  return summary.truncated || sha256(kept) === summary.sha256
+}
+
+/** A grant of our own, from our store. */
+const grantIn = (envelope: Envelope): Grant => JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Grant
+
+/** The edge's own statement about a call that nobody executed, or whose execution nobody saw end. */
+export function edgeStatement(
+  id: string,
+  facts: Facts,
+  { state, error, at }: { state: EndState; error: string | null; at: number },
+  granted: Envelope | null,
+): Statement {
+  const grant = granted === null ? null : grantIn(granted)
+  return statementOf({
+    attestation_id: id,
+    state,
+    error,
+    facts,
+    grant: grant === null ? null : { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+    execution: {
+      outcome: null,
+      stdout: null,
+      stderr: null,
+      connections: [],
+      executor: EDGE_EXECUTOR,
+      sandbox_enforcement: 'policy',
+      profile_sha256: null,
+      argv_sha256: null,
+      started_at_ms: null,
+      ended_at_ms: at,
+    },
+  })
+}
+
+/** What a call record keeps of a statement. */
+export function finishedOf({ predicate }: Statement): { finished: Finished; attestation: Attested } {
+  const { attestation_id, execution_sha256, execution } = predicate
+  const { outcome, stdout, stderr, executor, sandbox_enforcement } = execution
+  return {
+    finished: {
+      exit_code: outcome?.kind === 'exit' ? outcome.code : null,
+      truncated: (stdout?.truncated ?? false) || (stderr?.truncated ?? false),
+      detail: outcome !== null && 'detail' in outcome ? outcome.detail : '',
+    },
+    attestation: { id: attestation_id, execution_sha256, executor, sandbox_enforcement },
+  }
+}

@@ -1,0 +1,83 @@
+// Tables of a TenantObject: the directory of one tenant. Rows are small; whole things are kept as JSON documents.
+
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import type { Tier } from '../../shared/plan.ts'
+import type { AgentSpec, Approval, OperatorSpec, ToolSpec } from '../../shared/wire.ts'
+
+/** One row: the directory's version, counted up by every change, and what was set up when. */
+export const meta = sqliteTable('meta', {
+  id: integer().primaryKey(),
+  version: integer().notNull(),
+  createdAt: integer('created_at').notNull(),
+})
+
+export const agents = sqliteTable('agents', {
+  name: text().primaryKey(),
+  keyHash: text('key_hash').notNull(),
+  spec: text({ mode: 'json' }).$type<AgentSpec>().notNull(),
+  createdAt: integer('created_at').notNull(),
+})
+
+export const operators = sqliteTable('operators', {
+  name: text().primaryKey(),
+  keyHash: text('key_hash').notNull(),
+  spec: text({ mode: 'json' }).$type<OperatorSpec>().notNull(),
+  createdAt: integer('created_at').notNull(),
+})
+
+/** Every version of every tool, for good; `active` marks the one that can be called. */
+export const tools = sqliteTable(
+  'tools',
+  {
+    name: text().notNull(),
+    version: integer().notNull(),
+    digest: text().notNull(),
+    spec: text({ mode: 'json' }).$type<ToolSpec>().notNull(),
+    active: integer({ mode: 'boolean' }).notNull(),
+    createdAt: integer('created_at').notNull(),
+    createdBy: text('created_by').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.name, table.version] }), index('tools_active').on(table.active)],
+)
+
+/** Every version of the tenant's own policy set, for good. */
+export const policySets = sqliteTable('policy_sets', {
+  version: integer().primaryKey(),
+  digest: text().notNull(),
+  policies: text({ mode: 'json' }).$type<Record<string, string>>().notNull(),
+  note: text().notNull(),
+  author: text().notNull(),
+  active: integer({ mode: 'boolean' }).notNull(),
+  createdAt: integer('created_at').notNull(),
+})
+
+export const enrolments = sqliteTable('enrolments', {
+  id: text().primaryKey(),
+  hash: text().notNull(),
+  pool: text().notNull(),
+  expiresAt: integer('expires_at').notNull(),
+  usedAt: integer('used_at'),
+})
+
+export const workers = sqliteTable('workers', {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  pool: text().notNull(),
+  kid: text().notNull(),
+  x: text().notNull(),
+  tiers: text({ mode: 'json' }).$type<Tier[]>().notNull(),
+  status: text({ enum: ['active', 'revoked'] }).notNull(),
+  enrolledAt: integer('enrolled_at').notNull(),
+})
+
+/** A mirror of approvals for the operators' list; the truth is in each run. */
+export const inbox = sqliteTable(
+  'inbox',
+  {
+    id: text().primaryKey(),
+    pending: integer({ mode: 'boolean' }).notNull(),
+    requestedAt: integer('requested_at').notNull(),
+    approval: text({ mode: 'json' }).$type<Approval>().notNull(),
+  },
+  (table) => [index('inbox_pending').on(table.pending, table.requestedAt)],
+)

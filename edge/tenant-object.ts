@@ -1,0 +1,363 @@
+// The directory of one tenant: principals, tools, policies, workers, and the operators' inbox. Every change counts the
+// version up, so that no isolate serves from an old one. It decides nothing about calls.
+
+import { DurableObject } from 'cloudflare:workers'
+import { and, count, desc, eq, isNull } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
+import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
+import migrations from '../migrations/tenant/migrations.js'
+import { kidOf, publicKey } from '../shared/dsse.ts'
+import { failure } from '../shared/failures.ts'
+import type { SignedRequest } from '../shared/http-signature.ts'
+import { readSignatureInput, signatureHolds } from '../shared/http-signature.ts'
+import { mintKey, newWorkerId } from '../shared/ids.ts'
+import { digestOf } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Tier } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { AgentSpec, Approval, OperatorSpec, Tool, ToolSpec } from '../shared/wire.ts'
+import type { Directory, Member } from './directory.ts'
+import type { Env } from './env.ts'
+import { DEFAULT_TENANT, identityOf } from './env.ts'
+import { DEFAULTS } from './policies.ts'
+import type { PolicyTexts } from './policy.ts'
+import { agents, enrolments, inbox, meta, operators, policySets, tools, workers } from './tables/tenant.ts'
+import type { WorkerRow } from './worker-gate.ts'
+import { WorkerGate } from './worker-gate.ts'
+
+type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
+type AgentsOrOperators = typeof agents | typeof operators
+
+export class TenantObject extends DurableObject<Env> {
+  readonly #db = drizzle(this.ctx.storage)
+  readonly #gate = new WorkerGate()
+  #directory: Directory
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    void ctx.blockConcurrencyWhile(() => migrate(this.#db, migrations)) // it works at once; what fails ends this object
+    if (this.#db.select().from(meta).get() === undefined) this.#found()
+    this.#directory = this.#read()
+  }
+
+  /** What a tenant starts with: the default policies, and on the first tenant the operator whose key set-up made. */
+  #found(): void {
+    const now = Date.now()
+    this.ctx.storage.transactionSync(() => {
+      this.#db.insert(meta).values({ id: 1, version: 1, createdAt: now }).run()
+      this.#db
+        .insert(policySets)
+        .values({
+          version: 1,
+          digest: digestOf(DEFAULTS),
+          policies: DEFAULTS,
+          note: 'defaults',
+          author: 'countersign',
+          active: true,
+          createdAt: now,
+        })
+        .run()
+      if (this.#tenant !== DEFAULT_TENANT || this.env.ROOT_OPERATOR_HASH === '') return
+      this.#db
+        .insert(operators)
+        .values({ name: 'root', keyHash: this.env.ROOT_OPERATOR_HASH, spec: { roles: ['admin'] }, createdAt: now })
+        .run()
+    })
+  }
+
+  get #tenant(): string {
+    return this.ctx.id.name ?? DEFAULT_TENANT
+  }
+
+  // ── Reading ──
+
+  /** `null` where the caller's version is the present one. */
+  async directory(known: number): Promise<Directory | null> {
+    return known === this.#directory.version ? null : this.#directory
+  }
+
+  #read(): Directory {
+    const member = <S>({ name, keyHash, spec }: Member<S>): Member<S> => ({ name, keyHash, spec })
+    const set = this.#db.select().from(policySets).where(eq(policySets.active, true)).get()
+    return {
+      tenant: this.#tenant,
+      version: this.#db.select().from(meta).get()?.version ?? 0,
+      agents: this.#db.select().from(agents).all().map(member),
+      operators: this.#db.select().from(operators).all().map(member),
+      tools: this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf),
+      policies: { version: set?.version ?? 0, texts: set?.policies ?? {} },
+    }
+  }
+
+  /** Every change: the writes, the version, the copy in memory, as one. */
+  #change<T>(write: () => T): T {
+    const value = this.ctx.storage.transactionSync(() => {
+      const done = write()
+      this.#db
+        .update(meta)
+        .set({ version: this.#directory.version + 1 })
+        .run()
+      return done
+    })
+    this.#directory = this.#read()
+    return value
+  }
+
+  // ── Principals ──
+
+  async putAgent(name: string, spec: AgentSpec): Promise<Result<Keyed<AgentSpec>>> {
+    return this.#put(agents, 'agent', name, spec)
+  }
+  async putOperator(name: string, spec: OperatorSpec): Promise<Result<Keyed<OperatorSpec>>> {
+    if (name === 'root' && !spec.roles.includes('admin'))
+      return err(failure('conflict', 'the root operator stays an admin; make another operator first and revoke root'))
+    return this.#put(operators, 'operator', name, spec)
+  }
+
+  #put<S extends AgentSpec | OperatorSpec>(table: AgentsOrOperators, kind: 'agent' | 'operator', name: string, spec: S): Result<Keyed<S>> {
+    const known = this.#db.select().from(table).where(eq(table.name, name)).get()
+    if (known !== undefined) {
+      this.#change(() => this.#db.update(table).set({ spec }).where(eq(table.name, name)).run())
+      return ok({ name, spec, created_at_ms: known.createdAt })
+    }
+    const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
+    if (held >= LIMITS.principals) return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
+    const now = Date.now()
+    const { key, hash } = mintKey(kind, this.#tenant, now)
+    this.#change(() =>
+      this.#db
+        .insert(table)
+        .values({ name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert)
+        .run(),
+    ) // the two tables differ in `spec` alone
+    return ok({ name, spec, created_at_ms: now, key })
+  }
+
+  async rotateAgentKey(name: string): Promise<Result<Keyed<AgentSpec>>> {
+    const known = this.#db.select().from(agents).where(eq(agents.name, name)).get()
+    if (known === undefined) return err(failure('not_found', 'no such agent'))
+    const { key, hash } = mintKey('agent', this.#tenant, Date.now())
+    this.#change(() => this.#db.update(agents).set({ keyHash: hash }).where(eq(agents.name, name)).run())
+    return ok({ name, spec: known.spec, created_at_ms: known.createdAt, key })
+  }
+
+  async deleteAgent(name: string): Promise<Result<{ done: true }>> {
+    return this.#delete(agents, name)
+  }
+  async deleteOperator(name: string): Promise<Result<{ done: true }>> {
+    const others = this.#db
+      .select()
+      .from(operators)
+      .all()
+      .filter((operator) => operator.name !== name && operator.spec.roles.includes('admin'))
+    return others.length === 0 ? err(failure('conflict', 'this is the last admin; make another first')) : this.#delete(operators, name)
+  }
+
+  #delete(table: AgentsOrOperators, name: string): Result<{ done: true }> {
+    const known = this.#db.select().from(table).where(eq(table.name, name)).get()
+    if (known === undefined) return err(failure('not_found', `no \`${name}\``))
+    this.#change(() => this.#db.delete(table).where(eq(table.name, name)).run())
+    return ok({ done: true })
+  }
+
+  async listAgents(): Promise<Keyed<AgentSpec>[]> {
+    return this.#db
+      .select()
+      .from(agents)
+      .all()
+      .map(({ name, spec, createdAt }) => ({ name, spec, created_at_ms: createdAt }))
+  }
+  async listOperators(): Promise<Keyed<OperatorSpec>[]> {
+    return this.#db
+      .select()
+      .from(operators)
+      .all()
+      .map(({ name, spec, createdAt }) => ({ name, spec, created_at_ms: createdAt }))
+  }
+
+  // ── Tools and policies; what reaches here has been checked ──
+
+  /** The same contract again is the same version; anything else is the next. */
+  async putTool(name: string, spec: ToolSpec, by: string): Promise<Result<Tool>> {
+    const digest = digestOf({ name, spec })
+    const active = this.#directory.tools.find((tool) => tool.name === name)
+    if (active?.digest === digest) return ok(active)
+    if (active === undefined && this.#directory.tools.length >= LIMITS.tools)
+      return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
+    const last = this.#db
+      .select({ version: tools.version })
+      .from(tools)
+      .where(eq(tools.name, name))
+      .orderBy(desc(tools.version))
+      .limit(1)
+      .get()
+    const row = { name, version: (last?.version ?? 0) + 1, digest, spec, active: true, createdAt: Date.now(), createdBy: by }
+    this.#change(() => {
+      this.#db.update(tools).set({ active: false }).where(eq(tools.name, name)).run()
+      this.#db.insert(tools).values(row).run()
+    })
+    return ok(toolOf(row))
+  }
+
+  async deleteTool(name: string): Promise<Result<{ done: true }>> {
+    if (!this.#directory.tools.some((tool) => tool.name === name)) return err(failure('not_found', `no tool \`${name}\``))
+    this.#change(() => this.#db.update(tools).set({ active: false }).where(eq(tools.name, name)).run())
+    return ok({ done: true })
+  }
+
+  async putPolicies(
+    policies: PolicyTexts,
+    note: string,
+    author: string,
+    activate: boolean,
+  ): Promise<Result<{ version: number; digest: string; active: boolean }>> {
+    const last = this.#db.select({ version: policySets.version }).from(policySets).orderBy(desc(policySets.version)).limit(1).get()
+    const version = (last?.version ?? 0) + 1
+    const digest = digestOf(policies)
+    this.#change(() => {
+      if (activate) this.#db.update(policySets).set({ active: false }).run()
+      this.#db
+        .insert(policySets)
+        .values({ version, digest, policies: { ...policies }, note, author, active: activate, createdAt: Date.now() })
+        .run()
+    })
+    return ok({ version, digest, active: activate })
+  }
+
+  // ── Workers ──
+
+  async createEnrolment(pool: string): Promise<{ token: string; expires_at: number }> {
+    const now = Date.now()
+    const { key, id, hash } = mintKey('enrol', this.#tenant, now)
+    const expiresAt = now + LIMITS.enrolment_ttl_s * 1000
+    this.#db.insert(enrolments).values({ id, hash, pool, expiresAt, usedAt: null }).run()
+    return { token: key, expires_at: expiresAt }
+  }
+
+  /** Takes a token once: the hash is part of the look-up, so nothing is learnt from how long a wrong one takes (K01, K03). */
+  async enroll(id: string, hash: string, name: string, x: string, tiers: Tier[]): Promise<Result<{ worker: string; pool: string }>> {
+    const now = Date.now()
+    const token = this.#db
+      .select()
+      .from(enrolments)
+      .where(and(eq(enrolments.id, id), eq(enrolments.hash, hash), isNull(enrolments.usedAt)))
+      .get()
+    if (token === undefined || now >= token.expiresAt) return err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
+    const worker = { id: newWorkerId(now), name, pool: token.pool, kid: kidOf(x), x, tiers, status: 'active' as const, enrolledAt: now }
+    if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
+      return err(failure('enrolment_invalid', 'this key is enrolled already; make a new one'))
+    this.ctx.storage.transactionSync(() => {
+      this.#db.update(enrolments).set({ usedAt: now }).where(eq(enrolments.id, id)).run()
+      this.#db.insert(workers).values(worker).run()
+    })
+    return ok({ worker: worker.id, pool: token.pool })
+  }
+
+  /** Identity of a signed request: known, active, signature right, fresh, never seen (K01, K02). */
+  async admitWorker(
+    request: SignedRequest,
+    headers: { input: string | undefined; digest: string | undefined; signature: string | undefined },
+    known: number,
+  ): Promise<Result<{ worker: WorkerRow; directory: Directory | null }>> {
+    const input = readSignatureInput(headers.input)
+    const worker = input === undefined ? undefined : this.#worker(input.worker)
+    if (input === undefined || worker === undefined || worker.status !== 'active')
+      return err(failure('bad_signature', 'no enrolled worker signed this request'))
+    if (!signatureHolds(request, input, headers, publicKey(worker.x))) return err(failure('bad_signature', 'the signature does not hold'))
+    const fresh = this.#gate.admit(worker.id, input, Date.now())
+    return fresh.ok ? ok({ worker, directory: await this.directory(known) }) : fresh
+  }
+
+  #worker(id: string): WorkerRow | undefined {
+    return this.#gate.worker(id, () => this.#db.select().from(workers).where(eq(workers.id, id)).get())
+  }
+
+  async seen(id: string, tiers: Tier[]): Promise<void> {
+    const worker = this.#worker(id)
+    this.#gate.seen(id, Date.now())
+    if (worker === undefined || worker.tiers.join() === tiers.join()) return
+    this.#db.update(workers).set({ tiers }).where(eq(workers.id, id)).run()
+    this.#gate.forget(id)
+  }
+
+  async listWorkers() {
+    return this.#db
+      .select()
+      .from(workers)
+      .all()
+      .map(({ id, name, pool, kid, tiers, enrolledAt, status }) => ({
+        id,
+        name,
+        pool,
+        kid,
+        tiers,
+        enrolled_at_ms: enrolledAt,
+        seen_at_ms: this.#gate.seenAt(id),
+        status,
+      }))
+  }
+
+  async revokeWorker(id: string): Promise<Result<{ done: true }>> {
+    if (this.#worker(id) === undefined) return err(failure('not_found', 'no such worker'))
+    this.#db.update(workers).set({ status: 'revoked' }).where(eq(workers.id, id)).run()
+    this.#gate.forget(id)
+    return ok({ done: true })
+  }
+
+  /** Public keys, of revoked workers too: what they signed before stays verifiable. */
+  async keys() {
+    const { signer } = identityOf(this.env)
+    const edge = {
+      kid: signer.kid,
+      kty: 'OKP' as const,
+      crv: 'Ed25519' as const,
+      x: signer.x,
+      role: 'edge' as const,
+      status: 'active' as const,
+    }
+    const rows = this.#db.select().from(workers).all()
+    return [
+      edge,
+      ...rows.map(({ id, kid, x, status }) => ({
+        kid,
+        kty: 'OKP' as const,
+        crv: 'Ed25519' as const,
+        x,
+        role: 'worker' as const,
+        worker: id,
+        status,
+      })),
+    ]
+  }
+
+  // ── Inbox ──
+
+  async mirror(approvals: Approval[]): Promise<void> {
+    for (const approval of approvals) {
+      const row = { id: approval.id, pending: approval.status === 'pending', requestedAt: approval.requested_at, approval }
+      const known = this.#db.select({ pending: inbox.pending }).from(inbox).where(eq(inbox.id, row.id)).get()
+      if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
+      this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
+    }
+  }
+
+  async approvals(status: 'pending' | 'ended' | 'all'): Promise<Approval[]> {
+    const wanted = status === 'all' ? undefined : eq(inbox.pending, status === 'pending')
+    return this.#db
+      .select()
+      .from(inbox)
+      .where(wanted)
+      .orderBy(desc(inbox.requestedAt))
+      .limit(LIMITS.page)
+      .all()
+      .map(({ approval }) => approval)
+  }
+}
+
+const toolOf = ({ name, version, digest, spec }: { name: string; version: number; digest: string; spec: ToolSpec }): Tool => ({
+  ...spec,
+  name,
+  version,
+  digest,
+})
