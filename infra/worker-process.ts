@@ -110,5 +110,5 @@ export const workerSpec = (state: State): Spec => ({
   log: join(state.log, 'worker.log'),
   ready: (log) => Promise.resolve(/"msg":"ready"/.test(log())),
   readyWithin_ms: 30_000,
-  stopWithin_ms: DRAIN_MS + 4_000,
+  stopWithin_ms: DRAIN_MS + 8_000,
 })
