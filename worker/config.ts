@@ -2,12 +2,11 @@
 // The file holds the password of Redis, so it is refused unless only its owner can read it and we are that owner.
 
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
-import { isIPv4, isIPv6 } from 'node:net'
+import { isIPv4 } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
-import { HostPattern } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 
 /** A sentence for the person who set it. */
@@ -15,25 +14,43 @@ export type Refusal = string
 
 const url = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
 const loopback = (host: string): boolean => host === 'localhost' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'))
-const bare = ({ pathname, search, hash, username }: URL): boolean => pathname === '/' && search === '' && hash === '' && username === ''
+
+function edgeUrlFault(text: string): string | undefined {
+  const { protocol, hostname, origin, href } = url(text) ?? {}
+  if (hostname === undefined || !/^https?:$/.test(protocol ?? '')) return 'give the edge’s address, such as `https://edge.example.com`'
+  if (href !== `${origin}/`) return 'give scheme, host and port only'
+  // A claim carries arguments (L7).
+  return protocol === 'https:' || loopback(hostname) ? undefined : 'use https; plain http is for loopback only'
+}
 
 export const Config = z.strictObject({
-  edge_url: z
-    .string()
-    .refine((text) => /^https?:$/.test(url(text)?.protocol ?? ''), 'give the edge’s address, such as `https://edge.example.com`')
-    .refine((text) => bare(new URL(text)), 'give scheme, host and port only')
-    // A claim carries arguments (L7).
-    .refine((text) => new URL(text).protocol === 'https:' || loopback(new URL(text).hostname), 'use https; plain http is for loopback only'),
+  edge_url: z.string().superRefine((text, { addIssue }) => {
+    const fault = edgeUrlFault(text)
+    if (fault !== undefined) addIssue(fault)
+  }),
   tenant: z.string().regex(PATTERNS.tenant),
   pool: z.string().regex(PATTERNS.name),
-  redis_url: z.string().refine((text) => /^rediss?:$/.test(url(text)?.protocol ?? ''), 'give an address such as `rediss://user:password@host:6379`'),
+  redis_url: z
+    .string()
+    .refine((text) => /^rediss?:$/.test(url(text)?.protocol ?? ''), 'give an address such as `rediss://user:password@host:6379`'),
   /** Where key, spool and workspaces lie. */
   home: z.string().refine(isAbsolute, 'give an absolute path'),
-  concurrency: z.int().min(1).max(1_000).default(() => 2 * availableParallelism()),
-  /** Private addresses that the egress proxy may reach all the same: `host:port` or an address. */
-  private_hosts: z.array(z.union([HostPattern, z.string().refine(isIPv6)])).max(64).default([]),
+  concurrency: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(() => 2 * availableParallelism()),
+  /** What the egress proxy may reach although its address is private. */
+  private_hosts: z
+    .array(z.string().regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'))
+    .max(64)
+    .default([]),
   /** How long SIGTERM lets running calls go on. */
-  drain_ms: z.int().min(0).max(30 * 60_000).default(20_000),
+  drain_ms: z
+    .int()
+    .min(0)
+    .max(30 * 60_000)
+    .default(20_000),
 })
 export type Config = z.infer<typeof Config>
 
@@ -76,11 +93,14 @@ export function readPrivate(path: string): Result<string, Refusal> {
   try {
     file = openSync(path, 'r')
   } catch (error) {
-    return err(`can't be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'}); check that it is there and that this user may read it`)
+    return err(
+      `can't be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'}); check that it is there and that this user may read it`,
+    )
   }
   try {
     const { mode, uid } = fstatSync(file)
-    if (uid !== process.geteuid?.()) return err(`belongs to uid ${uid}, and this is uid ${process.geteuid?.()}; chown it to the user that runs the worker`)
+    if (uid !== process.geteuid?.())
+      return err(`belongs to uid ${uid}, and this is uid ${process.geteuid?.()}; chown it to the user that runs the worker`)
     if ((mode & 0o077) !== 0) return err(`can be read by others (mode ${(mode & 0o777).toString(8)}); run \`chmod 600\` on it`)
     return ok(readFileSync(file, 'utf8'))
   } finally {

@@ -49,7 +49,8 @@ export function verifyClaim(answer: unknown, expected: Expected): Result<Verifie
   const grant_sha256 = sha256(canonical(grant))
   const refuse = (reason: string): Result<never, Mistrust> => err({ reason, grant, grant_sha256 })
 
-  if (!signedByExactly(envelope, GRANT_TYPE, new Map([[expected.edge.kid, expected.edge.key]]))) return refuse('the grant is not signed by the pinned edge key alone')
+  if (!signedByExactly(envelope, GRANT_TYPE, new Map([[expected.edge.kid, expected.edge.key]])))
+    return refuse('the grant is not signed by the pinned edge key alone')
   if (expected.now_ms >= deadline_ms) return refuse('the deadline of the grant has passed')
   const argsText = canonical(args)
   if (facts.args_sha256 !== sha256(argsText)) return refuse('these are not the arguments that were decided')

@@ -44,7 +44,9 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
   if (!read.success) return err(`the key \`${path}\` is not whole; remove it and enrol anew`)
   const { kty, crv, x, d, worker, tenant, pool, edge } = read.data
   if (tenant !== config.tenant || pool !== config.pool) {
-    return err(`the key \`${path}\` is for tenant \`${tenant}\`, pool \`${pool}\`; the configuration says \`${config.tenant}\`, \`${config.pool}\`: mend one`)
+    return err(
+      `the key \`${path}\` is for tenant \`${tenant}\`, pool \`${pool}\`; the configuration says \`${config.tenant}\`, \`${config.pool}\`: mend one`,
+    )
   }
   return ok({ worker, tenant, pool, signer: signerFromJwk({ kty, crv, x, d }), edge: { ...edge, key: publicKey(edge.x) } })
 }
@@ -79,7 +81,11 @@ export async function enrol(config: Config, token: string, tiers: Tier[]): Promi
   try {
     file = openSync(path, 'wx', 0o600)
   } catch (error) {
-    return err(codeOf(error) === 'EEXIST' ? `\`${path}\` is there already; remove it to enrol this host anew` : `\`${path}\` can't be made (${codeOf(error)})`)
+    return err(
+      codeOf(error) === 'EEXIST'
+        ? `\`${path}\` is there already; remove it to enrol this host anew`
+        : `\`${path}\` can't be made (${codeOf(error)})`,
+    )
   }
   try {
     const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // what Ed25519 keys export as
@@ -87,7 +93,9 @@ export async function enrol(config: Config, token: string, tiers: Tier[]): Promi
     const answer = await ask('enroll', { body: { token, x: jwk.x, name: hostName(hostname()), tiers } }).finally(close)
     if (!answer.ok) {
       rmSync(path, { force: true })
-      return err(`the edge did not enrol this worker: ${answer.error.detail} (\`${answer.error.code}\`); ask an operator for a new token, each works once`)
+      return err(
+        `the edge did not enrol this worker: ${answer.error.detail} (\`${answer.error.code}\`); ask an operator for a new token, each works once`,
+      )
     }
     const { worker, tenant, pool, edge } = answer.value
     const { kty, crv, x, d } = jwk
@@ -100,4 +108,9 @@ export async function enrol(config: Config, token: string, tiers: Tier[]): Promi
 }
 
 /** A name as names are here; the host's own, as far as it goes. */
-export const hostName = (host: string): string => `w-${host}`.toLowerCase().replace(/[^a-z0-9_.-]/g, '-').replace(/^w-(?=[a-z])/, '').slice(0, 64)
+export const hostName = (host: string): string =>
+  `w-${host}`
+    .toLowerCase()
+    .replace(/[^a-z0-9_.-]/g, '-')
+    .replace(/^w-(?=[a-z])/, '')
+    .slice(0, 64)

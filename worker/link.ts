@@ -2,8 +2,8 @@
 // again, always signed anew, where asking twice is the same as asking once. It decides nothing about calls.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Client, client, type Credentials, type Input, type Output, type Problem } from '../shared/client.ts'
 import type { RouteName } from '../shared/api.ts'
+import { type Client, type Credentials, client, type Input, type Output, type Problem } from '../shared/client.ts'
 import { signRequest } from '../shared/http-signature.ts'
 import { err, type Result } from '../shared/result.ts'
 import { EdgeClock } from './clock.ts'
@@ -14,7 +14,7 @@ export type Link = {
   readonly clock: EdgeClock
   /** One question. What the edge says is wrong with our clock or nonce is mended, and asked once more. */
   readonly ask: Client
-  /** Asks until the answer is final, `patience_ms` is over, or `signal` says to stop. Only for what is safe to ask twice. */
+  /** Asks until the answer is final, `patience_ms` is over, or `signal` says to ask no more. Only for what is safe to ask twice. */
   readonly insist: <N extends RouteName>(name: N, input: Input<N>, patience: Patience) => Promise<Result<Output<N>, Problem>>
   readonly close: () => void
 }
@@ -26,7 +26,11 @@ export const unreachable = ({ status }: Problem): boolean => status === 0 || sta
 /** The edge may say otherwise later. Every other refusal is final. */
 export const mayChange = (problem: Problem): boolean => unreachable(problem) || problem.status >= 500 || problem.status === 429
 
-export function openLink(url: string, { tenant, worker, signer }: Pick<Identity, 'tenant' | 'worker' | 'signer'>, within_ms?: number): Link {
+export function openLink(
+  url: string,
+  { tenant, worker, signer }: Pick<Identity, 'tenant' | 'worker' | 'signer'>,
+  within_ms?: number,
+): Link {
   const clock = new EdgeClock()
   let refusedAt: string | undefined
   const carrier = openTransport(new URL(url), {
@@ -51,7 +55,7 @@ export function openLink(url: string, { tenant, worker, signer }: Pick<Identity,
   const insist: Link['insist'] = async (name, input, { patience_ms, signal }) => {
     const until = performance.now() + patience_ms
     for (const rest of backoff()) {
-      const answer = await ask(name, { ...input, signal })
+      const answer = await ask(name, input)
       if (answer.ok || !mayChange(answer.error) || performance.now() + rest > until || !(await waited(rest, signal))) return answer
     }
     throw new Error('the backoff never ends')
@@ -95,5 +99,4 @@ export function* backoff(longest_ms = LONGEST_REST_MS): Generator<number, never>
 }
 
 /** Whether the whole time passed. */
-export const waited = (ms: number, signal: AbortSignal): Promise<boolean> =>
-  pause(ms, true, { signal }).catch(() => false)
+export const waited = (ms: number, signal: AbortSignal): Promise<boolean> => pause(ms, true, { signal }).catch(() => false)

@@ -88,9 +88,9 @@ const connect = (redis_url: string): Redis =>
 function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => void } {
   let down = false
   const noted = (error: Error): void => {
-    if (connection.status === 'ready') return log.warn('Redis refused a command', { reason: error.message })
-    if (!down) log.warn('Redis is away; doorbells wait, and running calls go on', { reason: error.message })
-    down = true
+    if (connection.status === 'ready') log.warn('Redis refused a command', { reason: error.message })
+    else if (!down) log.warn('Redis is away; doorbells wait, and running calls go on', { reason: error.message })
+    down = connection.status !== 'ready'
   }
   connection.on('error', noted)
   connection.on('close', () => noted(new Error('the connection was closed')))

@@ -2,8 +2,8 @@
 // What the edge can't take now is sent again until it can, before anything new is claimed. It never changes what it sends.
 
 import type { Problem } from '../shared/client.ts'
-import type { Log } from './log.ts'
 import { backoff, type Link, mayChange, unreachable, waited } from './link.ts'
+import type { Log } from './log.ts'
 import type { Spool, Spooled } from './spool.ts'
 
 /** acknowledged; dropped: the edge said finally no; waiting: it is in the backlog. */

@@ -5,7 +5,20 @@
 // by its lease, which is the truth, and every call is spared the disk's latency.
 // It sends nothing (see settling.ts), and throws for nothing that a disk can do.
 
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
@@ -81,13 +94,22 @@ export class Spool {
       closeSync(file)
       return ok(true)
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) return err(reason(error))
+      return reason(error) === 'EEXIST' ? this.#beginAgain(call, fence) : err(reason(error))
     }
-    // Only a call whose tool is idempotent is granted again, under a higher fence.
-    const before = parsed(readFileSync(path, 'utf8'))
+  }
+
+  /** Only a call whose tool is idempotent is granted again, under a higher fence. */
+  #beginAgain(call: string, fence: number): Result<boolean, string> {
+    let before: Kept
+    try {
+      before = parsed(readFileSync(this.#path(call), 'utf8'))
+    } catch (error) {
+      return err(reason(error))
+    }
     const ranUnder = before.kind === 'begun' ? before.fence : before.kind === 'settled' ? before.spooled.settlement.fence : Infinity
     if (ranUnder >= fence) return ok(false)
-    return this.#write(call, `{"fence":${fence}}`).ok ? ok(true) : err('the spool can’t be written')
+    const written = this.#write(call, `{"fence":${fence}}`)
+    return written.ok ? ok(true) : written
   }
 
   /** Keeps a settlement until `drop`. Whole or not at all. */
@@ -101,7 +123,7 @@ export class Spool {
   drop(call: string): void {
     this.#bytes -= this.#settled.get(call) ?? 0
     this.#settled.delete(call)
-    rmSync(this.#path(call), { force: true })
+    remove(this.#path(call))
   }
 
   get size(): { files: number; bytes: number } {
@@ -129,9 +151,18 @@ export class Spool {
       renameSync(draft, path)
       return ok(undefined)
     } catch (error) {
-      rmSync(draft, { force: true })
+      remove(draft)
       return err(reason(error))
     }
+  }
+}
+
+/** What can't be removed stays: the next life sends it again, and the edge says that it has it. */
+function remove(path: string): void {
+  try {
+    unlinkSync(path)
+  } catch {
+    // not there, or a disk that refuses
   }
 }
 

@@ -1,16 +1,54 @@
-// Owns output on its way to the edge while a call still runs, so that who waits can watch. It is a courtesy: the settlement carries all that
-// was kept once more, and is what counts. One clock serves all calls; memory is bounded by what is kept of a stream in any case.
+// Owns the output of a running call: it keeps what the sandbox keeps, for the settlement, and sends the head of it to the edge while the call
+// still runs, so that who waits can watch. Sending is a courtesy: what fails is left out, and the settlement tells it whole.
+// One clock serves all calls; the sandbox bounds how much there is to keep.
 
 import { LIMITS } from '../shared/limits.ts'
-import { type Link, mayChange } from './link.ts'
+import type { Link } from './link.ts'
+import { mayChange } from './link.ts'
 import type { InHand } from './running.ts'
+
+type Name = 'stdout' | 'stderr'
 
 /** A call that ends within this after its first output never streams: its settlement is sooner there. */
 const QUIET_MS = 100
 const TICK_MS = 50
 
-type Tail = { /** Kept bytes that the edge has. */ sent: number; chunks: Uint8Array[]; bytes: number }
-type Stream = 'stdout' | 'stderr'
+/** What is kept of one stream, in order, and how much of it the edge has. */
+class Kept {
+  readonly chunks: Uint8Array[] = []
+  bytes = 0
+  sent = 0
+  /** Where in `chunks` the unsent begins. */
+  #at = { chunk: 0, byte: 0 }
+
+  take(bytes: Uint8Array): void {
+    this.chunks.push(bytes)
+    this.bytes += bytes.byteLength
+  }
+
+  /** The next unsent bytes, `max` at the most. */
+  next(max: number): Buffer {
+    const parts: Uint8Array[] = []
+    let { chunk, byte } = this.#at
+    for (let left = max; left > 0 && chunk < this.chunks.length; chunk++, byte = 0) {
+      const part = this.chunks[chunk]?.subarray(byte, byte + left) ?? new Uint8Array()
+      parts.push(part)
+      left -= part.byteLength
+    }
+    return Buffer.concat(parts)
+  }
+
+  advance(count: number): void {
+    this.sent += count
+    let { chunk, byte } = this.#at
+    byte += count
+    for (let size = this.chunks[chunk]?.byteLength; size !== undefined && byte >= size; size = this.chunks[chunk]?.byteLength) {
+      byte -= size
+      chunk++
+    }
+    this.#at = { chunk, byte }
+  }
+}
 
 export class Streaming {
   readonly #link: Link
@@ -45,8 +83,8 @@ export class CallOutput {
   readonly #inHand: InHand
   readonly #fence: number
   readonly #watch: (output: CallOutput) => void
-  readonly #tails: Record<Stream, Tail> = { stdout: { sent: 0, chunks: [], bytes: 0 }, stderr: { sent: 0, chunks: [], bytes: 0 } }
-  #due = 0
+  readonly #kept: Record<Name, Kept> = { stdout: new Kept(), stderr: new Kept() }
+  #due: number | undefined
   #sending = false
   #ended = false
 
@@ -57,28 +95,26 @@ export class CallOutput {
     this.#watch = watch
   }
 
-  /** The next bytes that are kept of the head of a stream, in order. */
-  take(stream: Stream, bytes: Uint8Array): void {
-    if (this.#ended || bytes.byteLength === 0) return
-    if (this.#due === 0) {
-      this.#due = performance.now() + QUIET_MS
-      this.#watch(this)
-    }
-    const tail = this.#tails[stream]
-    tail.chunks.push(bytes)
-    tail.bytes += bytes.byteLength
+  /** The next bytes that are kept of a stream, in order. */
+  take(stream: Name, bytes: Uint8Array): void {
+    this.#kept[stream].take(bytes)
+    if (this.#due !== undefined || this.#ended) return
+    this.#due = performance.now() + QUIET_MS
+    this.#watch(this)
   }
 
-  /** The settlement takes over. */
-  end(): void {
+  /** All that was kept. From here on the settlement tells it. */
+  end(): Record<Name, Uint8Array> {
     this.#ended = true
+    return { stdout: joined(this.#kept.stdout.chunks), stderr: joined(this.#kept.stderr.chunks) }
   }
 
   /** Whether there may be more to send. */
   tick(now: number): boolean {
     if (this.#ended) return false
-    if (now < this.#due || this.#sending) return true
-    if (this.#tails.stdout.bytes + this.#tails.stderr.bytes === 0) return true
+    if (this.#sending || now < (this.#due ?? 0)) return true
+    const { stdout, stderr } = this.#kept
+    if (stdout.sent === stdout.bytes && stderr.sent === stderr.bytes) return true
     this.#due = now + QUIET_MS
     this.#sending = true
     void this.#sendBoth().finally(() => {
@@ -88,29 +124,32 @@ export class CallOutput {
   }
 
   async #sendBoth(): Promise<void> {
-    for (const stream of ['stdout', 'stderr'] as const) if (this.#tails[stream].bytes > 0 && !this.#ended) await this.#send(stream)
+    for (const stream of ['stdout', 'stderr'] as const) {
+      const { sent, bytes } = this.#kept[stream]
+      if (sent < bytes && !this.#ended) await this.#send(stream, this.#kept[stream])
+    }
   }
 
-  async #send(stream: Stream): Promise<void> {
-    const tail = this.#tails[stream]
-    const all = Buffer.concat(tail.chunks)
-    const data = all.subarray(0, LIMITS.output_chunk_bytes)
+  async #send(stream: Name, kept: Kept): Promise<void> {
+    const data = kept.next(LIMITS.output_chunk_bytes)
+    const { call, stop } = this.#inHand
     const answer = await this.#link.ask('output', {
-      params: { call: this.#inHand.call },
-      body: { fence: this.#fence, stream, offset: tail.sent, data: data.toString('base64') },
+      params: { call },
+      body: { fence: this.#fence, stream, offset: kept.sent, data: data.toString('base64') },
     })
-    if (!answer.ok) {
-      if (mayChange(answer.error)) return // offered again at the next tick
-      this.end()
-      // The edge says that this call is no longer ours: what still runs of it has nobody to answer to.
-      if (answer.error.code === 'stale_fence' || answer.error.code === 'already_ended') this.#inHand.stop.abort('cancelled')
+    if (answer.ok) {
+      if (answer.value.stop) stop.abort('cancelled')
+      kept.advance(data.byteLength)
+      if (answer.value.next !== kept.sent) this.#ended = true // out of step: no more of this until the settlement
       return
     }
-    if (answer.value.stop) this.#inHand.stop.abort('cancelled')
-    if (answer.value.next !== tail.sent + data.byteLength) return this.end() // out of step; the settlement will tell it whole
-    tail.sent = answer.value.next
-    const rest = Buffer.concat(tail.chunks).subarray(data.byteLength)
-    tail.chunks = rest.byteLength > 0 ? [rest] : []
-    tail.bytes = rest.byteLength
+    if (mayChange(answer.error)) return // offered again later
+    this.#ended = true
+    // The call is no longer ours: what still runs of it has nobody to answer to.
+    if (answer.error.code === 'stale_fence' || answer.error.code === 'already_ended') stop.abort('cancelled')
   }
 }
+
+/** One chunk is the rule, and needs no copy. */
+const joined = (chunks: readonly Uint8Array[]): Uint8Array =>
+  chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)

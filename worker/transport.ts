@@ -1,7 +1,7 @@
 // Owns the sockets to the edge: keep-alive connections of node's own HTTP client, which cost a quarter of `fetch` in time and CPU.
 // It knows nothing of routes or signatures. What it can't do ends as `Unreachable`; every other exception is a bug.
 
-import { Agent as PlainAgent, type IncomingMessage, request as plainRequest } from 'node:http'
+import { type IncomingMessage, Agent as PlainAgent, request as plainRequest } from 'node:http'
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
 import type { Send } from '../shared/client.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -11,7 +11,7 @@ export class Unreachable extends Error {
   /** The connection had been kept open and was closed on us: asking again at once opens a new one. */
   readonly stale: boolean
 
-  constructor(message: string, cause: unknown, stale = false) {
+  constructor(message: string, { cause, stale = false }: { cause: unknown; stale?: boolean }) {
     super(message, { cause })
     this.stale = stale
   }
@@ -44,7 +44,8 @@ export function openTransport(base: URL, { refusedAt, within_ms = ANSWER_WITHIN_
         headers: { ...headers, 'content-length': body?.byteLength ?? 0 },
         ...(signal === undefined ? {} : { signal }),
       })
-      const fail = (error: Error): void => refuse(new Unreachable(error.message, error, request.reusedSocket && !answered))
+      const fail = (error: Error): void =>
+        refuse(new Unreachable(error.message, { cause: error, stale: request.reusedSocket && !answered }))
       let answered = false
       const timer = setTimeout(() => request.destroy(new Error(`no answer within ${within_ms / 1000} s`)), within_ms)
       request.once('close', () => clearTimeout(timer))
@@ -78,6 +79,6 @@ function parsed(text: string, status: number): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new Unreachable(`answered ${status} without JSON`, error)
+    throw new Unreachable(`answered ${status} without JSON`, { cause: error })
   }
 }

@@ -1,0 +1,123 @@
+// A real worker process under its own user, a real Redis with the real access list, and a fake edge between them and the test. Everything is in
+// one folder that goes with it; every process is ours and is ended by its pid.
+
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Queue } from 'bullmq'
+import { Child } from '../../infra/child.ts'
+import { redisProgram, redisSpec, redisUrl } from '../../infra/redis.ts'
+import { freePort, openState, readSecrets, type Secrets, type State } from '../../infra/state.ts'
+import { enrolWorker, prepareWorker, workerSpec } from '../../infra/worker-process.ts'
+import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
+
+/** One line of the worker's log. */
+export type Line = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
+
+export async function eventually<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  within_ms = 15_000,
+): Promise<T> {
+  for (const until = Date.now() + within_ms; ; await sleep(10)) {
+    const found = await look()
+    if (found !== undefined && found !== false) return found
+    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
+  }
+}
+
+const complaints = (text: string): void => void process.stderr.write(`${text}\n`)
+
+export class LoneWorker {
+  readonly edge = new FakeEdge()
+  readonly state: State
+  readonly #secrets: Secrets
+  readonly #redisPort: number
+  readonly redis: Child
+  readonly process: Child
+  #queue: Queue | undefined
+
+  private constructor(state: State, redisPort: number) {
+    this.state = state
+    this.#secrets = readSecrets(state)
+    this.#redisPort = redisPort
+    const program = redisProgram(state)
+    if (program === undefined) throw new Error('redis-server is not installed; `npm test` installs it')
+    this.redis = new Child(redisSpec(state, program, redisPort, this.#secrets), complaints)
+    this.process = new Child(workerSpec(state), complaints)
+  }
+
+  /** Redis and the edge run, and the worker is enrolled; it is started by the test. */
+  static async make({ concurrency = 4 } = {}): Promise<LoneWorker> {
+    const state = openState(mkdtempSync(join(tmpdir(), 'countersign-worker-')))
+    if (!state.ok) throw new Error(state.error)
+    const lone = new LoneWorker(state.value, await freePort())
+    await lone.startRedis()
+    await lone.edge.start()
+    prepareWorker(state.value, { url: lone.edge.url, redisPort: lone.#redisPort, concurrency, private_hosts: [] }, lone.#secrets)
+    const enrolled = await enrolWorker(state.value, lone.edge.token)
+    if (!enrolled.ok) throw new Error(enrolled.error)
+    return lone
+  }
+
+  async start(): Promise<void> {
+    const started = await this.process.start()
+    if (!started.ok) throw new Error(started.error)
+  }
+
+  async startRedis(): Promise<void> {
+    const started = await this.redis.start()
+    if (!started.ok) throw new Error(started.error)
+  }
+
+  async end(): Promise<void> {
+    await this.process.kill()
+    await this.#queue?.close()
+    await this.redis.kill()
+    await this.edge.stop()
+    rmSync(this.state.dir, { recursive: true, force: true })
+  }
+
+  /** As the edge would, or as whoever holds the Redis password: BullMQ takes anything. */
+  async ring(data: unknown, name = 'call'): Promise<void> {
+    this.#queue ??= new Queue(`doorbell-${this.edge.tenant}-${this.edge.pool}`, {
+      prefix: 'cs',
+      connection: { url: redisUrl('edge', this.#secrets, this.#redisPort), maxRetriesPerRequest: null },
+    })
+    this.#queue.on('error', () => undefined) // a test may take Redis away
+    await this.#queue.add(name, data, { removeOnComplete: true, removeOnFail: true })
+  }
+
+  /** Proposes a call and rings for it. */
+  async call(proposal: Proposal): Promise<FakeCall> {
+    const call = this.edge.propose(proposal)
+    await this.ringFor(call)
+    return call
+  }
+
+  ringFor({ run, call }: FakeCall): Promise<void> {
+    return this.ring({ tenant: this.edge.tenant, run, call })
+  }
+
+  settled(call: FakeCall, within_ms?: number): Promise<NonNullable<FakeCall['settled']>> {
+    return eventually(`${call.call} is settled`, () => call.settled, within_ms)
+  }
+
+  get log(): Line[] {
+    const path = join(this.state.log, 'worker.log')
+    const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : []
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line) // worker/log wrote it
+  }
+
+  /** The first line with this message, and these fields, from the `from`-th line on. */
+  said(msg: string, fields: Record<string, unknown> = {}, from = 0): Promise<Line> {
+    const fits = (line: Line): boolean => line.msg === msg && Object.entries(fields).every(([key, value]) => line[key] === value)
+    return eventually(`the worker says \`${msg}\` ${JSON.stringify(fields)}`, () => this.log.slice(from).find(fits))
+  }
+
+  get spool(): string[] {
+    const dir = join(this.state.worker, 'spool')
+    return existsSync(dir) ? readdirSync(dir) : []
+  }
+}
