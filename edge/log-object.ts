@@ -3,8 +3,6 @@
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, desc, eq, gt, gte } from 'drizzle-orm'
-import { drizzle } from 'drizzle-orm/durable-sqlite'
-import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
 import migrations from '../migrations/log/migrations.js'
 import { signCheckpoint } from '../shared/checkpoint.ts'
 import { failure } from '../shared/failures.ts'
@@ -16,6 +14,7 @@ import type { CallState } from '../shared/statement.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { leaves, nodes } from './tables/log.ts'
+import { openDatabase } from './tables/open.ts'
 import { Waiters } from './waiters.ts'
 
 /** The end of one call, as its run's journal has it. */
@@ -33,13 +32,12 @@ export type Leaf = {
 type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
 
 export class LogObject extends DurableObject<Env> {
-  readonly #db = drizzle(this.ctx.storage)
+  readonly #db = openDatabase(this.ctx, migrations)
   readonly #waiters = new Waiters<'leaf'>()
   #size: number
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    void ctx.blockConcurrencyWhile(() => migrate(this.#db, migrations)) // it works at once; what fails ends this object
     const last = this.#db.select({ index: leaves.index }).from(leaves).orderBy(desc(leaves.index)).limit(1).get()
     this.#size = last === undefined ? 0 : last.index + 1
   }

@@ -4,14 +4,13 @@
 import { DurableObject } from 'cloudflare:workers'
 import { Queue } from 'bullmq'
 import { asc, eq, lte, min, sql } from 'drizzle-orm'
-import { drizzle } from 'drizzle-orm/durable-sqlite'
-import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
 import { Redis } from 'ioredis'
 import migrations from '../migrations/pool/migrations.js'
 import { callId, split } from '../shared/ids.ts'
 import type { Env } from './env.ts'
 import { runObject } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
+import { openDatabase } from './tables/open.ts'
 import { waiting } from './tables/pool.ts'
 
 /** Nothing but names: whoever reads Redis learns no argument, no secret, no result (L7). */
@@ -21,7 +20,7 @@ const AGAIN_MS = 10_000
 const BATCH = 500
 
 export class PoolObject extends DurableObject<Env> {
-  readonly #db = drizzle(this.ctx.storage)
+  readonly #db = openDatabase(this.ctx, migrations)
   readonly #commits = new GroupCommit(this.ctx.storage)
   #queue: Queue | undefined
   #redis: Redis | undefined
@@ -32,7 +31,6 @@ export class PoolObject extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    void ctx.blockConcurrencyWhile(() => migrate(this.#db, migrations)) // it works at once; what fails ends this object
     const p = sql.placeholder
     this.#insert = this.#db
       .insert(waiting)

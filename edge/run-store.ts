@@ -1,8 +1,6 @@
 // What a RunObject keeps, and how it is read and written: prepared once per object, used on every call.
 
 import { and, asc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
-import { drizzle } from 'drizzle-orm/durable-sqlite'
-import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
 import migrations from '../migrations/run/migrations.js'
 import type { Envelope } from '../shared/dsse.ts'
 import { callId } from '../shared/ids.ts'
@@ -10,6 +8,7 @@ import { GENESIS, linkOf } from '../shared/journal.ts'
 import type { JournalEntry } from '../shared/wire.ts'
 import type { CallRecord } from './lifecycle.ts'
 import type { Kept, RunRecord, RunRow } from './run-record.ts'
+import { openDatabase } from './tables/open.ts'
 import { attestations, calls, journal, output, run } from './tables/run.ts'
 
 const PAGE = 500
@@ -17,8 +16,7 @@ const PAGE = 500
 export type RunStore = ReturnType<typeof openRun>
 
 export function openRun(ctx: DurableObjectState) {
-  const db = drizzle(ctx.storage)
-  void ctx.blockConcurrencyWhile(() => migrate(db, migrations)) // it works at once; what fails ends this object
+  const db = openDatabase(ctx, migrations)
   const p = sql.placeholder
   const q = {
     run: db.select().from(run).prepare(),

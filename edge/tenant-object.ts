@@ -3,8 +3,6 @@
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, desc, eq, isNull } from 'drizzle-orm'
-import { drizzle } from 'drizzle-orm/durable-sqlite'
-import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
 import migrations from '../migrations/tenant/migrations.js'
 import { kidOf, publicKey } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
@@ -22,6 +20,7 @@ import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
+import { openDatabase } from './tables/open.ts'
 import { agents, enrolments, inbox, meta, operators, policySets, tools, workers } from './tables/tenant.ts'
 import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
@@ -30,13 +29,12 @@ type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 type AgentsOrOperators = typeof agents | typeof operators
 
 export class TenantObject extends DurableObject<Env> {
-  readonly #db = drizzle(this.ctx.storage)
+  readonly #db = openDatabase(this.ctx, migrations)
   readonly #gate = new WorkerGate()
   #directory: Directory
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    void ctx.blockConcurrencyWhile(() => migrate(this.#db, migrations)) // it works at once; what fails ends this object
     if (this.#db.select().from(meta).get() === undefined) this.#found()
     this.#directory = this.#read()
   }

@@ -1,0 +1,14 @@
+// Opens an object's database with its migrations applied.
+
+import { drizzle } from 'drizzle-orm/durable-sqlite'
+import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
+
+type Migrations = Parameters<typeof migrate>[1]
+
+export function openDatabase(ctx: DurableObjectState, migrations: Migrations) {
+  const db = drizzle(ctx.storage)
+  // The work is done when the call returns, so the object can read at once; a failure comes as a rejection, and ends the object.
+  const migrated = migrate(db, migrations)
+  void ctx.blockConcurrencyWhile(() => migrated)
+  return db
+}
