@@ -1,0 +1,66 @@
+// The edge as commands see it: input checked before it is sent, answers checked when they come, and every failure one `Trouble`.
+
+import type { Route, RouteName } from '../shared/api.ts'
+import { ROUTES } from '../shared/api.ts'
+import type { Input, Output, Problem } from '../shared/client.ts'
+import { bearer, client } from '../shared/client.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Trouble } from './command.ts'
+import { trouble, usage } from './command.ts'
+import type { Config } from './config.ts'
+
+export type Api = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Trouble>>
+
+/** How long an answer may take beyond the time that the edge was asked to wait. */
+const PATIENCE_MS = 30_000
+
+export function connect({ url, key }: Config): Api {
+  const send = key === undefined ? client(url) : client(url, bearer(key))
+  return async (name, input) => {
+    const route: Route = ROUTES[name]
+    const fault = faultIn(route, input)
+    if (fault !== undefined) return err(usage(fault))
+    const signal = AbortSignal.timeout(PATIENCE_MS + (input.wait ?? 0) * 1000)
+    let answer: Awaited<ReturnType<typeof send<typeof name>>>
+    try {
+      answer = await send(name, { ...input, signal })
+    } catch (thrown) {
+      return err(unreachable(url, thrown))
+    }
+    if (!answer.ok) return err(refused(answer.error))
+    const read = route.result.safeParse(answer.value)
+    if (!read.success) return err(trouble('unexpected_answer', `${url} answered something else than this version of countersign knows`))
+    return ok(read.data as Output<typeof name>) // the route's own schema read it
+  }
+}
+
+function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?: unknown }): string | undefined {
+  for (const part of ['params', 'query', 'body'] as const) {
+    const read = route[part]?.safeParse(input[part] ?? (part === 'body' ? undefined : {}))
+    const [issue] = read?.error?.issues ?? []
+    if (issue !== undefined) return `\`${issue.path.join('.') || part}\`: ${issue.message}`
+  }
+  return undefined
+}
+
+function unreachable(url: string, thrown: unknown): Trouble {
+  if (thrown instanceof SyntaxError)
+    return trouble('unexpected_answer', `${url} does not answer in JSON`, 'check that COUNTERSIGN_URL names a Countersign edge')
+  if (thrown instanceof DOMException && thrown.name === 'TimeoutError')
+    return trouble('timed_out', `${url} did not answer in time`, 'try again')
+  if (thrown instanceof TypeError)
+    return trouble('unreachable', `no edge answers at ${url}`, 'start one with `npm start`, or set COUNTERSIGN_URL')
+  throw thrown
+}
+
+/** An edge's refusal. Another server's error page may be JSON too, of any shape. */
+function refused(problem: Partial<Problem>): Trouble {
+  const { code, detail, todo, errors } = problem
+  if (typeof code !== 'string' || typeof detail !== 'string')
+    return trouble('unexpected_answer', 'the answer is an error, but not one of a Countersign edge')
+  const listed = Array.isArray(errors)
+    ? errors.filter(({ at, message }) => typeof at === 'string' && typeof message === 'string')
+    : undefined
+  return { exit: 1, code, detail, todo: typeof todo === 'string' ? todo : undefined, errors: listed }
+}

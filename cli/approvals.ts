@@ -1,0 +1,80 @@
+// What operators answer: the approvals that wait, one in full, yes or no.
+
+import { err, ok } from '../shared/result.ts'
+import type { Answer, Command, Given } from './command.ts'
+import { command, usage } from './command.ts'
+import { showApproval } from './show.ts'
+import type { Paint } from './text.ts'
+import { listing, time } from './text.ts'
+
+const ID = { APPROVAL: 'the approval’s id' } as const
+const REASON = { value: 'TEXT', what: 'why; shown to the agent and kept in the journal' } as const
+
+const STATUSES = ['pending', 'ended', 'all'] as const
+const isStatus = (text: string): text is (typeof STATUSES)[number] => STATUSES.some((status) => status === text)
+
+const list = command({
+  words: ['approvals', 'list'],
+  args: {},
+  flags: { status: { value: 'STATUS', what: 'pending (if you say nothing), ended or all' } },
+  does: 'List approvals, newest first',
+  key: 'operator',
+  async run({ flags, api, paint }) {
+    const status = flags.status ?? 'pending'
+    if (!isStatus(status)) return err(usage(`\`--status\` is to be one of ${STATUSES.join(', ')}`))
+    const page = await api('listApprovals', { query: { status } })
+    if (!page.ok) return page
+    const rows = page.value.items.map(({ id, status, expires_at, prompt: { risk, agent, title } }) => [
+      id,
+      status,
+      risk,
+      agent,
+      time(expires_at),
+      title,
+    ])
+    const text = listing(
+      paint,
+      ['approval', 'status', 'risk', 'agent', 'expires', 'asks'],
+      rows,
+      status === 'pending' ? 'nothing waits for approval' : 'no approvals',
+    )
+    return ok({ ok: true, json: page.value.items, text })
+  },
+})
+
+const show = command({
+  words: ['approvals', 'show'],
+  args: ID,
+  flags: {},
+  does: 'Show an approval: what would run, for whom, and why it is asked',
+  key: 'operator',
+  async run({ args, api, paint }) {
+    const read = await api('readApproval', { params: { id: args.APPROVAL } })
+    return read.ok ? ok({ ok: true, json: read.value, text: showApproval(read.value, paint) }) : read
+  },
+})
+
+const approve = command({
+  words: ['approvals', 'approve'],
+  args: ID,
+  flags: { reason: REASON },
+  does: 'Approve exactly the call that the approval shows, once',
+  key: 'operator',
+  run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'approve', flags.reason),
+})
+
+const deny = command({
+  words: ['approvals', 'deny'],
+  args: ID,
+  flags: { reason: REASON },
+  does: 'Deny the call that the approval shows',
+  key: 'operator',
+  run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'deny', flags.reason),
+})
+
+async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', reason = ''): Answer {
+  const answered = await api('answerApproval', { params: { id }, body: { decision, reason } })
+  return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered
+}
+
+export const APPROVALS: readonly Command[] = [list, show, approve, deny]

@@ -1,0 +1,10 @@
+// Every command there is. Help, the parser and the tests read this table.
+
+import { APPROVALS } from './approvals.ts'
+import { CALLS } from './calls.ts'
+import type { Command } from './command.ts'
+import { PRINCIPALS } from './principals.ts'
+import { TOOLS } from './tools.ts'
+import { verify } from './verify.ts'
+
+export const COMMANDS: readonly Command[] = [...CALLS, verify, ...APPROVALS, ...TOOLS, ...PRINCIPALS]

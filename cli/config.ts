@@ -1,0 +1,77 @@
+// The one file that reads the environment: where the edge is, which key to send, whether colour is wanted. Keys come from the environment
+// or a file that only their owner reads, never from the command line, where every process on the machine can see them.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseKey } from '../shared/ids.ts'
+import { parseJson } from '../shared/json.ts'
+import { err, ok, type Result } from '../shared/result.ts'
+import type { Command, Trouble } from './command.ts'
+import { usage } from './command.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+type Dev = { readonly url: string; readonly tenant: string; readonly agent_key: string; readonly operator_key: string }
+export type Config = { readonly url: string; readonly key: string | undefined; readonly tenant: string }
+
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
+
+export const wantsColour = (terminal: boolean, env: Environment = process.env): boolean =>
+  terminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
+
+/** What `command` needs to reach the edge. A key of the state folder goes to the edge of that folder, and to no other. */
+export function readConfig(command: Command, env: Environment = process.env): Result<Config, Trouble> {
+  const path = join(env['COUNTERSIGN_STATE'] || '.countersign', 'dev.json')
+  const dev = readDev(path)
+  const address = env['COUNTERSIGN_URL'] || dev?.url
+  if (address === undefined) {
+    return err(
+      usage(`no edge is named: set COUNTERSIGN_URL and COUNTERSIGN_KEY, or start one here with \`npm start\` (it writes \`${path}\`)`),
+    )
+  }
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    return err(usage('COUNTERSIGN_URL is no address; give one such as `https://edge.example.com`'))
+  if (url.username !== '' || url.password !== '') return err(usage('COUNTERSIGN_URL holds a password; put the key into COUNTERSIGN_KEY'))
+  if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
+    return err(usage('COUNTERSIGN_URL is plain http, which shows the key to the network; use https (http is for this machine only)'))
+  }
+  const own = dev !== undefined && url.origin === originOf(dev.url) ? dev : undefined
+  const key = keyFor(command, env['COUNTERSIGN_KEY'], own)
+  if (!key.ok) return key
+  const tenant = (key.value === undefined ? undefined : parseKey(key.value)?.tenant) ?? own?.tenant ?? 'default'
+  return ok({ url: url.href, key: key.value, tenant })
+}
+
+function keyFor({ key: needed, words }: Command, given: string | undefined, dev: Dev | undefined): Result<string | undefined, Trouble> {
+  if (needed === 'none' || needed === 'offline') return ok(undefined)
+  const name = words.join(' ')
+  if (given === undefined || given === '') {
+    if (dev !== undefined) return ok(needed === 'agent' ? dev.agent_key : dev.operator_key)
+    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key: set COUNTERSIGN_KEY`))
+  }
+  const parsed = parseKey(given)
+  if (parsed === undefined) return err(usage('COUNTERSIGN_KEY is not an API key; it is to begin with `cs_agent_` or `cs_operator_`'))
+  if (parsed.kind !== needed && !(needed === 'either' && parsed.kind !== 'enrol')) {
+    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is ${WHOSE[parsed.kind]}`))
+  }
+  return ok(given)
+}
+
+const WHOSE = { agent: 'an agent’s', operator: 'an operator’s', either: 'an agent’s or operator’s', enrol: 'an enrolment’s' } as const
+
+const originOf = (text: string): string | undefined => (URL.canParse(text) ? new URL(text).origin : undefined)
+
+/** What a running stack wrote, if it is there and whole. */
+function readDev(path: string): Dev | undefined {
+  let bytes: Uint8Array
+  try {
+    bytes = readFileSync(path)
+  } catch {
+    return undefined
+  }
+  const read = parseJson(bytes)
+  if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value)) return undefined
+  const { url, tenant, agent_key, operator_key } = read.value
+  const texts = typeof url === 'string' && typeof tenant === 'string' && typeof agent_key === 'string' && typeof operator_key === 'string'
+  return texts ? { url, tenant, agent_key, operator_key } : undefined
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env node
+// `countersign`: the command line for agents, operators and auditors. Talks HTTP to an edge and nothing else; verifies offline. This file
+// is the way in and out: what is printed where, and with which exit code.
+
+import type { Result } from '../shared/result.ts'
+import { ok } from '../shared/result.ts'
+import type { Api } from './api.ts'
+import { connect } from './api.ts'
+import type { Output, Trouble } from './command.ts'
+import { usage } from './command.ts'
+import { COMMANDS } from './commands.ts'
+import type { Config } from './config.ts'
+import { readConfig, wantsColour } from './config.ts'
+import { help } from './help.ts'
+import type { Parsed } from './parse.ts'
+import { parse } from './parse.ts'
+import { inline, json, paint } from './text.ts'
+
+async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
+  const { command, args, flags } = parsed
+  if (flags['raw'] === true && (process.stdout.isTTY || parsed.json)) {
+    return {
+      ok: false,
+      error: usage(
+        parsed.json
+          ? '`--raw` and `--json` exclude each other'
+          : '`--raw` to a terminal would let the output drive it; pipe it or send it to a file',
+      ),
+    }
+  }
+  const config: Result<Config | undefined, Trouble> = command.key === 'offline' ? ok(undefined) : readConfig(command)
+  if (!config.ok) return config
+  const offline: Api = () => Promise.reject(new Error(`\`${command.words.join(' ')}\` is offline`))
+  return command.run({
+    args,
+    flags,
+    api: config.value === undefined ? offline : connect(config.value),
+    tenant: () => config.value?.tenant ?? 'default',
+    paint: paint(wantsColour(process.stdout.isTTY)),
+  })
+}
+
+function print({ json: value, text, raw }: Output, asJson: boolean): void {
+  process.stdout.write(raw ?? (asJson ? json(value) : text))
+}
+
+function complain({ exit, code, detail, todo, errors }: Trouble, asJson: boolean): number {
+  if (asJson)
+    process.stdout.write(
+      json({ error: { code, detail, ...(todo === undefined ? {} : { todo }), ...(errors === undefined ? {} : { errors }) } }),
+    )
+  else {
+    const fields = (errors ?? []).map(({ at, message }) => `  ${inline(at)}: ${inline(message)}\n`).join('')
+    const hint = exit === 2 ? '; see --help' : todo === undefined ? '' : `; ${inline(todo)}`
+    process.stderr.write(`countersign: ${inline(detail)}${hint}\n${fields}`)
+  }
+  return exit
+}
+
+async function main(argv: readonly string[]): Promise<number> {
+  const asJson = argv.includes('--json')
+  const parsed = parse(argv, COMMANDS)
+  if (!parsed.ok) return complain(parsed.error, asJson)
+  if (parsed.value.kind === 'help') {
+    const { commands, asked } = parsed.value
+    ;(asked ? process.stdout : process.stderr).write(help(commands, commands.length === COMMANDS.length))
+    return asked ? 0 : 2
+  }
+  const answer = await run(parsed.value)
+  if (!answer.ok) return complain(answer.error, asJson)
+  print(answer.value, asJson)
+  return answer.value.ok ? 0 : 1
+}
+
+// Whoever reads our output may stop early (`| head`); that is no fault of anybody.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit()
+})
+process.exitCode = await main(process.argv.slice(2))

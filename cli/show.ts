@@ -1,0 +1,86 @@
+// Calls, approvals and runs as text. What strangers wrote stands behind a bar or on a line of its own, and inert.
+
+import type { Output as Answered } from '../shared/client.ts'
+import type { Approval, Call, Decision } from '../shared/wire.ts'
+import type { Paint } from './text.ts'
+import { columns, inline, quoted, time } from './text.ts'
+
+/** Where a call may still stand; everything else is an ending. */
+const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
+
+/** A call that ended otherwise than it was meant to; one that has not ended is no failure. */
+export const went = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
+
+const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad)
+
+const decided = ({ effect, policies, reason }: Decision): string =>
+  `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
+
+export function showCall(call: Call, paint: Paint): string {
+  const { id, tool, state, decision, approval, result, attestation } = call
+  const took = call.ended_at_ms === undefined ? '' : `  ${call.ended_at_ms - call.created_at_ms} ms`
+  const rows: string[][] = [['decided', decided(decision)]]
+  if (approval !== undefined) {
+    rows.push([
+      'approval',
+      `${approval.id} ${approval.status}${approval.status === 'pending' ? `, until ${time(approval.expires_at)}` : ''}`,
+    ])
+    if (state === 'awaiting_approval') rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
+  }
+  if (result?.error !== undefined)
+    rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
+  if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
+  if (attestation !== undefined)
+    rows.push(['attested', `${attestation.id} by ${attestation.executor} (${attestation.sandbox_enforcement})`])
+  const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)
+  const shown =
+    result === undefined
+      ? ''
+      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text('errors', result.stderr)}`
+  const cut = result?.truncated === true ? `${paint.warn('the output was cut')}\n` : ''
+  return `${brushFor(state, paint)(inline(state))}  ${inline(tool)}  ${inline(id)}${took}\n${columns(rows, '  ')}${shown}${cut}`
+}
+
+/** What a program printed, byte for byte. */
+export const rawOutput = ({ result }: Call): Uint8Array =>
+  result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
+
+export function showApproval({ id, status, prompt, digest, call, requested_at, expires_at, answers, url }: Approval, paint: Paint): string {
+  const rows = [
+    ['approval', id],
+    ['call', call],
+    ['agent', prompt.agent],
+    ['tool', `${prompt.tool}, version ${prompt.tool_version}`],
+    ['risk', prompt.risk],
+    ['asked by', prompt.policies.join(', ')],
+    ['reason', prompt.reason],
+    ['on yes', prompt.on_yes],
+    ['digest', digest],
+    ['requested', time(requested_at)],
+    ['expires', time(expires_at)],
+    ...answers.map(({ by, decision, channel, at_ms, reason }) => [
+      'answer',
+      `${decision} by ${by} over ${channel} at ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
+    ]),
+    ...(url === undefined ? [] : [['link', url]]),
+  ]
+  const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
+  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(prompt.plan)}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}`
+}
+
+export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {
+  const brush = decision.effect === 'allow' ? paint.good : decision.effect === 'ask' ? paint.warn : paint.bad
+  const rows = [
+    ['policies', decision.policies.join(', ') || 'none'],
+    ['reason', decision.reason],
+    ...(plan === null
+      ? []
+      : [
+          [
+            'would run',
+            `tier ${plan.tier}, egress ${plan.egress.mode}${plan.egress.hosts.length === 0 ? '' : ` to ${plan.egress.hosts.join(', ')}`}: ${plan.executor.argv.join(' ')}`,
+          ],
+        ]),
+  ]
+  return `${brush(decision.effect)}\n${columns(rows, '  ')}`
+}

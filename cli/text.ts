@@ -1,0 +1,61 @@
+// Text for a terminal: colour where it is wanted, columns, and strings of strangers made inert (S32). What a tool printed, or an agent
+// wrote, must not move the cursor, retitle the window or reorder a line.
+
+export type Paint = { readonly bold: Brush; readonly dim: Brush; readonly good: Brush; readonly bad: Brush; readonly warn: Brush }
+type Brush = (text: string) => string
+
+const brush = (on: boolean, open: number, close: number): Brush => (on ? (text) => `\x1b[${open}m${text}\x1b[${close}m` : (text) => text)
+export const paint = (on: boolean): Paint => ({
+  bold: brush(on, 1, 22),
+  dim: brush(on, 2, 22),
+  good: brush(on, 32, 39),
+  bad: brush(on, 31, 39),
+  warn: brush(on, 33, 39),
+})
+
+/** Controls (C0, C1), formats (bidirectional marks, zero-width characters), lone surrogates, private use, and odd line ends. */
+const ACTIVE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]/gu
+
+const escaped = (char: string): string => {
+  const code = char.codePointAt(0) ?? 0
+  return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`
+}
+
+/** Keeps lines and tabs; everything else that acts instead of showing is spelled out. */
+export const inert = (text: string): string => text.replace(ACTIVE, (char) => (char === '\n' || char === '\t' ? char : escaped(char)))
+/** As `inert`, for what has its place within a line. */
+export const inline = (text: string): string => text.replace(ACTIVE, escaped)
+
+/** Somebody else's lines, told from ours by the bar before each. */
+export function quoted(text: string): string {
+  const lines = inert(text).replace(/\n$/, '').split('\n')
+  return lines.map((line) => `  │ ${line}\n`).join('')
+}
+
+/** JSON that is as inert as text: what JSON lets stand unescaped, and a terminal might obey, is escaped too. The value is the same. */
+export function json(value: unknown): string {
+  const unit = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return `${JSON.stringify(value, null, 2).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => (char === '\n' ? char : [...char.split('')].map(unit).join('')))}\n`
+}
+
+/** Rows in columns, each as wide as its widest cell, the last one ragged. Cells are made inert here. */
+export function columns(rows: readonly (readonly string[])[], indent = ''): string {
+  const cells = rows.map((row) => row.map(inline))
+  const widths = cells.reduce<number[]>((all, row) => row.map((cell, i) => Math.max(cell.length, all[i] ?? 0)), [])
+  return cells
+    .map((row) => `${indent}${row.map((cell, i) => (i < row.length - 1 ? cell.padEnd(widths[i] ?? 0) : cell)).join('  ')}`.trimEnd())
+    .map((line) => `${line}\n`)
+    .join('')
+}
+
+/** A heading and rows, or a sentence where there are none. */
+export const listing = (paint: Paint, heading: readonly string[], rows: readonly (readonly string[])[], none: string): string => {
+  if (rows.length === 0) return `${none}\n`
+  const [first = '', ...rest] = columns([heading, ...rows]).split('\n')
+  return [paint.dim(first), ...rest].join('\n')
+}
+
+export function time(ms: number): string {
+  const date = new Date(ms)
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()
+}
