@@ -227,6 +227,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   if (!holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required))) return { ok: false, checks }
 
   const subject = statement.subject[0]
+  holds('the key file is of the tenant that it names', keys.tenant === facts.tenant)
   holds('the subject is this call', subject.name === facts.call && subject.digest.sha256 === facts.digest)
   holds('the digest covers these arguments and this plan', facts.digest === callDigest(bundle.call as DigestInput))
   holds(

@@ -79,6 +79,7 @@ describe.each([
     const swapped = KEYS.keys.map((key) => ({ ...key, role: key.role === 'edge' ? ('worker' as const) : ('edge' as const) }))
     const foreign = KEYS.keys.map((key) => ({ ...key, x: STRANGER.x }))
     for (const keys of [[], swapped, foreign]) expect(verifyBundle(bundle, { ...KEYS, keys }).ok).toBe(false)
+    expect(verifyBundle(bundle, { ...KEYS, tenant: 'other' }).ok).toBe(false)
   })
 })
 
