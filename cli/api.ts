@@ -1,6 +1,7 @@
 // The edge as commands see it: input checked before it is sent, answers checked when they come, and every failure one `Trouble`.
 
-import type { Route, RouteName } from '../shared/api.ts'
+import type { RouteName } from '../shared/api.ts'
+import type { Route } from '../shared/routes/route.ts'
 import { ROUTES } from '../shared/api.ts'
 import type { Input, Output, Problem } from '../shared/client.ts'
 import { bearer, client } from '../shared/client.ts'

@@ -2,12 +2,13 @@
 
 import { Hono } from 'hono'
 import type { z } from 'zod'
-import type { Route, RouteName, Routes } from '../shared/api.ts'
+import type { RouteName, Routes } from '../shared/api.ts'
 import { ROUTES } from '../shared/api.ts'
 import type { Output } from '../shared/client.ts'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { Route } from '../shared/routes/route.ts'
 import { agentRoutes } from './api/agents.ts'
 import { openRoutes } from './api/anyone.ts'
 import { linkRoutes } from './api/links.ts'
@@ -16,7 +17,8 @@ import { workerRoutes } from './api/workers.ts'
 import { authorize } from './decide.ts'
 import type { Env } from './env.ts'
 import type { Identified } from './intake.ts'
-import { fit, identifyByKey, identifyBySignature, parseBody, parseParams, readBody } from './intake.ts'
+import { identifyByKey, identifyBySignature, parseBody, parseParams, readBody, shaped } from './intake.ts'
+import { logError } from './log.ts'
 import { problem } from './problem.ts'
 
 type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
@@ -64,7 +66,8 @@ async function admit(route: Route, request: Request, pathParams: Record<string, 
   if (!identified.ok) return identified
   const params = parseParams(route, pathParams)
   if (!params.ok) return params
-  const query = route.query === undefined ? ok(undefined) : fit(route.query, Object.fromEntries(new URL(request.url).searchParams), 'query')
+  const query =
+    route.query === undefined ? ok(undefined) : shaped(route.query, Object.fromEntries(new URL(request.url).searchParams), 'query')
   if (!query.ok) return query
   const body = route.body === undefined ? ok(undefined) : parseBody(request, bytes.value, route.body)
   if (!body.ok) return body
@@ -96,8 +99,6 @@ app.notFound((context) => {
 
 app.onError((error) => {
   const instance = crypto.randomUUID()
-  console.error(
-    JSON.stringify({ level: 'error', instance, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
-  )
+  logError(instance, error)
   return problem(failure('internal', `something of ours broke: ${instance}`), { 'x-instance': instance })
 })

@@ -66,31 +66,39 @@ export function checkSchema(schema: Schema): Result<Schema> {
     return err(failure('invalid_schema', `the schema is larger than ${LIMITS.schema_bytes} bytes`))
   const errors: FieldError[] = []
   if (schema['type'] !== 'object') errors.push({ at: '/type', message: 'arguments are an object: say `"type": "object"`' })
-  inspect(schema, schema, '', 0, errors)
+  inspect(schema, '', 0, errors)
   return errors.length === 0 ? ok(schema) : err(failure('invalid_schema', 'the schema uses what tools may not', errors.slice(0, 20)))
 }
 
-function inspect(schema: unknown, root: Schema, at: string, depth: number, errors: FieldError[]): void {
+function inspect(schema: unknown, at: string, depth: number, errors: FieldError[]): void {
   if (typeof schema === 'boolean') return
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
     return void errors.push({ at, message: 'a schema is an object or a boolean' })
   if (depth > 16) return void errors.push({ at, message: 'nested deeper than 16' })
   for (const [keyword, value] of Object.entries(schema)) {
     const here = `${at}/${keyword}`
-    if (ONE.has(keyword)) inspect(value, root, here, depth + 1, errors)
-    else if (MANY.has(keyword) && Array.isArray(value)) value.forEach((item, i) => inspect(item, root, `${here}/${i}`, depth + 1, errors))
-    else if (NAMED.has(keyword) && typeof value === 'object' && value !== null)
-      for (const [name, item] of Object.entries(value)) inspect(item, root, `${here}/${name}`, depth + 1, errors)
-    else if (!PLAIN.has(keyword))
-      errors.push({
-        at: here,
-        message: keyword.startsWith('pattern') ? 'patterns are refused; use `enum`, `const` or lengths' : 'unknown or refused keyword',
-      })
-    else if (keyword === 'format' && !FORMATS.has(String(value)))
-      errors.push({ at: here, message: `unknown format; use one of ${[...FORMATS].join(', ')}` })
-    else if (keyword === '$ref' && !(typeof value === 'string' && value.startsWith('#/$defs/')))
-      errors.push({ at: here, message: 'references stay inside: `#/$defs/…`' })
+    const message = refusal(keyword, value)
+    if (message !== null) errors.push({ at: here, message })
+    for (const [name, inner] of schemasIn(keyword, value)) inspect(inner, name === '' ? here : `${here}/${name}`, depth + 1, errors)
   }
+}
+
+/** The schemas that a keyword's value holds, by their place in it. */
+function schemasIn(keyword: string, value: unknown): ReadonlyArray<readonly [string, unknown]> {
+  if (ONE.has(keyword)) return [['', value]]
+  const holds = (MANY.has(keyword) || NAMED.has(keyword)) && typeof value === 'object' && value !== null
+  return holds ? Object.entries(value) : []
+}
+
+function refusal(keyword: string, value: unknown): string | null {
+  if (ONE.has(keyword)) return null
+  if (MANY.has(keyword)) return Array.isArray(value) ? null : 'takes a list of schemas'
+  if (NAMED.has(keyword)) return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'takes schemas by name'
+  if (keyword.startsWith('pattern')) return 'patterns are refused; use `enum`, `const` or lengths'
+  if (!PLAIN.has(keyword)) return 'unknown or refused keyword'
+  if (keyword === 'format' && !FORMATS.has(String(value))) return `unknown format; use one of ${[...FORMATS].join(', ')}`
+  if (keyword === '$ref' && !(typeof value === 'string' && value.startsWith('#/$defs/'))) return 'references stay inside: `#/$defs/…`'
+  return null
 }
 
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>

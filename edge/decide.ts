@@ -138,8 +138,10 @@ const SUPPOSED = (directory: Loaded): ApprovalContext => ({
 })
 
 function decisionOf(directory: Loaded, situation: Situation, effect: Decision['effect'], verdict: Verdict): Decision {
+  const denial = verdict.errors.length > 0 ? 'policy_error' : 'denied'
   return {
     effect,
+    code: effect === 'allow' ? 'allowed' : effect === 'ask' ? 'approval_required' : denial,
     policies: [...verdict.policies],
     reason: reasonOf(directory, effect, verdict),
     policy_set: directory.policies.digest,
@@ -166,14 +168,14 @@ function refusedPlan(directory: Loaded, situation: Situation, detail: string): D
     plan: null,
     decision: {
       effect: 'deny',
-      policies: [EGRESS_RULE],
+      code: 'egress_denied',
+      policies: ['tool.egress'],
       reason: detail,
       policy_set: directory.policies.digest,
       snapshot: snapshotOf(directory, situation),
     },
   }
 }
-export const EGRESS_RULE = 'tool.egress'
 
 /** The policy snapshot: what this agent may do in this run, as of now. Content-addressed; kept with the run that used it. */
 export const policySnapshot = (directory: Loaded, { agent, run, tool }: Situation) => ({

@@ -1,9 +1,9 @@
 // /docs: the API for people, from the same table as everything else.
 
-import type { Caller, Route } from '../shared/api.ts'
 import { ROUTES } from '../shared/api.ts'
 import { FAILURES } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
+import type { Caller, Route } from '../shared/routes/route.ts'
 import { Page } from './page.tsx'
 
 const WHO: Record<Caller, string> = {

@@ -27,12 +27,15 @@ export class GroupCommit {
 
   async #drain(): Promise<void> {
     this.#draining = true
-    while (this.#queue.length > 0) {
-      const batch = this.#queue
-      this.#queue = []
-      for (const work of batch) work()
-      await this.#storage.sync()
+    try {
+      while (this.#queue.length > 0) {
+        const batch = this.#queue
+        this.#queue = []
+        for (const work of batch) work()
+        await this.#storage.sync()
+      }
+    } finally {
+      this.#draining = false // a store that fails ends the object; the next one starts from what is on disk
     }
-    this.#draining = false
   }
 }

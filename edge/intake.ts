@@ -2,7 +2,6 @@
 // behind here looks at a raw request again.
 
 import type { z } from 'zod'
-import type { Route } from '../shared/api.ts'
 import { failure } from '../shared/failures.ts'
 import { readSignatureInput } from '../shared/http-signature.ts'
 import { PATTERNS, parseKey } from '../shared/ids.ts'
@@ -11,6 +10,7 @@ import { parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { Route } from '../shared/routes/route.ts'
 import type { AgentPrincipal, Loaded, Principal } from './directory.ts'
 import { directoryFrom, directoryOf, entitiesOf, knownVersion, principalOf } from './directory.ts'
 import type { Env } from './env.ts'
@@ -81,11 +81,11 @@ const JSON_TYPE = /^application\/json(?:;\s*charset=utf-8)?$/i
 export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType): Result<unknown> {
   if (!JSON_TYPE.test(request.headers.get('content-type') ?? '')) return err(failure('unsupported_media_type', 'the body must be JSON'))
   const parsed = parseJson(bytes)
-  return parsed.ok ? fit(schema, parsed.value, 'body') : parsed
+  return parsed.ok ? shaped(schema, parsed.value, 'body') : parsed
 }
 
 /** `schema` applied; what does not fit is named by place. */
-export function fit(schema: z.ZodType, value: Json | Record<string, string>, part: string): Result<unknown> {
+export function shaped(schema: z.ZodType, value: Json | Record<string, string>, part: string): Result<unknown> {
   const read = schema.safeParse(value)
   if (read.success) return ok(read.data)
   const errors = read.error.issues.slice(0, 16).map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))

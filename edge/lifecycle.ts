@@ -144,9 +144,15 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
 const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> => err(failure(code, detail))
 
 function propose({ decision, ask }: Extract<Event, { kind: 'proposed' }>, now: number): Step {
-  const summary = { effect: decision.effect, policies: decision.policies, reason: decision.reason, policy_set: decision.policy_set }
+  const summary = {
+    effect: decision.effect,
+    code: decision.code,
+    policies: decision.policies,
+    reason: decision.reason,
+    policy_set: decision.policy_set,
+  }
   if (decision.effect === 'deny' || (decision.effect === 'ask' && ask === null)) {
-    const status = ended('denied', { decision, approval: null }, now, { error: 'denied', detail: decision.reason })
+    const status = ended('denied', { decision, approval: null }, now, { error: decision.code, detail: decision.reason })
     return { status, effects: ['attest'], journal: { kind: 'denied', body: summary } }
   }
   if (decision.effect === 'ask' && ask !== null) {

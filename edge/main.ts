@@ -2,10 +2,11 @@
 
 import { app } from './app.ts'
 
+// biome-ignore-start lint/performance/noBarrelFile: the platform finds the objects' classes among the entry's exports
 export { LogObject } from './log-object.ts'
 export { PoolObject } from './pool-object.ts'
 export { RunObject } from './run-object.ts'
 export { TenantObject } from './tenant-object.ts'
+// biome-ignore-end lint/performance/noBarrelFile: as above
 
-// biome-ignore lint/style/noDefaultExport: the platform calls the default export
 export default { fetch: app.fetch }

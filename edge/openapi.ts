@@ -1,10 +1,10 @@
 // OpenAPI 3.1 from the route table. It adds nothing that the table does not say.
 
 import { z } from 'zod'
-import type { Caller, Route } from '../shared/api.ts'
 import { ROUTES } from '../shared/api.ts'
 import type { Code } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
+import type { Caller, Route } from '../shared/routes/route.ts'
 
 type Schema = Record<string, unknown>
 

@@ -74,6 +74,7 @@ export function prepare(
 const spent = (decision: Decision, max: number): Decision => ({
   ...decision,
   effect: 'deny',
+  code: 'budget_spent',
   policies: ['run.budget'],
   reason: `the run’s budget of ${max} calls is spent`,
 })

@@ -27,7 +27,7 @@ import { digestInput, prepare } from './proposal.ts'
 import { Outbox } from './run-outbox.ts'
 import type { RunRecord, RunRow } from './run-record.ts'
 import { approvalView, callView, factsOf, runView } from './run-record.ts'
-import { openRun } from './run-store.ts'
+import { RunStore } from './run-store.ts'
 import type { WorkerKey } from './settlement.ts'
 import { checkSettlement, edgeStatement, finishedOf } from './settlement.ts'
 import { Waiters } from './waiters.ts'
@@ -41,10 +41,10 @@ const NO_CALL = failure('not_found', 'no such call')
 const NO_RUN = failure('not_found', 'no such run')
 
 export class RunObject extends DurableObject<Env> {
-  readonly #store = openRun(this.ctx)
+  readonly #store = new RunStore(this.ctx)
   readonly #commits = new GroupCommit(this.ctx.storage)
   readonly #waiters = new Waiters<number | 'journal'>()
-  readonly #outbox = new Outbox(this.env, this.#store, (at) => this.#arm(at))
+  readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, save: (row) => this.#save(row), arm: (at) => this.#arm(at) })
   readonly #leases = new Map<number, number>()
   readonly #started = Date.now()
   #row: RunRow | undefined = this.#store.run()
@@ -96,7 +96,7 @@ export class RunObject extends DurableObject<Env> {
   async cancelRun(agent: string | null): Promise<Result<Run>> {
     return this.#commit(() => {
       if (!this.#mine(agent)) return err(NO_RUN)
-      for (const { record } of this.#store.live()) this.#apply(record, { kind: 'cancel' })
+      for (const record of this.#store.live()) this.#apply(record, { kind: 'cancel' })
       this.#save({ ...this.#run, cancelled: true })
       return ok(runView(this.#run))
     })
@@ -227,12 +227,12 @@ export class RunObject extends DurableObject<Env> {
     if (this.#row === undefined) return
     await this.#commit(() => {
       const now = Date.now()
-      for (const { record } of this.#store.due(now)) this.#due(record, now)
+      for (const record of this.#store.due(now)) this.#due(record, now)
       const next = this.#store.nextDue()
       if (next !== null) this.#arm(next)
       return ok(true)
     })
-    await this.#outbox.flush(this.#run, (row) => this.#save(row))
+    await this.#outbox.flush()
   }
 
   #due(record: CallRecord, now: number): void {
@@ -255,7 +255,7 @@ export class RunObject extends DurableObject<Env> {
       return known.proposal.fingerprint === fingerprint
         ? ok(known.proposal.n)
         : err(failure('idempotency_key_reused', 'the key stands for another call'))
-    const prepared = prepare(directory, this.#run, input, fingerprint, this.#store.pendingApprovals, Date.now())
+    const prepared = prepare(directory, this.#run, input, fingerprint, () => this.#store.pendingApprovals(), Date.now())
     if (prepared.kind === 'closed') return err(prepared.failure)
     const row = this.#run
     if (prepared.kind === 'refused') {
@@ -294,13 +294,7 @@ export class RunObject extends DurableObject<Env> {
     this.#save(this.#store.append(this.#run, now, journal.kind, proposal.n, body))
     if (due !== null) this.#arm(due)
     if (effects.includes('ring') && status.state === 'granted') this.#ring(proposal, status.until)
-    if (mirror || hasEnded(status))
-      this.#outbox.soon(
-        this.#run,
-        () => this.#run,
-        (row) => this.#save(row),
-        mirror,
-      )
+    if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
     this.#waiters.wake('journal')
     return ok(status)
@@ -320,7 +314,13 @@ export class RunObject extends DurableObject<Env> {
     const { record, allowed, denied } = this.#run
     const agent = directory.agents.get(record.agent)
     const tool = directory.tools.get(proposal.tool.name)
-    const gone = { effect: 'deny' as const, policies: [], policy_set: directory.policies.digest, snapshot: directory.policies.digest }
+    const gone = {
+      effect: 'deny' as const,
+      code: 'denied' as const,
+      policies: [],
+      policy_set: directory.policies.digest,
+      snapshot: directory.policies.digest,
+    }
     if (agent === undefined) return { ...gone, reason: 'the agent was revoked' }
     if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
       return { ...gone, reason: 'the tool has changed since' } // L3
@@ -363,8 +363,10 @@ export class RunObject extends DurableObject<Env> {
 
   #arm(due: number): void {
     if (due >= this.#alarmAt) return
-    this.#alarmAt = due
-    void this.ctx.storage.setAlarm(due)
+    // The first time in this object's life an earlier alarm may stand, which must not be put off.
+    const before = this.#alarmAt === Number.POSITIVE_INFINITY ? (this.#store.nextDue() ?? due) : due
+    this.#alarmAt = Math.min(due, before)
+    void this.ctx.storage.setAlarm(this.#alarmAt)
   }
 
   /** A lost ring is rung again by the alarm. */

@@ -12,47 +12,52 @@ import type { RunStore } from './run-store.ts'
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
 
+/** The run's row as it is at this moment, and how it is stored: awaiting others, the row may have moved on. */
+export type RowAccess = { row: () => RunRow; save: (row: RunRow) => void; arm: (at: number) => void }
+
 export class Outbox {
   readonly #env: Env
   readonly #store: RunStore
-  readonly #arm: (at: number) => void
+  readonly #run: RowAccess
   #timer = false
 
-  constructor(env: Env, store: RunStore, arm: (at: number) => void) {
+  constructor(env: Env, store: RunStore, run: RowAccess) {
     this.#env = env
     this.#store = store
-    this.#arm = arm
+    this.#run = run
   }
 
-  /** Delivers soon: an approval at once, the log in batches. The alarm stands behind it. */
-  soon(row: RunRow, current: () => RunRow, save: (row: RunRow) => void, mirror: boolean): void {
-    this.#arm(Date.now() + RETRY_MS)
-    if (mirror) setTimeout(() => void this.#mirror(row), 0)
+  /** Delivers soon: an approval at once, the log in batches. The alarm stands behind both. */
+  soon(mirror: boolean): void {
+    this.#run.arm(Date.now() + RETRY_MS)
+    if (mirror) setTimeout(() => void this.#mirror(), 0)
     if (this.#timer) return
     this.#timer = true
     setTimeout(() => {
       this.#timer = false
-      void this.#log(current(), current, save)
+      void this.#log()
     }, LOG_DELAY_MS)
   }
 
-  async flush(row: RunRow, save: (row: RunRow) => void): Promise<void> {
-    await this.#mirror(row)
-    await this.#log(row, () => row, save)
+  async flush(): Promise<void> {
+    await this.#mirror()
+    await this.#log()
   }
 
-  async #mirror({ record }: RunRow): Promise<void> {
+  async #mirror(): Promise<void> {
+    const { record } = this.#run.row()
     const rows = this.#store.unmirrored()
     if (rows.length === 0) return
     try {
-      await tenantObject(this.#env, record.tenant).mirror(rows.flatMap((row) => approvalView(record, row.record) ?? []))
-      for (const row of rows) this.#store.mirrored(row.n, row.record.status.state)
+      await tenantObject(this.#env, record.tenant).mirror(rows.flatMap((row) => approvalView(record, row) ?? []))
+      for (const row of rows) this.#store.mirrored(row)
     } catch {
-      this.#arm(Date.now() + RETRY_MS)
+      this.#run.arm(Date.now() + RETRY_MS)
     }
   }
 
-  async #log({ record, logged }: RunRow, current: () => RunRow, save: (row: RunRow) => void): Promise<void> {
+  async #log(): Promise<void> {
+    const { record, logged } = this.#run.row()
     const entries = this.#store.journal(record.id, logged)
     const last = entries.at(-1)?.seq
     if (last === undefined) return
@@ -60,26 +65,17 @@ export class Outbox {
       const ended = call === null || body['attestation'] === undefined ? undefined : this.#store.call(split(call).n)
       if (call === null || ended === undefined) return []
       const { proposal, status } = ended
-      return [
-        {
-          run: record.id,
-          seq,
-          hash,
-          call,
-          agent: record.agent,
-          tool: proposal.tool.name,
-          state: status.state,
-          at: at_ms,
-          took: at_ms - proposal.createdAt,
-        },
-      ]
+      const took = at_ms - proposal.createdAt
+      return [{ run: record.id, seq, hash, call, agent: record.agent, tool: proposal.tool.name, state: status.state, at: at_ms, took }]
     })
     try {
       await logObject(this.#env, record.tenant).append(leaves)
-      save({ ...current(), logged: last })
-      if (last < current().seq) this.#arm(Date.now() + LOG_DELAY_MS)
     } catch {
-      this.#arm(Date.now() + RETRY_MS)
+      return this.#run.arm(Date.now() + RETRY_MS)
     }
+    const row = this.#run.row()
+    if (last <= row.logged) return // another delivery was faster
+    this.#run.save({ ...row, logged: last })
+    if (last < row.seq) this.#run.arm(Date.now() + LOG_DELAY_MS)
   }
 }

@@ -13,12 +13,13 @@ import { attestations, calls, journal, output, run } from './tables/run.ts'
 
 const PAGE = 500
 
-export type RunStore = ReturnType<typeof openRun>
+const p = sql.placeholder
 
-export function openRun(ctx: DurableObjectState) {
-  const db = openDatabase(ctx, migrations)
-  const p = sql.placeholder
-  const q = {
+type Database = ReturnType<typeof openDatabase>
+
+/** Every statement that a call's way needs, prepared once. drizzle's types know no placeholders in `set`: hence `never`. */
+function callStatements(db: Database) {
+  return {
     run: db.select().from(run).prepare(),
     saveRun: db
       .update(run)
@@ -31,7 +32,7 @@ export function openRun(ctx: DurableObjectState) {
         head: p('head'),
         logged: p('logged'),
       } as never)
-      .prepare(), // drizzle's types know no placeholders in `set`
+      .prepare(),
     call: db
       .select({ record: calls.record })
       .from(calls)
@@ -50,7 +51,7 @@ export function openRun(ctx: DurableObjectState) {
       .update(calls)
       .set({ state: p('state'), dueAt: p('dueAt'), record: p('record'), unmirrored: p('unmirrored') } as never)
       .where(eq(calls.n, p('n')))
-      .prepare(), // as above
+      .prepare(),
     due: db
       .select({ n: calls.n, record: calls.record })
       .from(calls)
@@ -67,7 +68,7 @@ export function openRun(ctx: DurableObjectState) {
     mirrored: db
       .update(calls)
       .set({ unmirrored: false })
-      .where(and(eq(calls.n, p('n')), eq(calls.state, p('state'))))
+      .where(and(eq(calls.n, p('n')), eq(calls.record, p('record'))))
       .prepare(),
     live: db.select({ n: calls.n, record: calls.record }).from(calls).where(isNotNull(calls.dueAt)).prepare(),
     pending: db
@@ -75,6 +76,11 @@ export function openRun(ctx: DurableObjectState) {
       .from(calls)
       .where(and(isNotNull(calls.dueAt), eq(calls.state, 'awaiting_approval')))
       .prepare(),
+  }
+}
+
+function recordStatements(db: Database) {
+  return {
     append: db
       .insert(journal)
       .values({ seq: p('seq'), at: p('at'), kind: p('kind'), n: p('n'), body: p('body'), hash: p('hash') })
@@ -116,71 +122,119 @@ export function openRun(ctx: DurableObjectState) {
       .where(eq(output.n, p('n')))
       .prepare(),
   }
+}
 
-  return {
-    run: (): RunRow | undefined => q.run.get(),
-    createRun(record: RunRecord): RunRow {
-      const row = { record, cancelled: false, calls: 0, allowed: 0, denied: 0, seq: 0, head: GENESIS.hash, logged: 0 }
-      db.insert(run)
-        .values({ id: 1, ...row })
-        .run()
-      return row
-    },
-    saveRun: ({ record: _, ...row }: RunRow) => void q.saveRun.run(row),
-    call: (n: number): CallRecord | undefined => q.call.get({ n })?.record,
-    callByKey: (key: string): CallRecord | undefined => q.callByKey.get({ key })?.record,
-    insertCall: (record: CallRecord, key: string | null, due: number | null, unmirrored: boolean) =>
-      void q.insertCall.run({ n: record.proposal.n, state: record.status.state, dueAt: due, key, record, unmirrored }),
-    updateCall: (record: CallRecord, due: number | null, unmirrored: boolean) =>
-      void q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt: due, record, unmirrored }),
-    due: (now: number) => q.due.all({ now }),
-    nextDue: (): number | null => q.nextDue.get()?.at ?? null,
-    unmirrored: () => q.unmirrored.all(),
-    mirrored: (n: number, state: string) => void q.mirrored.run({ n, state }),
-    live: () => q.live.all(),
-    pendingApprovals: (): number => q.pending.get()?.count ?? 0,
-    /** Appends to the journal and moves the run's head; the caller stores the row. */
-    append(row: RunRow, at: number, kind: string, n: number | null, body: Record<string, unknown>): RunRow {
-      const seq = row.seq + 1
-      const call = n === null ? null : callId(row.record.id, n)
-      const hash = linkOf({ seq, at_ms: at, kind, call, body, prev: row.head })
-      q.append.run({ seq, at, kind, n, body: JSON.stringify(body), hash })
-      return { ...row, seq, head: hash }
-    },
-    journal(run: string, after: number): JournalEntry[] {
-      let prev = after === 0 ? GENESIS.hash : (q.before.get({ seq: after })?.hash ?? GENESIS.hash)
-      return q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
-        const entry = {
-          seq,
-          at_ms: at,
-          kind,
-          call: n === null ? null : callId(run, n),
-          body: JSON.parse(body) as Record<string, unknown>,
-          prev,
-          hash,
-        } // written by `append`
-        prev = hash
-        return entry
-      })
-    },
-    saveAttestation: (n: number, envelope: Envelope, grant: Envelope | null) =>
-      void q.saveAttestation.run({ n, envelope: JSON.stringify(envelope), grant: grant === null ? null : JSON.stringify(grant) }),
-    attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
-      const row = q.attestation.get({ n })
-      if (row === undefined) return undefined
-      return { envelope: JSON.parse(row.envelope) as Envelope, grant: row.grant === null ? null : (JSON.parse(row.grant) as Envelope) } // written by `saveAttestation`
-    },
-    saveOutput: (n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer) =>
-      void q.saveOutput.run({ n, stream, offset, bytes }),
-    replaceOutput(n: number, kept: Kept): void {
-      q.dropOutput.run({ n })
-      for (const stream of ['stdout', 'stderr'] as const)
-        if (kept[stream].byteLength > 0) q.saveOutput.run({ n, stream, offset: 0, bytes: kept[stream] })
-    },
-    output(n: number): Kept {
-      const rows = q.output.all({ n })
-      const join = (name: string) => Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
-      return { stdout: join('stdout'), stderr: join('stderr') }
-    },
+export class RunStore {
+  readonly #db
+  readonly #q
+
+  constructor(ctx: DurableObjectState) {
+    this.#db = openDatabase(ctx, migrations)
+    this.#q = { ...callStatements(this.#db), ...recordStatements(this.#db) }
+  }
+
+  run(): RunRow | undefined {
+    return this.#q.run.get()
+  }
+
+  createRun(record: RunRecord): RunRow {
+    const row = { record, cancelled: false, calls: 0, allowed: 0, denied: 0, seq: 0, head: GENESIS.hash, logged: 0 }
+    this.#db
+      .insert(run)
+      .values({ id: 1, ...row })
+      .run()
+    return row
+  }
+
+  saveRun(row: RunRow): void {
+    this.#q.saveRun.run(row)
+  }
+
+  call(n: number): CallRecord | undefined {
+    return this.#q.call.get({ n })?.record
+  }
+
+  callByKey(key: string): CallRecord | undefined {
+    return this.#q.callByKey.get({ key })?.record
+  }
+
+  insertCall(record: CallRecord, key: string | null, dueAt: number | null, unmirrored: boolean): void {
+    this.#q.insertCall.run({ n: record.proposal.n, state: record.status.state, dueAt, key, record, unmirrored })
+  }
+
+  updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
+    this.#q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt, record, unmirrored })
+  }
+
+  /** Calls whose time has come, the longest due first. */
+  due(now: number): CallRecord[] {
+    return this.#q.due.all({ now }).map(({ record }) => record)
+  }
+
+  nextDue(): number | null {
+    return this.#q.nextDue.get()?.at ?? null
+  }
+
+  unmirrored(): CallRecord[] {
+    return this.#q.unmirrored.all().map(({ record }) => record)
+  }
+
+  /** Only if the call is still as it was told: what happened meanwhile is told again. */
+  mirrored({ proposal, status }: CallRecord): void {
+    this.#q.mirrored.run({ n: proposal.n, record: { proposal, status } })
+  }
+
+  live(): CallRecord[] {
+    return this.#q.live.all().map(({ record }) => record)
+  }
+
+  pendingApprovals(): number {
+    return this.#q.pending.get()?.count ?? 0
+  }
+
+  /** Appends to the journal and moves the run's head; the caller stores the row. */
+  append(row: RunRow, at: number, kind: string, n: number | null, body: Record<string, unknown>): RunRow {
+    const seq = row.seq + 1
+    const call = n === null ? null : callId(row.record.id, n)
+    const hash = linkOf({ seq, at_ms: at, kind, call, body, prev: row.head })
+    this.#q.append.run({ seq, at, kind, n, body: JSON.stringify(body), hash })
+    return { ...row, seq, head: hash }
+  }
+
+  journal(run: string, after: number): JournalEntry[] {
+    let prev = after === 0 ? GENESIS.hash : (this.#q.before.get({ seq: after })?.hash ?? GENESIS.hash)
+    return this.#q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
+      const call = n === null ? null : callId(run, n)
+      const entry = { seq, at_ms: at, kind, call, body: JSON.parse(body) as Record<string, unknown>, prev, hash } // written by `append`
+      prev = hash
+      return entry
+    })
+  }
+
+  saveAttestation(n: number, envelope: Envelope, grant: Envelope | null): void {
+    this.#q.saveAttestation.run({ n, envelope: JSON.stringify(envelope), grant: grant === null ? null : JSON.stringify(grant) })
+  }
+
+  attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
+    const row = this.#q.attestation.get({ n })
+    if (row === undefined) return undefined
+    const { envelope, grant } = row // both written by `saveAttestation`
+    return { envelope: JSON.parse(envelope) as Envelope, grant: grant === null ? null : (JSON.parse(grant) as Envelope) }
+  }
+
+  saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
+    this.#q.saveOutput.run({ n, stream, offset, bytes })
+  }
+
+  /** What was streamed gives way to what was settled. */
+  replaceOutput(n: number, kept: Kept): void {
+    this.#q.dropOutput.run({ n })
+    for (const stream of ['stdout', 'stderr'] as const) if (kept[stream].byteLength > 0) this.saveOutput(n, stream, 0, kept[stream])
+  }
+
+  output(n: number): Kept {
+    const rows = this.#q.output.all({ n })
+    const join = (name: string) => Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
+    return { stdout: join('stdout'), stderr: join('stderr') }
   }
 }

@@ -1,11 +1,12 @@
 // The typed client: every route of `api.ts` as a method-less call, for the CLI, the worker and the tests.
 
 import type { z } from 'zod'
-import type { Route, RouteName, Routes } from './api.ts'
+import type { RouteName, Routes } from './api.ts'
 import { ROUTES } from './api.ts'
 import type { Code, FieldError } from './failures.ts'
 import type { Result } from './result.ts'
 import { err, ok } from './result.ts'
+import type { Route } from './routes/route.ts'
 
 /** An answer that is not a success, as it came over the wire (RFC 9457). */
 export type Problem = { status: number; code: Code; detail: string; todo?: string; errors?: FieldError[] }

@@ -45,6 +45,8 @@ export const FAILURES = {
   run_ended: caller(409, 'make a new run'),
   run_cancelled: caller(409, 'make a new run'),
   too_many_pending: policy(429, 'wait until an operator has answered the pending approvals'),
+  budget_spent: policy(403, 'make a new run, or ask an operator for a larger budget'),
+  policy_error: policy(403, 'ask an operator to mend the policy that errs'),
   egress_denied: policy(403, 'name only hosts that the tool lists'),
   attestation_invalid: caller(422, 'settle with the statement that the grant describes, signed by the claiming worker'),
   grant_invalid: caller(422, 'refuse the call; its grant does not match what came with it'),

@@ -134,6 +134,8 @@ export const ProposedCallInNewRun = ProposedCall.extend({ run: RunSpec.optional(
 
 export const Decision = z.strictObject({
   effect: z.enum(['allow', 'ask', 'deny']),
+  /** Stable; a denial's is the error of the call. */
+  code: z.enum(['allowed', 'approval_required', 'denied', 'egress_denied', 'budget_spent', 'policy_error']),
   policies: z.array(z.string()),
   reason: z.string(),
   policy_set: Sha256,

@@ -35,7 +35,7 @@ export const agentRoutes: Verbs<Names> = {
   async createRun({ env, request, caller, body }) {
     const key = idempotencyKey(request)
     if (!key.ok) return key
-    const record = runRecord(env, agentOf(caller), body, key.value)
+    const record = runRecord(env, agentOf(caller), body, key.value === null ? null : `run ${key.value}`)
     return runObject(env, record.tenant, record.id).create(record)
   },
 
@@ -60,7 +60,7 @@ export const agentRoutes: Verbs<Names> = {
   async proposeCallInNewRun({ env, request, caller, body: { tool, args, run = {} } }) {
     const key = idempotencyKey(request)
     if (!key.ok) return key
-    const record = runRecord(env, agentOf(caller), run, key.value)
+    const record = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
     const object = runObject(env, record.tenant, record.id)
     return answer(
       await object.propose({

@@ -1,0 +1,29 @@
+// What a route is: the shape of an entry in the tables beside this file, and the pieces that many of them share.
+
+import { z } from 'zod'
+import type { Code } from '../failures.ts'
+/** agent, operator: by API key. worker: by signature. link: by the token in the path. anyone: open. */
+export type Caller = 'agent' | 'operator' | 'worker' | 'link' | 'anyone'
+
+export type Route = {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly path: string
+  readonly callers: readonly Caller[]
+  /** The Cedar action; `null` only where the caller is anyone, or where the decision is the route's own work. */
+  readonly action: string | null
+  readonly summary: string
+  readonly params?: z.ZodObject
+  readonly query?: z.ZodObject
+  readonly body?: z.ZodType
+  readonly status: number
+  readonly result: z.ZodType
+  readonly failures: readonly Code[]
+  /** Where the answer is not JSON. */
+  readonly media?: 'text/event-stream' | 'text/html' | 'text/plain' | 'application/openapi+json'
+}
+
+export const routes = <const T extends Record<string, Route>>(table: T): T => table
+
+export const list = <T extends z.ZodType>(item: T) => z.strictObject({ items: z.array(item) })
+/** A whole number in a query. */
+export const number = (max: number) => z.coerce.number().int().min(0).max(max)

@@ -1,0 +1,64 @@
+// What workers ask.
+
+import { z } from 'zod'
+import * as wire from '../wire.ts'
+import { routes } from './route.ts'
+
+export const WORKERS = routes({
+  enroll: {
+    method: 'POST',
+    path: '/v1/worker/enroll',
+    callers: ['anyone'],
+    action: null,
+    summary: 'Enrol a worker with a one-time token',
+    body: wire.Enrolment,
+    status: 201,
+    result: wire.Enrolled,
+    failures: ['enrolment_invalid'],
+  },
+  claim: {
+    method: 'POST',
+    path: '/v1/worker/claims',
+    callers: ['worker'],
+    action: 'worker.claim',
+    summary: 'Claim a call, once',
+    body: wire.ClaimRequest,
+    status: 200,
+    result: wire.Claim,
+    failures: ['not_claimable', 'already_claimed', 'sandbox_unavailable'],
+  },
+  output: {
+    method: 'POST',
+    path: '/v1/worker/calls/{call}/output',
+    callers: ['worker'],
+    action: 'worker.settle',
+    params: z.strictObject({ call: wire.CallId }),
+    summary: 'Stream output of a running call',
+    body: wire.OutputChunk,
+    status: 200,
+    result: z.strictObject({ next: z.int(), stop: z.boolean() }),
+    failures: ['stale_fence', 'already_ended'],
+  },
+  settle: {
+    method: 'POST',
+    path: '/v1/worker/attestations',
+    callers: ['worker'],
+    action: 'worker.settle',
+    summary: 'Settle a call with its attestation',
+    body: wire.Settlement,
+    status: 200,
+    result: wire.Settled,
+    failures: ['stale_fence', 'already_ended', 'attestation_invalid'],
+  },
+  heartbeat: {
+    method: 'POST',
+    path: '/v1/worker/heartbeat',
+    callers: ['worker'],
+    action: 'worker.heartbeat',
+    summary: 'Say what is running; hear what to stop',
+    body: wire.Heartbeat,
+    status: 200,
+    result: wire.HeartbeatAnswer,
+    failures: [],
+  },
+})
