@@ -62,4 +62,9 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => c
 
 // npm may be killed without a word to us; then nobody is left to stop what we run.
 const parent = process.ppid
-setInterval(() => process.ppid === parent || child.kill('SIGTERM'), 500).unref()
+const watch = setInterval(() => {
+  if (process.ppid === parent) return
+  clearInterval(watch)
+  child.kill('SIGTERM')
+}, 500)
+watch.unref()
