@@ -1,0 +1,132 @@
+// Owns the way from a plan to the exact command: program, argv, environment, and the bytes that bubblewrap reads as its options. Pure.
+// Host paths and options go through `--args`, so that nothing of them is in a command line that the tool can read (S23).
+// The tool's own argv arrives final, stands after `--` (S46), and no shell ever sees it.
+
+import { createHash } from 'node:crypto'
+import { posix } from 'node:path'
+import type { Plan } from '../../shared/plan.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { Host, Programs } from './host.ts'
+import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, WORKSPACE } from './profiles.ts'
+import type { SocketMode } from './seccomp.ts'
+import { type Refusal, refused } from './verdict.ts'
+
+/** Descriptors beyond the standard three. bubblewrap reads the first two, writes the last, and leaves none to the tool (S21). */
+export const FD = { args: 3, seccomp: 4, status: 5 } as const
+
+/** What of the host an argv depends on. */
+export type Ground = Pick<Host, 'programs' | 'ceilings'>
+
+/** Where this one call runs. */
+export type Place = {
+  /** C: the run's folder on the host, if the calls of a run share one. B: the folder to run in, always. */
+  readonly folder?: string
+  /** The network namespace that waits for this call, and the way out of it. */
+  readonly relay?: { readonly pid: number; readonly proxyUrl: string }
+  /** B: recognises this call's processes, wherever they went (see tree.ts). */
+  readonly mark?: number
+}
+
+export type Command = {
+  readonly profile: ProfileName
+  readonly program: string
+  readonly args: readonly string[]
+  /** Of `program`. The tool of tier C gets its own through the options. */
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** What bubblewrap reads from its descriptors. */
+  readonly bwrap: { readonly options: Buffer; readonly sockets: SocketMode } | undefined
+}
+
+/** More would exceed what bubblewrap takes as options; no tool's contract comes near. */
+const ENV_MAX = 256
+/** Would run foreign code in the programs that set the limits, before they are set. */
+const LOADER_ENV = /^(?:LD_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH)$/
+
+/** A plan that this worker can carry out as written. Everything after works on this, and checks nothing again. */
+export type Admitted = { readonly plan: Plan; readonly profile: ProfileName; readonly cwd: string }
+
+export function admit(plan: Plan): Result<Admitted, Refusal> {
+  const profile = profileOf(plan)
+  if (!profile.ok) return profile
+  const names = Object.keys(plan.executor.env)
+  if (names.length > ENV_MAX)
+    return err(refused('invalid_arguments', `at most ${ENV_MAX} environment variables; there are ${names.length}`))
+  const loader = names.find((name) => LOADER_ENV.test(name))
+  if (loader !== undefined) return err(refused('invalid_arguments', `the environment may not set \`${loader}\``))
+  const cwd = inside(plan.executor.cwd)
+  if (cwd === undefined) return err(refused('invalid_arguments', `\`cwd\` must stay in the workspace; it is \`${plan.executor.cwd}\``))
+  return ok({ plan, profile: profile.value, cwd })
+}
+
+export const commandFor = (admitted: Admitted, ground: Ground, place: Place): Command =>
+  admitted.profile === 'b_host' ? tierB(admitted, ground, place) : tierC(admitted, admitted.profile, ground, place)
+
+/** A relative path in normal form; '' is the workspace itself. Judged as written: no `..`, whatever it would lead to. */
+function inside(cwd: string): string | undefined {
+  if (cwd.startsWith('/') || cwd.split('/').includes('..')) return undefined
+  return posix.normalize(cwd).replace(/^\.?\/*|\/+$/g, '')
+}
+
+function limited({ limits, tier }: Plan, { programs, ceilings }: Ground, more: readonly string[] = []): string[] {
+  const flags = RLIMITS[tier].map(({ flag, value, grace = 0 }) => {
+    const ceiling = ceilings.get(flag) ?? Number.POSITIVE_INFINITY
+    const soft = Math.min(value(limits), ceiling)
+    return grace === 0 ? `${flag}=${soft}` : `${flag}=${soft}:${Math.min(soft + grace, ceiling)}`
+  })
+  return [programs.prlimit, ...flags, ...more, '--']
+}
+
+function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', ground: Ground, { folder, relay }: Place): Command {
+  const { namespaces, sockets, relayed } = PROFILES[profile]
+  const env = { ...BASE_ENV, HOME: '/tmp', ...plan.executor.env, ...(relay === undefined ? {} : proxyEnv(relay.proxyUrl)) }
+  const at = posix.join(WORKSPACE, cwd)
+  const workspace =
+    folder === undefined
+      ? ['--perms', '0700', '--size', `${plan.limits.workspace_bytes}`, '--tmpfs', WORKSPACE, ...(cwd === '' ? [] : ['--dir', at])]
+      : ['--bind', folder, WORKSPACE] // no `--dir`: it would follow what an earlier call left there
+  const options = [
+    ...['--json-status-fd', `${FD.status}`, '--seccomp', `${FD.seccomp}`],
+    ...namespaces,
+    ...BWRAP_BEFORE,
+    ...workspace,
+    ...['--chdir', at],
+    ...BWRAP_AFTER,
+    ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
+  ]
+  const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', ...limited(plan, ground), ...plan.executor.argv]
+  if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
+  const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
+  const [program = '', ...args] = joined
+  return { profile, program, args, env: {}, cwd: '/', bwrap: { options: Buffer.from(`${options.join('\0')}\0`), sockets } }
+}
+
+/** Into the namespace that the relay listens in. It belongs to a user namespace of ours, so no privilege is needed. */
+export const joinNetwork = (programs: Programs, pid: number, argv: readonly string[]): string[] => [
+  programs.nsenter,
+  ...['--target', `${pid}`, '--user', '--net', '--preserve-credentials', '--'],
+  ...argv,
+]
+
+const proxyEnv = (url: string): Record<string, string> =>
+  Object.fromEntries(
+    ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) => [
+      [name, url],
+      [name.toLowerCase(), url],
+    ]),
+  )
+
+function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark }: Place): Command {
+  if (folder === undefined || mark === undefined) throw new Error('tier B runs in a folder and under a mark')
+  const [program = '', ...limits] = limited(plan, ground, [`--rttime=${mark}`])
+  const args = [...limits, ground.programs.setpriv, '--no-new-privs', '--pdeathsig', 'KILL', '--', ...plan.executor.argv]
+  const env = { ...BASE_ENV, HOME: folder, TMPDIR: folder, ...plan.executor.env }
+  return { profile: 'b_host', program, args, env, cwd: posix.join(folder, cwd), bwrap: undefined }
+}
+
+/** The identity of what was started: every argv element, then the options, each ended by NUL. */
+export const argvDigest = ({ program, args, bwrap }: Command): string =>
+  createHash('sha256')
+    .update(`${[program, ...args].join('\0')}\0`)
+    .update(bwrap?.options ?? '')
+    .digest('hex')

@@ -1,0 +1,24 @@
+// Owns the exact command line behind a call of tier C without hosts, for whoever must start the same thing without us: the bench, as its floor,
+// and tests that take one defence away. It starts nothing.
+
+import type { Plan } from '../../shared/plan.ts'
+import { admit, commandFor, FD } from './argv.ts'
+import type { Equipment } from './equipment.ts'
+
+export type BareCommand = {
+  readonly program: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** What bubblewrap reads, by descriptor; `status` is the one it writes. */
+  readonly reads: Readonly<Record<number, Buffer>>
+  readonly status: number
+}
+
+export function bareCommand({ host, filters }: Equipment, plan: Plan, runFolder?: string): BareCommand {
+  const admitted = admit(plan)
+  if (!admitted.ok) throw new Error(admitted.error.detail)
+  const { program, args, env, cwd, bwrap } = commandFor(admitted.value, host, runFolder === undefined ? {} : { folder: runFolder })
+  if (bwrap === undefined || filters === undefined) throw new Error('only tier C has a bare form')
+  return { program, args, env, cwd, reads: { [FD.args]: bwrap.options, [FD.seccomp]: filters[bwrap.sockets].bytes }, status: FD.status }
+}

@@ -1,0 +1,174 @@
+// Owns what one call may reach: the judgement of each destination, the connections it got, and the record of all of them. Names are resolved
+// here and connections go only to addresses that were checked. It speaks no HTTP (proxy.ts does) and knows no sandbox (relay.ts does).
+
+import { timingSafeEqual } from 'node:crypto'
+import { connect, type LookupFunction, type Socket } from 'node:net'
+import type { Connection } from '../../shared/plan.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { checkedAddresses, type Destination, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
+
+/** What one call may do through its proxy. */
+export const EGRESS_CAPS = {
+  /** Attempts, refused ones too: each is recorded and attested, and an attestation has a size. */
+  connections: 256,
+  /** At one time; each costs the host a relay process. */
+  at_once: 32,
+  /** Both ways, all connections together. */
+  bytes: 256 * 1024 * 1024,
+  /** To reach the other side, and for a client to say what it wants (N15). */
+  hello_ms: 10_000,
+  /** Without a byte in either direction (N15). */
+  idle_ms: 30_000,
+} as const
+
+export type EgressRules = {
+  readonly hosts: readonly string[]
+  /** Exact `host:port` whose address may be private, by configuration of this worker. */
+  readonly privateHosts: ReadonlySet<string>
+  /** What a client of this call's proxy must know (N12). */
+  readonly token: string
+  /** Names that tests answer for; otherwise the system does. */
+  readonly resolve?: Resolve
+}
+
+/** A connection may overshoot its bytes for this long. */
+const METER_MS = 50
+
+type Entry = { -readonly [Key in keyof Connection]: Connection[Key] }
+
+/** A connection that was allowed, and is being paid for. */
+export type Upstream = { readonly socket: Socket; readonly to: Destination; readonly mismatch: () => void }
+
+export class Egress {
+  readonly #rules: EgressRules
+  readonly #entries: Entry[] = []
+  readonly #live = new Map<Socket, Entry>()
+  readonly #authorization: Buffer
+  #metering: NodeJS.Timeout | undefined
+  #dialling = 0
+  #spent = 0
+  #closed = false
+
+  constructor(rules: EgressRules) {
+    this.#rules = rules
+    this.#authorization = Buffer.from(`Basic ${Buffer.from(`call:${rules.token}`).toString('base64')}`)
+  }
+
+  knows(authorization: string | undefined): boolean {
+    const told = Buffer.from(authorization ?? '')
+    return told.length === this.#authorization.length && timingSafeEqual(told, this.#authorization)
+  }
+
+  /** Judges, resolves, checks and connects, in this order. */
+  async reach(authority: string): Promise<Result<Upstream, Refused>> {
+    const to = parseAuthority(authority)
+    if (to === undefined) return this.refuse('malformed', { host: authority, port: 0 })
+    if (this.#entries.length >= EGRESS_CAPS.connections || this.#busy >= EGRESS_CAPS.at_once || this.#spent >= EGRESS_CAPS.bytes) {
+      return this.refuse('cap', to)
+    }
+    if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)
+    this.#dialling++
+    try {
+      const addresses = await checkedAddresses(to, this.#rules.privateHosts, this.#rules.resolve)
+      if (!addresses.ok) return this.refuse(addresses.error, to)
+      const socket = await dial(to, addresses.value)
+      return socket === undefined || this.#closed ? this.#abandon(socket, to) : ok(this.#admit(socket, to))
+    } finally {
+      this.#dialling--
+    }
+  }
+
+  refuse(verdict: Refused, to: Destination = { host: '', port: 0 }): Result<never, Refused> {
+    this.#enter(to, verdict)
+    return err(verdict)
+  }
+
+  /** What was asked for and what came of it, in order. Final once closed. */
+  get connections(): readonly Connection[] {
+    return this.#entries
+  }
+
+  close(): void {
+    this.#closed = true
+    clearInterval(this.#metering)
+    for (const [socket, entry] of this.#live) {
+      settle(entry, socket)
+      socket.destroy()
+    }
+  }
+
+  get #busy(): number {
+    return this.#live.size + this.#dialling
+  }
+
+  /** By the sockets' own counters: a listener on their data would set them flowing before anyone reads. */
+  #meter(): void {
+    let total = this.#spent
+    for (const socket of this.#live.keys()) total += socket.bytesRead + socket.bytesWritten
+    if (total <= EGRESS_CAPS.bytes) return
+    for (const [socket, entry] of this.#live) {
+      entry.verdict = 'cap'
+      socket.destroy()
+    }
+  }
+
+  #abandon(socket: Socket | undefined, to: Destination): Result<never, Refused> {
+    socket?.destroy()
+    return this.refuse('failed', to)
+  }
+
+  #enter({ host, port }: Destination, verdict: Refused): Entry {
+    const entry: Entry = { host: host.slice(0, 260), port, address: '', bytes_out: 0, bytes_in: 0, verdict }
+    if (this.#entries.length <= EGRESS_CAPS.connections) this.#entries.push(entry) // the one beyond the cap tells of the cap
+    return entry
+  }
+
+  #admit(socket: Socket, to: Destination): Upstream {
+    const entry = this.#enter(to, 'allowed')
+    entry.address = socket.remoteAddress ?? ''
+    this.#live.set(socket, entry)
+    this.#metering ??= setInterval(() => this.#meter(), METER_MS).unref()
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => {
+      settle(entry, socket)
+      this.#live.delete(socket)
+      this.#spent += socket.bytesRead + socket.bytesWritten
+    })
+    socket.setTimeout(EGRESS_CAPS.idle_ms, () => socket.destroy())
+    const mismatch = (): void => {
+      entry.verdict = 'sni_mismatch'
+      socket.destroy()
+    }
+    return { socket, to, mismatch }
+  }
+}
+
+function settle(entry: Entry, socket: Socket): void {
+  entry.bytes_in = socket.bytesRead
+  entry.bytes_out = socket.bytesWritten
+}
+
+/** Connects to one of the checked addresses and asks nobody again (N09). */
+function dial(to: Destination, addresses: readonly string[]): Promise<Socket | undefined> {
+  const family = (address: string): 4 | 6 => (address.includes(':') ? 6 : 4)
+  const pinned: LookupFunction = (_name, { all }, answer) => {
+    const [first = ''] = addresses
+    if (all === true)
+      return answer(
+        null,
+        addresses.map((address) => ({ address, family: family(address) })),
+      )
+    return answer(null, first, family(first))
+  }
+  return new Promise((settle) => {
+    const socket = connect({ host: to.host, port: to.port, lookup: pinned, autoSelectFamily: true, noDelay: true })
+    const give = (up: boolean): void => {
+      socket.removeAllListeners()
+      socket.setTimeout(0)
+      if (!up) socket.on('error', () => undefined).destroy()
+      settle(up ? socket : undefined)
+    }
+    socket.setTimeout(EGRESS_CAPS.hello_ms, () => give(false))
+    socket.once('connect', () => give(true)).once('error', () => give(false))
+  })
+}

@@ -1,0 +1,89 @@
+// Owns what every call needs and no call changes, made once when the worker starts: the filters, the pipes, the first relay, the digests of
+// the profiles. It starts no tool.
+
+import { createHash } from 'node:crypto'
+import { closeSync, openSync } from 'node:fs'
+import { mkdir, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { namelessFile, scratchFolder } from './descriptors.ts'
+import { type Host, obstacles } from './host.ts'
+import { PipeStock } from './pipes.ts'
+import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './profiles.ts'
+import { RelayStock } from './relay.ts'
+import { type SocketMode, seccompProgram } from './seccomp.ts'
+import { removeFolder } from './workspace.ts'
+
+export type SandboxOptions = {
+  /** A folder of this worker alone: calls of tier B get theirs in it, and relays their sockets. Left-overs of a killed worker are removed. */
+  readonly folder: string
+  /** Exact `host:port` that the proxy may reach although the address is private. An operator's decision, in the worker's configuration. */
+  readonly privateHosts?: readonly string[]
+}
+
+export type Equipment = {
+  readonly host: Host
+  readonly folder: string
+  /** Holds files without a name. */
+  readonly scratch: string
+  readonly devNull: number
+  readonly pipes: PipeStock
+  /** Nameless files with the compiled filters; none where no filter is known for the machine. */
+  readonly filters: Readonly<Record<SocketMode, Filter>> | undefined
+  readonly relays: RelayStock | undefined
+  readonly privateHosts: ReadonlySet<string>
+  readonly profileDigests: Readonly<Record<ProfileName, string>>
+}
+export type Filter = { readonly bytes: Buffer; readonly fd: number }
+
+const LEFT_OVER = /^(?:relay|call)-/
+
+export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOptions): Promise<Equipment> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const left = (await readdir(folder)).filter((name) => LEFT_OVER.test(name))
+  await Promise.all(left.map((name) => removeFolder(join(folder, name))))
+  const scratch = scratchFolder()
+  const filters = filtersFor(host, scratch)
+  const relays = obstacles(host, 'egress').length === 0 ? new RelayStock(host.programs, folder) : undefined
+  relays?.stock()
+  return {
+    host,
+    folder,
+    scratch,
+    devNull: openSync('/dev/null', 'r'),
+    pipes: await PipeStock.open(host.programs.mkfifo, scratch),
+    filters,
+    relays,
+    privateHosts: new Set(privateHosts),
+    profileDigests: {
+      b_host: profileDigest('b_host', undefined),
+      c_offline: profileDigest('c_offline', filters),
+      c_relayed: profileDigest('c_relayed', filters),
+    },
+  }
+}
+
+export async function unequip({ devNull, pipes, filters, relays }: Equipment): Promise<void> {
+  closeSync(devNull)
+  pipes.close()
+  for (const { fd } of Object.values(filters ?? {})) closeSync(fd)
+  await relays?.close()
+}
+
+function filtersFor({ machine }: Host, scratch: string): Equipment['filters'] {
+  if (machine === undefined) return undefined
+  const filter = (mode: SocketMode): Filter => {
+    const bytes = seccompProgram(machine, mode)
+    return { bytes, fd: namelessFile(scratch, bytes) }
+  }
+  return { no_sockets: filter('no_sockets'), inet: filter('inet') }
+}
+
+/** What the profile's name stands for in this version: an attestation carries it. */
+function profileDigest(name: ProfileName, filters: Equipment['filters']): string {
+  const profile = PROFILES[name]
+  const rlimits = RLIMITS[profile.tier].map(({ flag }) => flag)
+  const walls = profile.tier === 'B' ? [] : [...BWRAP_BEFORE, ...BWRAP_AFTER]
+  const hash = createHash('sha256').update(JSON.stringify({ name, ...profile, rlimits, walls }))
+  if (profile.tier === 'C' && filters !== undefined) hash.update(filters[profile.sockets].bytes)
+  return hash.digest('hex')
+}

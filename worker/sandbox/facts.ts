@@ -1,0 +1,32 @@
+// Owns what a worker has proven of itself: for each tier, the checks that were made and what they saw. What is not proven is refused (L8).
+
+import type { Plan } from '../../shared/plan.ts'
+import type { Host } from './host.ts'
+import { PROFILES, type ProfileName } from './profiles.ts'
+import { type Refusal, refused } from './verdict.ts'
+
+/** `detail` is what was seen; where it failed, also what to do. */
+export type Check = { readonly name: string; readonly ok: boolean; readonly detail: string }
+export type Proof = { readonly ok: boolean; readonly checks: readonly Check[] }
+
+export type Facts = {
+  readonly tiers: { readonly B: Proof; readonly C: Proof }
+  /** Tier C with hosts on its list; tier C without needs nothing of it. */
+  readonly egress: Proof
+  readonly versions: Host['versions']
+  readonly took_ms: number
+}
+
+export const proofOf = (checks: readonly Check[]): Proof => ({ ok: checks.length > 0 && checks.every(({ ok }) => ok), checks })
+
+/** Why this worker may not run the plan; undefined if it has proven all that the plan needs. */
+export function unproven({ tiers, egress }: Facts, { tier }: Plan, profile: ProfileName): Refusal | undefined {
+  const relayed = 'relayed' in PROFILES[profile] && PROFILES[profile].relayed
+  const lacking = [tiers[tier], ...(relayed ? [egress] : [])].find(({ ok }) => !ok)
+  if (lacking === undefined) return undefined
+  const failed = lacking.checks.find(({ ok }) => !ok)
+  return refused(
+    'sandbox_unavailable',
+    `tier ${tier} is not proven on this worker: ${failed?.name ?? 'no check'}: ${failed?.detail ?? 'none was made'}`,
+  )
+}

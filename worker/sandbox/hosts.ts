@@ -1,0 +1,62 @@
+// Owns what a host name means to egress: the one parser of `host:port`, the match against the plan's patterns, and the resolution to an
+// address that was checked. What is checked is what is connected to (N05, N09). It opens no connection.
+
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import type { Connection } from '../../shared/plan.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { isPublic } from './address.ts'
+
+export type Destination = { readonly host: string; readonly port: number }
+export type Refused = Connection['verdict']
+
+/** A pattern without a port means the web. */
+const WEB_PORTS: readonly number[] = [80, 443]
+/** No userinfo, escape, space, control byte or letter beyond ASCII gets as far as a URL parser (N05, N06). */
+const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/
+const RESOLVE_WITHIN_MS = 5_000
+
+/** Reads `host:port` as WHATWG does, so that every spelling of an IPv4 address becomes the dotted one before it is judged (N02). */
+export function parseAuthority(text: string): Destination | undefined {
+  const port = Number(AUTHORITY.exec(text)?.[1])
+  const url = `http://${text.slice(0, text.lastIndexOf(':'))}/`
+  if (!(port >= 1 && port <= 65_535) || !URL.canParse(url)) return undefined
+  const host = new URL(url).hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
+  return host === '' ? undefined : { host, port }
+}
+
+export const authorityOf = ({ host, port }: Destination): string => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)
+
+/** `host[:port]` is that host; `.suffix[:port]` is every name below it, not itself. Compared label by label (N07), never inside an address. */
+function matches(pattern: string, { host, port }: Destination): boolean {
+  const [name = '', only] = pattern.split(':')
+  if (only === undefined ? !WEB_PORTS.includes(port) : Number(only) !== port) return false
+  return name.startsWith('.') ? isIP(host) === 0 && host.endsWith(name) && host.length > name.length : host === name
+}
+
+export const isListed = (patterns: readonly string[], to: Destination): boolean => patterns.some((pattern) => matches(pattern, to))
+
+export type Resolve = (host: string) => Promise<readonly string[]>
+
+const resolveBySystem: Resolve = async (host) => (await lookup(host, { all: true, order: 'verbatim' })).map(({ address }) => address)
+
+/**
+ * The addresses to connect to, and to no other (N09). All answers must be public: a name with one private answer is refused whole (N04). `privateHosts` are
+ * the exact `host:port` that this worker's operator opens although they are inside.
+ */
+export async function checkedAddresses(
+  to: Destination,
+  privateHosts: ReadonlySet<string>,
+  resolve: Resolve = resolveBySystem,
+): Promise<Result<readonly string[], Refused>> {
+  let answers: readonly string[]
+  try {
+    const late = AbortSignal.timeout(RESOLVE_WITHIN_MS)
+    const expiry = new Promise<never>((_, refuse) => late.addEventListener('abort', () => refuse(late.reason), { once: true }))
+    answers = isIP(to.host) === 0 ? await Promise.race([resolve(to.host), expiry]) : [to.host]
+  } catch {
+    return err('unresolvable')
+  }
+  if (answers.length === 0) return err('unresolvable')
+  return privateHosts.has(authorityOf(to)) || answers.every(isPublic) ? ok(answers) : err('address_refused')
+}

@@ -1,0 +1,193 @@
+// Owns the one place that starts a tool: one call in, one result out, whatever happens. Plan → argv → spawn → streams → the end of every
+// process → verdict. Whether the call may run was decided before. execa is imported here and nowhere else.
+//
+// To be called from the main thread: the kernel ends a sandbox when the thread that started it ends.
+
+import { execa } from 'execa'
+import type { Connection, EgressMode, Outcome, Plan, StreamSummary } from '../../shared/plan.ts'
+import { type Admitted, admit, argvDigest, type Command, commandFor } from './argv.ts'
+import type { Equipment } from './equipment.ts'
+import { type Facts, unproven } from './facts.ts'
+import { OutputCapture, type OutputChunk, type StreamName } from './output.ts'
+import { settle } from './place.ts'
+import { PROFILES, type ProfileName } from './profiles.ts'
+import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
+import { infra, type NotRun, outcomeOf, parseStatus, type Status, type Stop } from './verdict.ts'
+import { drained, follow, type Wiring, wire } from './wiring.ts'
+
+export type Sandbox = { readonly equipment: Equipment | undefined; readonly facts: Facts }
+
+export type Call = {
+  readonly plan: Plan
+  /** Undefined is an empty standard input. */
+  readonly stdin?: Uint8Array | undefined
+  /** The host folder that the calls of the run share; there exactly where the plan's workspace is `run`. */
+  readonly runFolder?: string | undefined
+  /** What is kept of the output, as it comes; the end of an overlong stream comes last. */
+  readonly onOutput?: ((chunk: OutputChunk) => void) | undefined
+  /** Ends the call at once. */
+  readonly signal?: AbortSignal | undefined
+}
+
+export type Execution = {
+  readonly outcome: Outcome
+  readonly stdout: StreamSummary
+  readonly stderr: StreamSummary
+  readonly started_at_ms: number
+  readonly ended_at_ms: number
+  readonly connections: readonly Connection[]
+  readonly executor: string
+  /** The egress mode that was in force. */
+  readonly enforcement: EgressMode
+  /** Of nothing, where nothing was started. */
+  readonly profile_sha256: string
+  readonly argv_sha256: string
+}
+
+/** Enough of standard error to know bubblewrap's own complaint. */
+const COMPLAINT_CHARS = 2_048
+
+/** Runs a call on what this worker has proven of itself (L8). */
+export async function launch({ equipment, facts }: Sandbox, call: Call): Promise<Execution> {
+  const started = Date.now()
+  const admitted = admit(call.plan)
+  if (!admitted.ok) return notRun(call.plan, undefined, admitted.error, started)
+  const { profile } = admitted.value
+  const lacking = unproven(facts, call.plan, profile)
+  if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
+  if (equipment === undefined) throw new Error('a tier is proven without equipment')
+  return attempt(equipment, admitted.value, call)
+}
+
+/** The same for what is not proven yet: for probe.ts alone. */
+export async function attempt(equipment: Equipment, admitted: Admitted, call: Call): Promise<Execution> {
+  const started = Date.now()
+  const { plan, profile } = admitted
+  const setting = await settle(equipment, admitted, call.runFolder)
+  if (!setting.ok) return notRun(plan, profile, setting.error, started)
+  const { place, hangUp, leave } = setting.value
+  try {
+    if (call.signal?.aborted === true) return notRun(plan, profile, { kind: 'cancelled' }, started)
+    const command = commandFor(admitted, equipment.host, place)
+    const ran = await run(equipment, command, place.mark, call)
+    return {
+      ...notRun(plan, profile, ran.outcome, started),
+      stdout: ran.stdout,
+      stderr: ran.stderr,
+      connections: hangUp(),
+      profile_sha256: equipment.profileDigests[profile],
+      argv_sha256: argvDigest(command),
+    }
+  } finally {
+    hangUp()
+    await leave()
+  }
+}
+
+const ignore = (): void => undefined
+const NOTHING = new OutputCapture('stdout', 1, ignore, ignore).finish()
+
+function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, started_at_ms: number): Execution {
+  return {
+    outcome,
+    stdout: NOTHING,
+    stderr: NOTHING,
+    started_at_ms,
+    ended_at_ms: Date.now(),
+    connections: [],
+    executor: PROFILES[profile ?? (plan.tier === 'B' ? 'b_host' : 'c_offline')].executor,
+    enforcement: plan.egress.mode,
+    profile_sha256: NOTHING.sha256,
+    argv_sha256: NOTHING.sha256,
+  }
+}
+
+type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
+
+async function run(equipment: Equipment, command: Command, mark: number | undefined, call: Call): Promise<Ran> {
+  const wired = await wiringFor(equipment, command, call.stdin)
+  if ('kind' in wired) return { outcome: wired, stdout: NOTHING, stderr: NOTHING }
+  const stopper = new Stopper()
+  let complaint = ''
+  const keep = (chunk: OutputChunk): void => {
+    if (chunk.stream === 'stderr' && complaint.length < COMPLAINT_CHARS) complaint += Buffer.from(chunk.bytes).toString('latin1')
+    call.onOutput?.(chunk)
+  }
+  const capture = (name: StreamName): OutputCapture =>
+    new OutputCapture(name, call.plan.limits.output_bytes, keep, () => stopper.stop('output_cap'))
+  const [stdout, stderr] = [capture('stdout'), capture('stderr')]
+  const streams = [follow(wired.stdout, stdout), follow(wired.stderr, stderr)]
+
+  const child = spawn(command, wired)
+  stopper.watch(child.pid, call)
+  const { exitCode, signal, code } = await child
+  stopper.over()
+  const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
+  const gone = await everyoneIsGone(child.pid, status, mark)
+  await drained(streams)
+  wired.close()
+
+  const spawnError = child.pid === undefined ? (code ?? 'unknown') : undefined
+  const outcome = outcomeOf({ spawnError, code: exitCode, signal, stop: stopper.why, survivors: !gone, status, complaint })
+  return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
+}
+
+async function wiringFor(equipment: Equipment, command: Command, stdin: Uint8Array | undefined): Promise<Wiring | NotRun> {
+  try {
+    return wire(equipment, command, await equipment.pipes.take(stdin === undefined ? 2 : 3), stdin)
+  } catch (error) {
+    return infra(`this worker could not open the call's descriptors: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+function spawn({ program, args, cwd, env }: Command, wiring: Wiring) {
+  const child = execa(program, args, {
+    cwd,
+    env,
+    extendEnv: false,
+    stdio: [...wiring.stdio] as [3, 3, 3, ...3[]], // execa's types stop at descriptor 9, its code does not
+    detached: true, // a session of its own: no terminal of ours (S01), and one group to end
+    cleanup: false, // the kernel sees to it
+    buffer: false,
+    reject: false,
+    stripFinalNewline: false,
+  })
+  wiring.handedOver()
+  return child
+}
+
+/** Ends the call early: once, for the first reason. SIGKILL only; no one is asked to stop (S36). */
+class Stopper {
+  why: Stop | undefined
+  #pid: number | undefined
+  #timer: NodeJS.Timeout | undefined
+  #unsubscribe: () => void = ignore
+
+  watch(pid: number | undefined, { plan, signal }: Call): void {
+    this.#pid = pid
+    this.#timer = setTimeout(() => this.stop('timeout'), plan.limits.timeout_ms)
+    const cancel = (): void => this.stop('cancelled')
+    signal?.addEventListener('abort', cancel, { once: true })
+    this.#unsubscribe = () => signal?.removeEventListener('abort', cancel)
+  }
+
+  stop(why: Stop): void {
+    if (this.why !== undefined) return
+    this.why = why
+    if (this.#pid !== undefined) killGroup(this.#pid)
+  }
+
+  /** From here on the number may be another process's. */
+  over(): void {
+    this.#pid = undefined
+    clearTimeout(this.#timer)
+    this.#unsubscribe()
+  }
+}
+
+/** Waits for the last process of the call. Only then is its output whole and its folder still. */
+function everyoneIsGone(pid: number | undefined, status: Status | undefined, mark: number | undefined): Promise<boolean> | true {
+  if (pid === undefined) return true
+  if (mark !== undefined) return endMarked(pid, mark)
+  return status?.child === undefined || sandboxIsGone(status.child)
+}

@@ -1,0 +1,81 @@
+// Owns real pipes for output. Node gives children sockets for standard streams, and on a socket `/dev/stdout` and `/dev/stderr` can't be
+// opened; a socket would also hand hostile code a channel for descriptors into the worker. Node can't make a pipe, but it can open a FIFO:
+// a stock of them is made ahead, named nowhere, each for one stream of one call.
+
+import { execFile } from 'node:child_process'
+import { closeSync, constants, openSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { Socket } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+/** Neither end yet; open it to get one. The flag is Linux's, Node does not name it. */
+const O_PATH = 0o10000000
+/** One process makes this many. */
+const BATCH = 96
+/** Make more when fewer are left: what a burst of calls takes while mkfifo runs. */
+const LOW = 48
+
+/** A pipe with no end open. It serves once. */
+export type Blank = number
+export type OutputPipe = { readonly reader: Socket; readonly childEnd: number }
+
+/** For a stream that the child writes. */
+export function outputPipe(blank: Blank): OutputPipe {
+  const path = `/proc/self/fd/${blank}`
+  try {
+    const readEnd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    const childEnd = openSync(path, constants.O_WRONLY) // waits for no one: the other end is there
+    return { reader: new Socket({ fd: readEnd, readable: true, writable: false }), childEnd }
+  } finally {
+    closeSync(blank)
+  }
+}
+
+export class PipeStock {
+  readonly #mkfifo: string
+  readonly #folder: string
+  readonly #idle: Blank[] = []
+  #making: Promise<void> | undefined
+
+  private constructor(mkfifo: string, folder: string) {
+    this.#mkfifo = mkfifo
+    this.#folder = folder
+  }
+
+  static async open(mkfifo: string, folder: string): Promise<PipeStock> {
+    const stock = new PipeStock(mkfifo, folder)
+    await stock.#refill()
+    return stock
+  }
+
+  close(): void {
+    for (const fd of this.#idle.splice(0)) closeSync(fd)
+  }
+
+  /** Waits only when a burst outran the making. What is not opened is to be closed. */
+  async take(count: number): Promise<Blank[]> {
+    while (this.#idle.length < count) await this.#refill()
+    const taken = this.#idle.splice(-count)
+    if (this.#idle.length < LOW) this.#refill().catch(() => undefined) // whoever has to wait for it is told
+    return taken
+  }
+
+  #refill(): Promise<void> {
+    this.#making ??= this.#make().finally(() => {
+      this.#making = undefined
+    })
+    return this.#making
+  }
+
+  async #make(): Promise<void> {
+    const folder = await mkdtemp(join(this.#folder, 'countersign-pipes-'))
+    try {
+      const paths = Array.from({ length: BATCH }, (_, index) => join(folder, `${index}`))
+      await promisify(execFile)(this.#mkfifo, ['-m', '600', '--', ...paths], { env: {} })
+      this.#idle.push(...paths.map((path) => openSync(path, O_PATH)))
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  }
+}

@@ -1,0 +1,95 @@
+// Owns where one call runs: the folder of tier B, the relay and the proxy of a call that may reach hosts; and that all of it goes when the call
+// has ended. It starts no tool.
+
+import { randomBytes } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
+import { posix, sep } from 'node:path'
+import type { Connection, Plan } from '../../shared/plan.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { Admitted, Place } from './argv.ts'
+import { Egress } from './egress.ts'
+import type { Equipment } from './equipment.ts'
+import { checkedAddresses } from './hosts.ts'
+import { serveProxy } from './proxy.ts'
+import { proxyUrl } from './relay.ts'
+import { newMark } from './tree.ts'
+import { infra, type NotRun, refused } from './verdict.ts'
+import { freshFolder, removeFolder } from './workspace.ts'
+
+export type Setting = {
+  readonly place: Place
+  /** Ends the call's connections and tells of all there were. */
+  readonly hangUp: () => readonly Connection[]
+  readonly leave: () => Promise<void>
+}
+
+const nothing = (): readonly [] => []
+
+export async function settle(equipment: Equipment, admitted: Admitted, runFolder: string | undefined): Promise<Result<Setting, NotRun>> {
+  const { plan, profile } = admitted
+  if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a folder is for the plan that shares one')
+  if (profile === 'b_host') return onHost(equipment, admitted, runFolder)
+  const folder = runFolder === undefined ? {} : { folder: runFolder }
+  if (profile === 'c_offline') return ok({ place: folder, hangUp: nothing, leave: async () => undefined })
+  return withRelay(equipment, plan, folder)
+}
+
+async function onHost(
+  { folder: root, privateHosts }: Equipment,
+  { plan, cwd }: Admitted,
+  runFolder: string | undefined,
+): Promise<Result<Setting, NotRun>> {
+  const unreachable = await preflight(plan, privateHosts)
+  if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
+  const folder = runFolder ?? (await freshFolder(root, cwd))
+  if (runFolder !== undefined && !(await leadsInside(folder, cwd)))
+    return err(refused('invalid_arguments', 'the folder that `cwd` names is not there'))
+  return ok({
+    place: { folder, mark: newMark() },
+    hangUp: nothing,
+    leave: async () => (runFolder === undefined ? removeFolder(folder) : undefined),
+  })
+}
+
+/** An earlier call of the run may have left a symbolic link there. */
+async function leadsInside(folder: string, cwd: string): Promise<boolean> {
+  try {
+    const [root, real] = [await realpath(folder), await realpath(posix.join(folder, cwd))]
+    return real === root || real.startsWith(`${root}${sep}`)
+  } catch {
+    return false
+  }
+}
+
+/** Egress `preflight`: what is named must lead to the public internet now. Nothing holds the process to it. */
+async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): Promise<string | undefined> {
+  if (egress.mode !== 'preflight') return undefined
+  for (const pattern of egress.hosts.filter((name) => !name.startsWith('.'))) {
+    const [host = '', port = '443'] = pattern.split(':')
+    const checked = await checkedAddresses({ host, port: Number(port) }, privateHosts)
+    if (!checked.ok) return `\`${pattern}\` is not a host on the public internet (${checked.error})`
+  }
+  return undefined
+}
+
+async function withRelay({ relays, privateHosts }: Equipment, { egress: { hosts } }: Plan, place: Place): Promise<Result<Setting, NotRun>> {
+  if (relays === undefined) return err(refused('sandbox_unavailable', 'what egress needs is missing; run `countersign-worker doctor`'))
+  let relay: Awaited<ReturnType<typeof relays.take>>
+  try {
+    relay = await relays.take()
+  } catch (error) {
+    return err(infra(`the relay could not be prepared: ${error instanceof Error ? error.message : error}`))
+  }
+  setImmediate(() => relays.stock()) // the next one, while the tool runs
+  const token = randomBytes(16).toString('hex')
+  const egress = new Egress({ hosts, privateHosts, token })
+  const hangUp = serveProxy(relay.server, egress)
+  return ok({
+    place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token) } },
+    hangUp: () => {
+      hangUp()
+      return egress.connections
+    },
+    leave: () => relay.close(),
+  })
+}

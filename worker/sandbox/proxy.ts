@@ -1,0 +1,146 @@
+// Owns the HTTP that a sandbox speaks to its call's proxy: CONNECT, and plain HTTP in absolute form. Every request is judged by egress.ts,
+// also the second on one connection. It follows no redirect: the tool asks again, and is judged again (N08).
+
+import { type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import { isIP } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { readClientHello } from './client-hello.ts'
+import { EGRESS_CAPS, type Egress } from './egress.ts'
+import type { Refused } from './hosts.ts'
+
+const TLS_PORT = 443
+
+const STATUS = {
+  allowed: 200,
+  malformed: 400,
+  host_not_listed: 403,
+  address_refused: 403,
+  sni_mismatch: 403,
+  cap: 429,
+  unresolvable: 502,
+  failed: 502,
+} as const satisfies Record<Refused, number>
+const UNKNOWN_CLIENT = 407
+
+/** RFC 9110 §7.6.1, and what is for this proxy alone. `host` is written anew. */
+const HOP_BY_HOP = [
+  'connection',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]
+
+/** Makes a listening server the proxy of this one call. Returns what ends all its connections. */
+export function serveProxy(server: Server, egress: Egress): () => void {
+  const clients = new Set<Duplex>()
+  const hold = (client: Duplex): void => {
+    if (clients.has(client)) return
+    clients.add(client)
+    client.on('close', () => clients.delete(client)).on('error', () => client.destroy())
+  }
+  server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
+    hold(client)
+    tunnel(egress, asked, client, head).catch(() => client.destroy())
+  })
+  server.on('request', (asked: IncomingMessage, answer: ServerResponse) => {
+    hold(asked.socket)
+    forward(egress, asked, answer).catch(() => asked.socket.destroy())
+  })
+  server.on('clientError', (_error: Error, client: Duplex) => {
+    egress.refuse('malformed')
+    hold(client)
+    turnAway(client, STATUS.malformed, 'malformed')
+  })
+  return () => {
+    egress.close()
+    for (const client of clients) client.destroy()
+  }
+}
+
+async function tunnel(egress: Egress, asked: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+  if (!egress.knows(asked.headers['proxy-authorization'])) return turnAway(client, UNKNOWN_CLIENT, 'unknown client')
+  const reached = await egress.reach(asked.url ?? '')
+  if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
+  const { socket, to, mismatch } = reached.value
+  client.on('close', () => socket.destroy())
+  socket.on('close', () => client.destroy())
+  client.write('HTTP/1.1 200 Connection established\r\n\r\n')
+  if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
+  if (to.port === TLS_PORT && !(await asksFor(client, to.host))) return mismatch()
+  client.pipe(socket)
+  socket.pipe(client)
+}
+
+/** Whether the client's TLS asks for `host` and for nothing hidden (N11). What it said stays readable. An address has no server name. */
+function asksFor(client: Duplex, host: string): Promise<boolean> {
+  const expected = isIP(host) === 0 ? host : undefined
+  return new Promise((settle) => {
+    let said: Buffer = Buffer.alloc(0)
+    const late = setTimeout(() => decide(false), EGRESS_CAPS.hello_ms)
+    const decide = (verdict: boolean): void => {
+      clearTimeout(late)
+      client.off('readable', listen).off('end', gone).off('close', gone)
+      if (verdict) client.unshift(said)
+      settle(verdict)
+    }
+    const gone = (): void => decide(false)
+    const listen = (): void => {
+      const chunk: Buffer | null = client.read()
+      if (chunk === null) return
+      said = Buffer.concat([said, chunk])
+      const hello = readClientHello(said)
+      if (hello.kind !== 'more') decide(hello.kind === 'name' && hello.name === expected)
+    }
+    client.on('readable', listen).on('end', gone).on('close', gone)
+  })
+}
+
+async function forward(egress: Egress, asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+  const turn = (status: number, why: string): void => {
+    answer.writeHead(status, { connection: 'close', 'content-type': 'text/plain', ...challenge(status) }).end(`${why}\n`)
+  }
+  if (!egress.knows(asked.headers['proxy-authorization'])) return turn(UNKNOWN_CLIENT, 'unknown client')
+  const url = absoluteForm(asked.url ?? '')
+  const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
+  if (!reached.ok) return turn(STATUS[reached.error], reached.error)
+  const { socket } = reached.value
+  // The host that was judged is the one asked for, whatever header came along (N11).
+  const headers = { ...endToEnd(asked.headers), host: url?.host, connection: 'close' }
+  const passed = request({ method: asked.method, path: url?.path, headers, setHost: false, createConnection: () => socket })
+  passed.on('error', () => answer.destroy())
+  passed.on('response', (got) => {
+    answer.writeHead(got.statusCode ?? STATUS.failed, endToEnd(got.headers))
+    got.on('error', () => answer.destroy())
+    got.pipe(answer)
+  })
+  answer.on('close', () => socket.destroy())
+  asked.pipe(passed)
+}
+
+/** `http://host[:port]/path`; anything else is not for a proxy. The authority is parsed once, by egress. */
+function absoluteForm(url: string): { authority: string; host: string; path: string } | undefined {
+  const [, host, rest = ''] = /^http:\/\/([^/?#]+)([/?][^#]*)?$/i.exec(url) ?? []
+  if (host === undefined) return undefined
+  return { host, authority: /:[0-9]+$/.test(host) ? host : `${host}:80`, path: rest.startsWith('/') ? rest : `/${rest}` }
+}
+
+function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const named = headers.connection?.split(',').map((name) => name.trim().toLowerCase()) ?? []
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name)))
+}
+
+const challenge = (status: number): { 'proxy-authenticate'?: string } =>
+  status === UNKNOWN_CLIENT ? { 'proxy-authenticate': 'Basic realm="call"' } : {}
+
+function turnAway(client: Duplex, status: number, why: string): void {
+  const lines = [`HTTP/1.1 ${status} Refused`, 'connection: close', 'content-type: text/plain']
+  for (const [name, value] of Object.entries(challenge(status))) lines.push(`${name}: ${value}`)
+  client.end(`${lines.join('\r\n')}\r\n\r\n${why}\n`)
+}

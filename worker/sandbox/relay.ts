@@ -1,0 +1,121 @@
+// Owns the network of a sandbox that may reach hosts: a network namespace with nothing but its own loopback, in it a relay that listens on one
+// port, and behind the relay a unix socket of this one call, where the worker's proxy answers. The socket is in no sandbox's file system, and
+// seccomp forbids AF_UNIX there. One is prepared ahead, so that a call does not wait for it. Each serves one call and goes with it.
+
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { readFileSync, readlinkSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { joinNetwork } from './argv.ts'
+import { EGRESS_CAPS } from './egress.ts'
+import type { Programs } from './host.ts'
+import { killGroup } from './tree.ts'
+
+/** The port is free in every namespace: there is nothing else in it. */
+const PORT = 3128
+const PREPARE_WITHIN_MS = 5_000
+const POLL_MS = 2
+
+/** What a sandbox is told: credentials of its own call (N12). */
+export const proxyUrl = (token: string): string => `http://call:${token}@127.0.0.1:${PORT}`
+
+export class Relay {
+  readonly pid: number
+  /** Listens already; nobody answers until the call's proxy takes it over. */
+  readonly server: Server
+  readonly #folder: string
+
+  private constructor(pid: number, server: Server, folder: string) {
+    this.pid = pid
+    this.server = server
+    this.#folder = folder
+  }
+
+  static async prepare(programs: Programs, root: string): Promise<Relay> {
+    const folder = await mkdtemp(join(root, 'relay-'))
+    const server = createServer({ headersTimeout: EGRESS_CAPS.hello_ms, keepAliveTimeout: EGRESS_CAPS.idle_ms })
+    const path = join(folder, 'proxy')
+    await new Promise<void>((settle, refuse) => server.once('error', refuse).listen(path, settle))
+    const holder = hold(programs, path)
+    const relay = new Relay(holder.pid ?? 0, server, folder)
+    try {
+      await listening(holder)
+      const [program = '', ...args] = joinNetwork(programs, relay.pid, [programs.ip, 'link', 'set', 'lo', 'up'])
+      await promisify(execFile)(program, args, { env: {} })
+      return relay
+    } catch (error) {
+      await relay.close()
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.pid > 0) killGroup(this.pid)
+    this.server.close()
+    this.server.closeAllConnections()
+    await rm(this.#folder, { recursive: true, force: true })
+  }
+}
+
+/** A user namespace of ours with a network namespace in it; the relay lives there, and dies with us. */
+function hold(programs: Programs, path: string): ChildProcess {
+  const relay = [programs.socat, `TCP-LISTEN:${PORT},fork,reuseaddr,max-children=${EGRESS_CAPS.at_once * 2}`, `UNIX-CONNECT:${path}`]
+  const args = ['--user', '--map-root-user', '--net', '--', programs.setpriv, '--pdeathsig', 'KILL', '--', ...relay]
+  const child = spawn(programs.unshare, args, { env: {}, cwd: '/', stdio: 'ignore', detached: true })
+  child.on('error', () => undefined) // without a pid, `listening` says so
+  child.unref()
+  return child
+}
+
+/** Read from the namespace's own table: the relay listens, and it is not the host's network where it does. */
+async function listening(holder: ChildProcess): Promise<void> {
+  const host = readlinkSync('/proc/self/ns/net')
+  const line = new RegExp(`^ *[0-9]+: 00000000:${PORT.toString(16).toUpperCase().padStart(4, '0')} \\S+ 0A `, 'm')
+  for (const deadline = Date.now() + PREPARE_WITHIN_MS; Date.now() < deadline; await sleep(POLL_MS)) {
+    if (holder.pid === undefined || holder.exitCode !== null || holder.signalCode !== null)
+      throw new Error('the relay ended while starting')
+    try {
+      if (readlinkSync(`/proc/${holder.pid}/ns/net`) !== host && line.test(readFileSync(`/proc/${holder.pid}/net/tcp`, 'latin1'))) return
+    } catch {
+      // Between fork and exec it may not be ours to read.
+    }
+  }
+  throw new Error(`the relay did not listen within ${PREPARE_WITHIN_MS / 1000} s`)
+}
+
+/** To prepare one takes about as long as two short calls. */
+const READY = 2
+
+/** Keeps relays ready. */
+export class RelayStock {
+  readonly #programs: Programs
+  readonly #root: string
+  readonly #ready: Promise<Relay>[] = []
+
+  constructor(programs: Programs, root: string) {
+    this.#programs = programs
+    this.#root = root
+  }
+
+  /** Begins to prepare what is lacking; a failure is told to whoever takes it. */
+  stock(): void {
+    while (this.#ready.length < READY) this.#ready.push(this.#begin())
+  }
+
+  take(): Promise<Relay> {
+    return this.#ready.shift() ?? this.#begin()
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#ready.splice(0).map(async (relay) => (await relay).close()))
+  }
+
+  #begin(): Promise<Relay> {
+    const relay = Relay.prepare(this.#programs, this.#root)
+    relay.catch(() => undefined)
+    return relay
+  }
+}

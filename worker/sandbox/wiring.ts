@@ -1,0 +1,95 @@
+// Owns the descriptors of one started process: its three streams, and what bubblewrap reads and writes. It knows which the child gets, which
+// stay with us, and that all of them are closed in the end. It starts nothing.
+
+import { closeSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { type Command, FD } from './argv.ts'
+import { contentOf, inputFile, namelessFile, reopen } from './descriptors.ts'
+import type { Equipment } from './equipment.ts'
+import type { OutputCapture } from './output.ts'
+import { type Blank, outputPipe } from './pipes.ts'
+
+/** What is still in the pipes when every process is gone is read within this time. */
+const DRAIN_MS = 1_000
+
+export type Wiring = {
+  /** For the child, by its numbers. */
+  readonly stdio: readonly number[]
+  readonly stdout: Socket
+  readonly stderr: Socket
+  /** The child has its ends now; ours of them would keep the pipes open. */
+  readonly handedOver: () => void
+  /** What bubblewrap wrote. */
+  readonly status: () => string
+  readonly close: () => void
+}
+
+/** Throws what the system said when it has no descriptors left; nothing stays open then. */
+export function wire(equipment: Equipment, { bwrap }: Command, blanks: readonly Blank[], stdin: Uint8Array | undefined): Wiring {
+  const lent: number[] = []
+  const readers: Socket[] = []
+  let status: number | undefined
+  const lend = (fd: number): number => {
+    lent.push(fd)
+    return fd
+  }
+  const handedOver = (): void => {
+    for (const fd of lent.splice(0)) closeSync(fd)
+  }
+  const close = (): void => {
+    handedOver()
+    for (const reader of readers) reader.destroy()
+    if (status !== undefined) closeSync(status)
+    status = undefined
+  }
+  const output = (blank: Blank | undefined): { reader: Socket; childEnd: number } => {
+    const pipe = outputPipe(needed(blank))
+    readers.push(pipe.reader)
+    lend(pipe.childEnd)
+    return pipe
+  }
+  try {
+    const [stdout, stderr] = [output(blanks[0]), output(blanks[1])]
+    // A file of its own for what the tool reads: unlike a pipe it can be opened again as /dev/stdin, and nobody has to feed it. The tool could
+    // write to it, up to its limit of file size; it is memory, and goes with the call.
+    const read = stdin === undefined ? equipment.devNull : lend(inputFile(equipment.scratch, stdin))
+    const stdio: number[] = [read, stdout.childEnd, stderr.childEnd]
+    if (bwrap !== undefined) {
+      const filter = equipment.filters?.[bwrap.sockets]
+      if (filter === undefined) throw new Error('tier C without a filter')
+      stdio[FD.args] = lend(namelessFile(equipment.scratch, bwrap.options))
+      stdio[FD.seccomp] = lend(reopen(filter.fd))
+      status = namelessFile(equipment.scratch)
+      stdio[FD.status] = status
+    }
+    const told = (): string => (status === undefined ? '' : contentOf(status))
+    return { stdio, stdout: stdout.reader, stderr: stderr.reader, handedOver, status: told, close }
+  } catch (error) {
+    close()
+    throw error
+  }
+}
+
+function needed(blank: Blank | undefined): Blank {
+  if (blank === undefined) throw new Error('a stream needs a pipe')
+  return blank
+}
+
+/** Reads a stream to its end. The promise keeps once nothing more can come. */
+export function follow(stream: Socket, capture: OutputCapture): Promise<void> {
+  return new Promise((settle) => {
+    stream.on('data', (chunk: Buffer) => capture.take(chunk))
+    stream.on('error', () => stream.destroy())
+    stream.on('close', () => settle())
+  })
+}
+
+/** Waits for the ends of the streams, but for no one who holds one open from outside our reach. */
+export async function drained(streams: readonly Promise<void>[]): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((settle) => {
+    timer = setTimeout(settle, DRAIN_MS)
+  })
+  await Promise.race([Promise.all(streams), late])
+  clearTimeout(timer)
+}
