@@ -13,12 +13,17 @@ console.log(
 )
 await Promise.all([follow(stack, (line) => console.log(line), ending.signal), showLog(`${stack.state.log}/edge.log`, ending.signal)])
 
-/** wrangler's own lines, from now on: a failed rebuild is said there. */
+/** wrangler's own lines, from now on: a failed rebuild is said there. Those of the two questions that `follow` keeps asking are left out. */
 async function showLog(path: string, ended: AbortSignal): Promise<void> {
+  const ours = /^.*GET \/v1\/(?:calls|approvals) 200.*\n/gm
   let shown = statSync(path).size
   while (!ended.aborted) {
     const { size } = statSync(path)
-    if (size > shown) for await (const chunk of createReadStream(path, { start: shown, end: size - 1 })) process.stdout.write(chunk)
+    if (size > shown) {
+      let text = ''
+      for await (const chunk of createReadStream(path, { start: shown, end: size - 1, encoding: 'utf8' })) text += chunk
+      process.stdout.write(text.replace(ours, ''))
+    }
     shown = size
     await sleep(300, undefined, { signal: ended }).catch(() => undefined)
   }
