@@ -1,6 +1,7 @@
 // The decision on a proposed call: two evaluations and a climb (design: policy picks the sandbox). Pure over a loaded
 // directory; the API's dry run and the real thing both come through here, so they can't differ.
 
+import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import type { Plan } from '../shared/plan.ts'
@@ -29,7 +30,7 @@ type ApprovalContext = { granted: boolean; count: number; approvers: string[]; r
 export function decide(directory: Loaded, situation: Situation): Result<Decided> {
   const { tool, args, run } = situation
   const plans = plansFor(tool.tool, args, run.budget)
-  if (!plans.ok) return plans.error.code === 'egress_denied' ? ok(refusedPlan(directory, situation, plans.error.detail)) : plans
+  if (!plans.ok) return refusedByTool(directory, situation, plans.error)
   const seen = argumentsForPolicy(args)
   if (!seen.ok) return seen
   const context = contextOf(situation, seen.value)
@@ -162,19 +163,13 @@ function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdic
   return reasons.length > 0 ? reasons.join('. ') : 'no policy permits it'
 }
 
-/** A call that names a host it may not reach is a denial like any other: attested, journalled, counted. */
-function refusedPlan(directory: Loaded, situation: Situation, detail: string): Decided {
-  return {
-    plan: null,
-    decision: {
-      effect: 'deny',
-      code: 'egress_denied',
-      policies: ['tool.egress'],
-      reason: detail,
-      policy_set: directory.policies.digest,
-      snapshot: snapshotOf(directory, situation),
-    },
-  }
+/** What the tool's own lists forbid, a host or an executable, is a denial like any other: attested, journalled, counted. */
+function refusedByTool(directory: Loaded, situation: Situation, error: Failure): Result<Decided> {
+  const { code, detail } = error
+  if (code !== 'egress_denied' && code !== 'denied') return err(error)
+  const policies = [code === 'egress_denied' ? 'tool.egress' : 'tool.executables']
+  const snapshot = snapshotOf(directory, situation)
+  return ok({ plan: null, decision: { effect: 'deny', code, policies, reason: detail, policy_set: directory.policies.digest, snapshot } })
 }
 
 /** The policy snapshot: what this agent may do in this run, as of now. Content-addressed; kept with the run that used it. */

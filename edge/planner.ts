@@ -25,7 +25,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<rea
   if (!argv.ok) return argv
   const [program = ''] = argv.value
   if (executor.allowed_executables !== undefined && !executor.allowed_executables.includes(program)) {
-    return err(failure('invalid_arguments', `\`${program}\` is not among the executables that this tool allows`))
+    return err(failure('denied', `\`${program}\` is not among the executables that this tool allows`))
   }
   const hosts = hostsOf(tool, args)
   if (!hosts.ok) return hosts

@@ -1,0 +1,64 @@
+// Owns the handing of a verified call to the sandbox, and of what the sandbox saw to the statement. It decides nothing: the plan is obeyed to
+// the letter, and what happened is passed on as it was reported, on the edge's clock.
+
+import type { Outcome, Plan } from '../shared/plan.ts'
+import { err, ok, type Result } from '../shared/result.ts'
+import { type Ran, unrun } from './attestation.ts'
+import type { Verified } from './grant.ts'
+import type { Link } from './link.ts'
+import type { RunFolders } from './run-folders.ts'
+import type { InHand } from './running.ts'
+import { launch, type Sandbox } from './sandbox/launch.ts'
+import type { CallOutput } from './streaming.ts'
+
+type Means = { readonly link: Link; readonly runFolders: RunFolders; readonly sandbox: Sandbox; readonly output: CallOutput }
+
+/** A tier that this host has not proven is refused by the sandbox itself, never downgraded (L8). */
+export async function perform({ grant, plan, args, argsText }: Verified, { stop }: InHand, means: Means): Promise<Ran> {
+  const { link, runFolders, output } = means
+  const stdin = stdinOf(plan, args, argsText)
+  if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_arguments', detail: stdin.error }, link.clock.now())
+  const { run } = grant.facts
+  const runFolder = plan.workspace === 'run' ? runFolders.enter(run) : ok(undefined)
+  if (!runFolder.ok) return unrun({ kind: 'infra', detail: `the run’s folder can’t be made (${runFolder.error})` }, link.clock.now())
+
+  const { enforcement, ...seen } = await launch(means.sandbox, {
+    plan: within(plan, grant.deadline_ms - link.clock.now()),
+    stdin: stdin.value,
+    runFolder: runFolder.value,
+    signal: stop.signal,
+    onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
+  })
+  if (runFolder.value !== undefined) runFolders.leave(run)
+  const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
+  const execution = {
+    ...seen,
+    connections: [...seen.connections],
+    outcome: stop.signal.reason === 'shutdown' ? interrupted(seen.outcome) : seen.outcome,
+    sandbox_enforcement: enforcement,
+    started_at_ms: seen.started_at_ms + ahead,
+    ended_at_ms: seen.ended_at_ms + ahead,
+  }
+  return { execution, ...output.end() }
+}
+
+/** Standard input as the plan says: nothing, all arguments in the form that the digest covers, or the text of one. */
+export function stdinOf(
+  { executor: { stdin } }: Plan,
+  args: Record<string, unknown>,
+  argsText: string,
+): Result<Buffer | undefined, string> {
+  if (stdin === 'none') return ok(undefined)
+  if (stdin === 'args') return ok(Buffer.from(argsText))
+  if (!Object.hasOwn(args, stdin.arg)) return ok(undefined) // an optional argument that was not given
+  const text = args[stdin.arg]
+  return typeof text === 'string' ? ok(Buffer.from(text)) : err(`the argument \`${stdin.arg}\` is to be standard input and is no text`)
+}
+
+/** No process outlives its grant: what is left until the deadline may be less than the plan's own limit. */
+const within = (plan: Plan, left_ms: number): Plan =>
+  left_ms >= plan.limits.timeout_ms ? plan : { ...plan, limits: { ...plan.limits, timeout_ms: Math.max(1, left_ms) } }
+
+/** The worker was stopped; nobody cancelled the call. */
+const interrupted = (outcome: Outcome): Outcome =>
+  outcome.kind === 'cancelled' ? { kind: 'infra', detail: 'the worker was stopped while the call ran' } : outcome
