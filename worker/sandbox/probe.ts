@@ -1,0 +1,107 @@
+// Owns the proof of what this host can do: when a worker starts, it attacks its own sandboxes with canaries through the same code that runs
+// calls, and publishes what it saw. What is not proven here is refused later (L8). Each failed check says what to do.
+
+import { randomInt } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import type { Plan } from '../../shared/plan.ts'
+import { admit } from './argv.ts'
+import { CANARIES, type Canary, type Seen } from './canaries.ts'
+import { type Equipment, equip, type SandboxOptions, unequip } from './equipment.ts'
+import { type Check, type Facts, type Proof, proofOf } from './facts.ts'
+import { type Ability, findHost, type Host, obstacles } from './host.ts'
+import { attempt, type Sandbox } from './launch.ts'
+
+const LIMITS: Plan['limits'] = {
+  timeout_ms: 5_000,
+  cpu_ms: 2_000,
+  memory_bytes: 64 * 1024 * 1024,
+  pids: 16,
+  open_files: 64,
+  file_bytes: 1024 * 1024,
+  workspace_bytes: 1024 * 1024,
+  output_bytes: 64 * 1024,
+}
+
+/** Prepares everything and proves it. A host that can't do something still gets a sandbox, which refuses just that. */
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const started = performance.now()
+  const host = await findHost()
+  const equipment = obstacles(host, 'B').length === 0 ? await equip(host, options) : undefined
+  const prove = (ability: Ability): Promise<Proof> => proofFor(ability, host, equipment)
+  const [B, C, egress] = await Promise.all([prove('B'), prove('C'), prove('egress')])
+  const facts: Facts = { tiers: { B, C }, egress, versions: host.versions, took_ms: Math.round(performance.now() - started) }
+  return { equipment, facts }
+}
+
+export async function closeSandbox({ equipment }: Sandbox): Promise<void> {
+  if (equipment !== undefined) await unequip(equipment)
+}
+
+async function proofFor(ability: Ability, host: Host, equipment: Equipment | undefined): Promise<Proof> {
+  const needed = ability === 'egress' ? [...obstacles(host, 'C'), ...obstacles(host, 'egress')] : obstacles(host, ability)
+  const [first] = needed
+  if (first !== undefined || equipment === undefined) {
+    return proofOf([...new Set(needed)].map((detail) => ({ name: 'what it needs', ok: false, detail })))
+  }
+  const results = await Promise.all(CANARIES.filter((canary) => canary.ability === ability).map((canary) => release(equipment, canary)))
+  return proofOf(results.flat())
+}
+
+/** Runs one canary and has it judge what it saw. A canary that did not run proves nothing, whatever it would have shown. */
+async function release(equipment: Equipment, canary: Canary): Promise<readonly Check[]> {
+  const secret = `${randomInt(10 ** 9, 10 ** 10)}`
+  const plan = planFor(canary, secret)
+  const admitted = admit(plan)
+  if (!admitted.ok) throw new Error(`a canary's plan is not admitted: ${admitted.error.detail}`)
+  const abort = new AbortController()
+  const output = { stdout: '', stderr: '' }
+  const execution = await attempt(equipment, admitted.value, {
+    plan,
+    stdin: canary.stdin === undefined ? undefined : Buffer.from(canary.stdin),
+    signal: abort.signal,
+    onOutput: ({ stream, bytes }) => {
+      output[stream] += Buffer.from(bytes).toString('latin1')
+      if (canary.endsAtOutput === true) abort.abort()
+    },
+  })
+  const { outcome } = execution
+  if (outcome.kind === 'refused' || outcome.kind === 'infra') {
+    return [{ name: `${canary.name}: it runs`, ok: false, detail: `${outcome.detail}${namespaceHint()}` }]
+  }
+  const seen: Seen = { outcome, ...output, uid: equipment.host.uid, left: processesWith(secret) }
+  return canary.judge(seen).map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
+}
+
+const planFor = ({ ability, argv }: Canary, secret: string): Plan => ({
+  tier: ability === 'B' ? 'B' : 'C',
+  executor: { kind: 'process', argv: argv(secret), stdin: 'none', env: {}, cwd: '' },
+  egress: ability === 'B' ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
+  secrets: [],
+  workspace: 'call',
+  limits: LIMITS,
+})
+
+/** Seen from the host, not by the code under test: whoever has that word in its command line is still there. */
+function processesWith(secret: string): number {
+  return readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name) && read(`/proc/${name}/cmdline`).includes(secret)).length
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+/** The switches with which distributions turn user namespaces off. */
+const SWITCHES = [
+  ['/proc/sys/kernel/unprivileged_userns_clone', '0', 'set the sysctl kernel.unprivileged_userns_clone=1'],
+  ['/proc/sys/user/max_user_namespaces', '0', 'raise the sysctl user.max_user_namespaces'],
+  ['/proc/sys/kernel/apparmor_restrict_unprivileged_userns', '1', 'install the AppArmor profile for bwrap that comes in infra/'],
+] as const
+
+function namespaceHint(): string {
+  const hints = SWITCHES.flatMap(([path, off, todo]) => (read(path).trim() === off ? [todo] : []))
+  return hints.length === 0 ? '' : `; ${hints.join('; ')}`
+}
