@@ -48,7 +48,7 @@ async function verifyFile(file: string, keyFile: string, expected: string | unde
   const keys = Keys.safeParse(keyJson.value)
   if (!keys.success) return verdict([failing('the key file has the form of one', issue(keys.error))], {}, paint)
   const bundleJson = readJson(file)
-  if (!bundleJson.ok) return unread(bundleJson.error, 'the bundle is strict JSON', paint)
+  if (!bundleJson.ok) return unread(bundleJson.error, 'the bundle can be read', paint)
   const bundle = Bundle.safeParse(bundleJson.value)
   if (!bundle.success) return verdict([failing('the bundle has the form of one', issue(bundle.error))], {}, paint)
   const { checks, statement } = verifyBundle(bundle.data, keys.data)
@@ -59,7 +59,7 @@ async function verifyFile(file: string, keyFile: string, expected: string | unde
 
 async function verifyJournal(file: string, head: string | undefined, paint: Paint): Answer {
   const journalJson = readJson(file)
-  if (!journalJson.ok) return unread(journalJson.error, 'the journal is strict JSON', paint)
+  if (!journalJson.ok) return unread(journalJson.error, 'the journal can be read', paint)
   const journal = ROUTES.readJournal.result.safeParse(journalJson.value)
   if (!journal.success) return verdict([failing('the journal has the form of one', issue(journal.error))], {}, paint)
   const chain = verifyChain(journal.data.items)

@@ -1,0 +1,164 @@
+// `countersign verify` says `verified`, with exit code 0, for what is whole, and 1 with a reason for everything else, offline.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { GENESIS, linkOf } from '../../shared/journal.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { JournalEntry } from '../../shared/wire.ts'
+import { deniedBundle, executedBundle, KEYS } from '../agreement/evidence.ts'
+import { countersign } from '../support/countersign.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'countersign-verify-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+let files = 0
+function file(content: unknown): string {
+  const path = join(folder, `${files++}.json`)
+  writeFileSync(path, typeof content === 'string' || Buffer.isBuffer(content) ? content : JSON.stringify(content, null, 2))
+  return path
+}
+
+const keys = file(KEYS)
+const bundle = executedBundle()
+const NO_EDGE = { COUNTERSIGN_STATE: join(folder, 'none') } // offline: nothing is configured
+
+const verify = (path: string, ...more: string[]) => countersign(['verify', path, '--keys', keys, ...more], { env: NO_EDGE })
+
+describe('an attestation', () => {
+  test('that is whole: exit code 0, the checklist, and what it says', async () => {
+    const ran = await verify(file(bundle))
+    expect(ran).toMatchObject({ code: 0, err: '' })
+    expect(ran.out).toMatch(/^ {2}ok {4}the payload is an in-toto statement of our predicate$/m)
+    expect(ran.out).toMatch(/^verified$/m)
+    expect(ran.out).not.toMatch(/FAIL|NOT/)
+    expect(ran.out).toMatch(/approval +approve by root/)
+    expect(ran.out).toMatch(/ran +on wrk_01KA5XJ3M0000000000000000A: bwrap/)
+  })
+
+  test('of a denial is verified too, and says that nothing ran', async () => {
+    const ran = await verify(file(deniedBundle()))
+    expect(ran.code).toBe(0)
+    expect(ran.out).toMatch(/ran +nothing$/m)
+  })
+
+  test('as JSON: the same verdict', async () => {
+    const [fine, foul] = [await verify(file(bundle), '--json'), await verify(file({ ...bundle, grant: null }), '--json')]
+    expect(JSON.parse(fine.out)).toMatchObject({ verified: true, about: { call: bundle.call.call } })
+    expect(fine.code).toBe(0)
+    const verdict = JSON.parse(foul.out)
+    expect(verdict).toMatchObject({
+      verified: false,
+      checks: expect.arrayContaining([{ name: 'the grant is the edge’s, for this call and worker', ok: false }]),
+    })
+    expect(verdict).not.toHaveProperty('about')
+    expect(foul.code).toBe(1)
+  })
+
+  test('on standard input', async () => {
+    const ran = await countersign(['verify', '-', '--keys', keys], { env: NO_EDGE, stdin: JSON.stringify(bundle) })
+    expect(ran).toMatchObject({ code: 0, out: expect.stringContaining('\nverified\n') })
+  })
+
+  test.each([
+    [
+      'a byte flipped in the payload',
+      JSON.stringify(bundle).replace(/"payload":"e/, '"payload":"f'),
+      'FAIL  the payload is an in-toto statement',
+    ],
+    [
+      'a byte flipped in a signature',
+      JSON.stringify(bundle).replace(/"sig":"(.)/, (_, first) => `"sig":"${first === 'A' ? 'B' : 'A'}`),
+      'FAIL  exactly the worker and the edge signed it',
+    ],
+    [
+      'a byte flipped in the arguments',
+      JSON.stringify(bundle).replace('four', 'fove'),
+      'FAIL  the digest covers these arguments and this plan',
+    ],
+    [
+      'a name twice',
+      JSON.stringify(bundle).replace('{', '{"format":"countersign-bundle/v1",'),
+      'FAIL  not strict JSON: the member "format" appears twice',
+    ],
+    ['a member more', { ...bundle, extra: 1 }, 'FAIL  the bundle has the form of one'],
+    ['nothing in it', '', 'FAIL  the bundle can be read'],
+    ['bad UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'FAIL  the bundle can be read'],
+    ['too many bytes', `"${'x'.repeat(LIMITS.evidence_bytes)}"`, 'FAIL  the bundle can be read'],
+    ['control characters where names belong', { ...bundle, '\x1b[2Jformat': 1 }, 'FAIL  the bundle has the form of one'],
+  ])('J01 with %s is not verified', async (_name, content, told) => {
+    const ran = await verify(file(content))
+    expect(ran.code).toBe(1)
+    expect(ran.out).toContain(told)
+    expect(ran.out).toMatch(/^NOT VERIFIED$/m)
+    expect(ran.out).not.toMatch(/^verified$/m)
+    expect(ran.out).not.toContain('\x1b')
+  })
+
+  test('of another call than the one asked for is not verified', async () => {
+    expect((await verify(file(bundle), '--call', bundle.call.call)).code).toBe(0)
+    const ran = await verify(file(bundle), '--call', deniedBundle().call.call)
+    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining('FAIL  it is about the call that was asked for') })
+  })
+
+  test.each([
+    ['no keys in it', { ...KEYS, keys: [] }, 'FAIL  an edge key from the key file signed it'],
+    [
+      'a weak key',
+      { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
+      'FAIL  the key file has the form of one: `keys.0.x`: not an Ed25519 public key',
+    ],
+    ['a key that is none', { ...KEYS, keys: [{ ...KEYS.keys[0], x: '!'.repeat(43) }] }, 'FAIL  the key file has the form of one'],
+    ['a bundle in place of keys', bundle, 'FAIL  the key file has the form of one'],
+    ['keys of another tenant', { ...KEYS, tenant: 'other' }, 'FAIL  the key file is of the tenant that it names'],
+  ])('with a key file with %s is not verified', async (_name, content, told) => {
+    const ran = await countersign(['verify', file(bundle), '--keys', file(content)], { env: NO_EDGE })
+    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(told) })
+  })
+
+  test('in a file that is not there, or is a folder, is an error and no verdict', async () => {
+    for (const path of [join(folder, 'missing'), folder]) {
+      expect(await verify(path)).toMatchObject({ code: 1, out: '', err: expect.stringContaining("can't be read") })
+      expect(await countersign(['verify', file(bundle), '--keys', path], { env: NO_EDGE })).toMatchObject({ code: 1, out: '' })
+    }
+  })
+})
+
+describe('a journal', () => {
+  const entries: JournalEntry[] = []
+  for (let seq = 1, prev = GENESIS.hash; seq <= 4; seq++) {
+    const link = { seq, at_ms: seq, kind: `event ${seq}`, call: null, body: { n: seq }, prev }
+    prev = linkOf(link)
+    entries.push({ ...link, hash: prev })
+  }
+  const head = entries.at(-1)?.hash ?? ''
+  const check = (items: unknown, ...more: string[]) => countersign(['verify', '--journal', file({ items }), ...more], { env: NO_EDGE })
+
+  test('that is whole is verified, and says what only a kept head can tell', async () => {
+    const ran = await check(entries)
+    expect(ran).toMatchObject({ code: 0, err: '' })
+    expect(ran.out).toContain(head)
+    expect(ran.out).toContain('give --head, and a cut tail shows')
+    expect(await check(entries, '--head', head)).toMatchObject({ code: 0, out: expect.not.stringContaining('cut tail') })
+  })
+
+  test.each<[string, unknown, string]>([
+    ['an entry changed', entries.with(1, { ...(entries[1] as JournalEntry), kind: 'other' }), 'entry 2: `hash` does not fit the entry'], // there are four
+    ['an entry missing', entries.toSpliced(1, 1), 'entry 2: entry 2 is missing'],
+    ['its beginning missing', entries.slice(1), 'entry 1: entry 1 is missing'],
+    ['a member more', entries.with(0, { ...(entries[0] as JournalEntry), extra: 1 } as JournalEntry), 'the journal has the form of one'], // wrong on purpose
+  ])('J01 with %s is not verified', async (_name, items, told) => {
+    const ran = await check(items)
+    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(told) })
+    expect(ran.out).toMatch(/^NOT VERIFIED$/m)
+  })
+
+  test('J01 with its tail cut off is told by the head that was kept', async () => {
+    expect((await check(entries.slice(0, 3))).code).toBe(0)
+    expect(await check(entries.slice(0, 3), '--head', head)).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('FAIL  it ends in the head that was given'),
+    })
+  })
+})

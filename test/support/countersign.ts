@@ -1,0 +1,31 @@
+// The `countersign` command as a child process, with an environment of its own: what a user's terminal would see of it.
+
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { ROOT } from '../../infra/state.ts'
+
+export type Ran = { readonly code: number | null; readonly out: string; readonly bytes: Buffer; readonly err: string }
+export type Surroundings = { readonly env?: Readonly<Record<string, string>>; readonly stdin?: string | Uint8Array; readonly cwd?: string }
+
+const LIMIT_MS = 60_000
+
+export function countersign(args: readonly string[], { env = {}, stdin = '', cwd = ROOT }: Surroundings = {}): Promise<Ran> {
+  return new Promise((settle, fail) => {
+    const child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
+      cwd,
+      env: { PATH: '/usr/bin:/bin', ...env },
+      timeout: LIMIT_MS,
+      killSignal: 'SIGKILL',
+    })
+    const out: Buffer[] = []
+    const err: Buffer[] = []
+    child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
+    child.stderr.on('data', (chunk: Buffer) => err.push(chunk))
+    child.stdin.on('error', () => undefined) // a command that reads none closes it early
+    child.stdin.end(stdin)
+    child.once('error', fail)
+    child.once('close', (code) =>
+      settle({ code, out: Buffer.concat(out).toString('utf8'), bytes: Buffer.concat(out), err: Buffer.concat(err).toString('utf8') }),
+    )
+  })
+}
