@@ -37,6 +37,7 @@ export type Filter = { readonly bytes: Buffer; readonly fd: number }
 
 const LEFT_OVER = /^(?:relay|call)-/
 
+/** Works on any host: what is lacking shows in the proof, and is refused. */
 export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOptions): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const left = (await readdir(folder)).filter((name) => LEFT_OVER.test(name))
@@ -50,7 +51,7 @@ export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOp
     folder,
     scratch,
     devNull: openSync('/dev/null', 'r'),
-    pipes: await PipeStock.open(host.programs.mkfifo, scratch),
+    pipes: PipeStock.open(host.programs.mkfifo, scratch),
     filters,
     relays,
     privateHosts: new Set(privateHosts),

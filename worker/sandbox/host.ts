@@ -96,7 +96,7 @@ export type Ability = 'B' | 'C' | 'egress'
 const NEEDS: Readonly<Record<Ability, readonly (keyof Programs)[]>> = {
   B: ['mkfifo', 'prlimit', 'setpriv'],
   C: ['mkfifo', 'prlimit', 'bwrap'],
-  egress: ['unshare', 'nsenter', 'setpriv', 'socat', 'ip'],
+  egress: ['mkfifo', 'prlimit', 'bwrap', 'unshare', 'nsenter', 'setpriv', 'socat', 'ip'],
 }
 
 /** Why this host can't do it, known before trying; each with what to do. */
@@ -104,7 +104,7 @@ export function obstacles({ machine, uid, missing, versions }: Host, ability: Ab
   const found: string[] = []
   if (uid === 0) found.push('the worker runs as root: start it as a user of its own')
   for (const name of NEEDS[ability]) if (missing.includes(name)) found.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)
-  if (ability !== 'C') return found
+  if (ability === 'B') return found
   if (machine === undefined) found.push(`no seccomp filter is known for this machine (\`${arch()}\`): use x86_64 or aarch64`)
   if (versions.bubblewrap !== '' && older(versions.bubblewrap, BWRAP_NEEDED)) {
     found.push(`bubblewrap ${versions.bubblewrap} is too old: install ${BWRAP_NEEDED} or newer`)

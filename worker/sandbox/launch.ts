@@ -15,7 +15,8 @@ import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
 import { infra, type NotRun, outcomeOf, parseStatus, type Status, type Stop } from './verdict.ts'
 import { drained, follow, type Wiring, wire } from './wiring.ts'
 
-export type Sandbox = { readonly equipment: Equipment | undefined; readonly facts: Facts }
+/** What a worker has, and what it has proven of it. */
+export type Sandbox = { readonly equipment: Equipment; readonly facts: Facts }
 
 export type Call = {
   readonly plan: Plan
@@ -55,7 +56,6 @@ export async function launch({ equipment, facts }: Sandbox, call: Call): Promise
   const { profile } = admitted.value
   const lacking = unproven(facts, call.plan, profile)
   if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
-  if (equipment === undefined) throw new Error('a tier is proven without equipment')
   return attempt(equipment, admitted.value, call)
 }
 

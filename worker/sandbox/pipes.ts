@@ -43,9 +43,10 @@ export class PipeStock {
     this.#folder = folder
   }
 
-  static async open(mkfifo: string, folder: string): Promise<PipeStock> {
+  /** Begins to make the first ones; a failure is told to whoever takes them. */
+  static open(mkfifo: string, folder: string): PipeStock {
     const stock = new PipeStock(mkfifo, folder)
-    await stock.#refill()
+    stock.#refill().catch(() => undefined)
     return stock
   }
 

@@ -6,10 +6,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import type { Plan } from '../../shared/plan.ts'
 import { admit } from './argv.ts'
 import { CANARIES, type Canary, type Seen } from './canaries.ts'
-import { type Equipment, equip, type SandboxOptions, unequip } from './equipment.ts'
+import type { Equipment } from './equipment.ts'
 import { type Check, type Facts, type Proof, proofOf } from './facts.ts'
-import { type Ability, findHost, type Host, obstacles } from './host.ts'
-import { attempt, type Sandbox } from './launch.ts'
+import { type Ability, obstacles } from './host.ts'
+import { attempt } from './launch.ts'
 
 const LIMITS: Plan['limits'] = {
   timeout_ms: 5_000,
@@ -22,29 +22,18 @@ const LIMITS: Plan['limits'] = {
   output_bytes: 64 * 1024,
 }
 
-/** Prepares everything and proves it. A host that can't do something still gets a sandbox, which refuses just that. */
-export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+/** Cheap enough to be asked again now and then: hosts change under a running worker. */
+export async function probe(equipment: Equipment): Promise<Facts> {
   const started = performance.now()
-  const host = await findHost()
-  const equipment = obstacles(host, 'B').length === 0 ? await equip(host, options) : undefined
-  const prove = (ability: Ability): Promise<Proof> => proofFor(ability, host, equipment)
-  const [B, C, egress] = await Promise.all([prove('B'), prove('C'), prove('egress')])
-  const facts: Facts = { tiers: { B, C }, egress, versions: host.versions, took_ms: Math.round(performance.now() - started) }
-  return { equipment, facts }
+  const [B, C, egress] = await Promise.all([proof(equipment, 'B'), proof(equipment, 'C'), proof(equipment, 'egress')])
+  return { tiers: { B, C }, egress, versions: equipment.host.versions, took_ms: Math.round(performance.now() - started) }
 }
 
-export async function closeSandbox({ equipment }: Sandbox): Promise<void> {
-  if (equipment !== undefined) await unequip(equipment)
-}
-
-async function proofFor(ability: Ability, host: Host, equipment: Equipment | undefined): Promise<Proof> {
-  const needed = ability === 'egress' ? [...obstacles(host, 'C'), ...obstacles(host, 'egress')] : obstacles(host, ability)
-  const [first] = needed
-  if (first !== undefined || equipment === undefined) {
-    return proofOf([...new Set(needed)].map((detail) => ({ name: 'what it needs', ok: false, detail })))
-  }
-  const results = await Promise.all(CANARIES.filter((canary) => canary.ability === ability).map((canary) => release(equipment, canary)))
-  return proofOf(results.flat())
+async function proof(equipment: Equipment, ability: Ability): Promise<Proof> {
+  const lacking = obstacles(equipment.host, ability)
+  if (lacking.length > 0) return proofOf(lacking.map((detail) => ({ name: 'what it needs', ok: false, detail })))
+  const canaries = CANARIES.filter((canary) => canary.ability === ability)
+  return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary)))).flat())
 }
 
 /** Runs one canary and has it judge what it saw. A canary that did not run proves nothing, whatever it would have shown. */
