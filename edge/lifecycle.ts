@@ -123,8 +123,10 @@ const ended = (
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
   if (!('status' in record)) return event.kind === 'proposed' ? ok(propose(event, now)) : refuse('conflict', 'the call is not stored yet')
   const { status, proposal } = record
-  if (hasEnded(status))
+  if (hasEnded(status)) {
+    if (event.kind === 'answered' && status.state === 'expired') return refuse('approval_expired', 'nobody answered in time')
     return refuse(event.kind === 'answered' ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
+  }
   switch (event.kind) {
     case 'proposed':
       return refuse('conflict', 'the call was proposed before')
@@ -200,7 +202,8 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
   if (status.state === 'running') return refuse('already_claimed', 'another claim was first')
   if (status.state !== 'granted') return refuse('not_claimable', `the call is ${status.state}`)
   if (now >= status.until) return refuse('not_claimable', 'the call waited too long')
-  if (event.decision.effect === 'deny') {
+  if (event.decision.effect !== 'allow') {
+    // L1: the policy of now, with the approvals there are; where it asks for one that was not given, nothing runs.
     const next = ended('cancelled', { decision: event.decision, approval: status.approval }, now, {
       error: 'denied',
       detail: event.decision.reason,
