@@ -80,7 +80,7 @@ describe('an attestation', () => {
     [
       'a name twice',
       JSON.stringify(bundle).replace('{', '{"format":"countersign-bundle/v1",'),
-      'FAIL  not strict JSON: the member "format" appears twice',
+      'is not strict JSON: the member "format" appears twice',
     ],
     ['a member more', { ...bundle, extra: 1 }, 'FAIL  the bundle has the form of one'],
     ['nothing in it', '', 'FAIL  the bundle can be read'],
