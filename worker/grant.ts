@@ -5,7 +5,6 @@ import type { KeyObject } from 'node:crypto'
 import { payloadBytes, signedByExactly } from '../shared/dsse.ts'
 import { canonical, type Json, parseJson, sha256 } from '../shared/json.ts'
 import type { Plan } from '../shared/plan.ts'
-import { err, ok, type Result } from '../shared/result.ts'
 import { callDigest, GRANT_TYPE, Grant } from '../shared/statement.ts'
 import { Claim } from '../shared/wire.ts'
 
@@ -19,43 +18,51 @@ export type Expected = {
   readonly now_ms: number
 }
 
-/** A claim whose grant names this call and this worker; what it binds has been recomputed. */
-export type Verified = {
+type Named = {
   readonly grant: Grant
+  /** As a statement names it. */
   readonly grant_sha256: string
+}
+
+/** The edge's word for this call, and all that it binds recomputed from what would run. */
+export type Verified = Named & {
+  readonly kind: 'verified'
   readonly plan: Plan
   readonly args: Record<string, unknown>
   /** The arguments in canonical form, as the digest covers them. */
   readonly argsText: string
 }
 
-/** `grant` is there when it at least names us and this call: then the call can be settled as refused, and somebody hears of it. */
-export type Mistrust = { readonly reason: string; readonly grant?: Grant; readonly grant_sha256?: string }
+export type Judged =
+  | Verified
+  /** It names this call and this worker, and something in it does not hold: nothing runs, and the edge is told so. */
+  | (Named & { readonly kind: 'mistrusted'; readonly reason: string })
+  /** Not for us, or no grant at all: there is nothing that we could say about it. */
+  | { readonly kind: 'stray'; readonly reason: string }
 
-export function verifyClaim(answer: unknown, expected: Expected): Result<Verified, Mistrust> {
+export function verifyClaim(answer: unknown, expected: Expected): Judged {
+  const stray = (reason: string): Judged => ({ kind: 'stray', reason })
   const claim = Claim.safeParse(answer)
-  if (!claim.success) return err({ reason: 'the answer is no claim' })
+  if (!claim.success) return stray('the answer is no claim')
   const { grant: envelope, plan, args } = claim.data
   const payload = parseJson(payloadBytes(envelope))
   const read = Grant.safeParse(payload.ok ? payload.value : undefined)
-  if (!read.success) return err({ reason: 'the grant can’t be read' })
+  if (!read.success) return stray('the grant can’t be read')
   const grant = read.data
   const { facts, worker, deadline_ms } = grant
-
   const { tenant, run, call } = expected
-  const forThisCall = facts.tenant === tenant && facts.run === run && facts.call === call
-  if (!forThisCall) return err({ reason: 'the grant is for another call' })
-  if (worker !== expected.worker) return err({ reason: 'the grant is for another worker' })
-  const grant_sha256 = sha256(canonical(grant))
-  const refuse = (reason: string): Result<never, Mistrust> => err({ reason, grant, grant_sha256 })
+  if (facts.tenant !== tenant || facts.run !== run || facts.call !== call) return stray('the grant is for another call')
+  if (worker !== expected.worker) return stray('the grant is for another worker')
 
-  if (!signedByExactly(envelope, GRANT_TYPE, new Map([[expected.edge.kid, expected.edge.key]])))
-    return refuse('the grant is not signed by the pinned edge key alone')
-  if (expected.now_ms >= deadline_ms) return refuse('the deadline of the grant has passed')
+  const named = { grant, grant_sha256: sha256(canonical(grant)) }
+  const mistrusted = (reason: string): Judged => ({ kind: 'mistrusted', reason, ...named })
+  const pinned = new Map([[expected.edge.kid, expected.edge.key]])
+  if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return mistrusted('the grant is not signed by the pinned edge key alone')
+  if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')
   const argsText = canonical(args)
-  if (facts.args_sha256 !== sha256(argsText)) return refuse('these are not the arguments that were decided')
-  if (facts.plan_sha256 !== sha256(canonical(plan))) return refuse('this is not the plan that was decided')
+  if (facts.args_sha256 !== sha256(argsText)) return mistrusted('these are not the arguments that were decided')
+  if (facts.plan_sha256 !== sha256(canonical(plan))) return mistrusted('this is not the plan that was decided')
   const digest = callDigest({ tenant, run, call, tool: facts.tool, arguments: args as Json, plan }) // args came out of a JSON text
-  if (facts.digest !== digest) return refuse('the digest does not cover what would run')
-  return ok({ grant, grant_sha256, plan, args, argsText })
+  if (facts.digest !== digest) return mistrusted('the digest does not cover what would run')
+  return { kind: 'verified', ...named, plan, args, argsText }
 }

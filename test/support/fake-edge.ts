@@ -53,7 +53,7 @@ export type Proposal = {
   readonly timeout_ms?: number
 }
 
-const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
 const problem = (code: Code, detail: string): Reply => ({
   status: FAILURES[code].status,
   body: { type: 'about:blank', status: FAILURES[code].status, code, detail },
@@ -83,12 +83,15 @@ export class FakeEdge {
     return `http://127.0.0.1:${this.#port}`
   }
 
-  /** On the port it had before, if it had one. */
-  start(): Promise<void> {
+  constructor() {
     this.#server.on('connection', (socket) => {
       this.#sockets.add(socket)
       socket.once('close', () => this.#sockets.delete(socket))
     })
+  }
+
+  /** On the port it had before, if it had one. */
+  start(): Promise<void> {
     return new Promise((done, fail) => {
       this.#server.once('error', fail)
       this.#server.listen(this.#port, '127.0.0.1', () => {
@@ -100,7 +103,6 @@ export class FakeEdge {
 
   /** As a crash: no connection survives. */
   stop(): Promise<void> {
-    this.#server.removeAllListeners('connection')
     const closed = new Promise<void>((done) => this.#server.close(() => done()))
     for (const socket of this.#sockets) socket.destroy()
     return closed
@@ -110,11 +112,17 @@ export class FakeEdge {
     this.#misdeeds.push({ route, reply, after, times, left: times })
   }
 
+  /** From now on as an edge should. */
+  behave(): void {
+    this.#misdeeds.length = 0
+    this.bend = (claim) => claim
+  }
+
   propose({ argv, args = {}, stdin = 'none', tier = 'C', timeout_ms = 10_000 }: Proposal): FakeCall {
     const run = `run_${ulid(Date.now())}`
     const plan: Plan = {
       tier,
-      executor: { kind: 'process', argv: [...argv], stdin, env: {}, cwd: '.' },
+      executor: { kind: 'process', argv: [...argv], stdin, env: {}, cwd: '' },
       egress: tier === 'C' ? { mode: 'strict', hosts: [] } : { mode: 'none', hosts: [] },
       secrets: [],
       workspace: 'call',

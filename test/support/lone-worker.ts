@@ -1,14 +1,17 @@
 // A real worker process under its own user, a real Redis with the real access list, and a fake edge between them and the test. Everything is in
 // one folder that goes with it; every process is ours and is ended by its pid.
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue } from 'bullmq'
-import { Child } from '../../infra/child.ts'
+import { asWorker } from '../../infra/as-worker.ts'
+import { Child, pdeathsig } from '../../infra/child.ts'
+import { userNamed, WORKER_USER } from '../../infra/packages.ts'
 import { redisProgram, redisSpec, redisUrl } from '../../infra/redis.ts'
-import { freePort, openState, readSecrets, type Secrets, type State } from '../../infra/state.ts'
+import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../infra/state.ts'
 import { enrolWorker, prepareWorker, workerSpec } from '../../infra/worker-process.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
 
@@ -26,6 +29,8 @@ export async function eventually<T>(
     if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
   }
 }
+
+type Ended = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
 const complaints = (text: string): void => void process.stderr.write(`${text}\n`)
 
@@ -61,6 +66,30 @@ export class LoneWorker {
     return lone
   }
 
+  /** Changes its configuration; it is read at the next start. */
+  configure(changes: Record<string, unknown>): void {
+    const path = join(this.state.worker, 'worker.json')
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...changes }))
+  }
+
+  /** Runs one command of the worker, as its user, to its end. */
+  command(name: string, { args = [], input = '' }: { args?: string[]; input?: string } = {}): Promise<Ended> {
+    const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+    const [file = '', ...rest] = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
+      pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'worker/main.ts'), name, '--config', join(home, 'worker.json'), ...args]),
+    )
+    const child = spawn(file, rest, { cwd: ROOT, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' }, timeout: 30_000, killSignal: 'SIGKILL' })
+    let [stdout, stderr] = ['', '']
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk))
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk))
+    child.stdin.on('error', () => undefined) // it may end before it reads
+    child.stdin.end(input)
+    return new Promise((settle, fail) => {
+      child.once('error', fail)
+      child.once('close', (status) => settle({ status, stdout, stderr }))
+    })
+  }
+
   async start(): Promise<void> {
     const started = await this.process.start()
     if (!started.ok) throw new Error(started.error)
@@ -69,6 +98,17 @@ export class LoneWorker {
   async startRedis(): Promise<void> {
     const started = await this.redis.start()
     if (!started.ok) throw new Error(started.error)
+  }
+
+  /** All that Redis ever wrote down. */
+  redisFiles(): string {
+    const entries = readdirSync(this.state.redis, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    return entries.map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'latin1')).join('\n')
+  }
+
+  /** For a Redis that is down: it comes back empty. */
+  forgetRedis(): void {
+    rmSync(join(this.state.redis, 'appendonlydir'), { recursive: true })
   }
 
   async end(): Promise<void> {
@@ -81,12 +121,15 @@ export class LoneWorker {
 
   /** As the edge would, or as whoever holds the Redis password: BullMQ takes anything. */
   async ring(data: unknown, name = 'call'): Promise<void> {
-    this.#queue ??= new Queue(`doorbell-${this.edge.tenant}-${this.edge.pool}`, {
-      prefix: 'cs',
-      connection: { url: redisUrl('edge', this.#secrets, this.#redisPort), maxRetriesPerRequest: null },
-    })
-    this.#queue.on('error', () => undefined) // a test may take Redis away
+    this.#queue ??= this.#openQueue()
     await this.#queue.add(name, data, { removeOnComplete: true, removeOnFail: true })
+  }
+
+  #openQueue(): Queue {
+    const connection = { url: redisUrl('edge', this.#secrets, this.#redisPort), maxRetriesPerRequest: null }
+    const queue = new Queue(`doorbell-${this.edge.tenant}-${this.edge.pool}`, { prefix: 'cs', connection })
+    queue.on('error', () => undefined) // a test may take Redis away
+    return queue
   }
 
   /** Proposes a call and rings for it. */

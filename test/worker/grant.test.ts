@@ -45,7 +45,7 @@ const judge = ({
 
 test('what the edge granted is let through, with the digest of the grant as signed', () => {
   const verified = judge({})
-  expect(verified).toMatchObject({ ok: true, value: { grant: good, grant_sha256: digestOf(good), argsText: '{"amount":100}' } })
+  expect(verified).toMatchObject({ kind: 'verified', grant: good, grant_sha256: digestOf(good), argsText: '{"amount":100}' })
 })
 
 const REFUSED: readonly (readonly [string, Change])[] = [
@@ -74,9 +74,7 @@ const REFUSED: readonly (readonly [string, Change])[] = [
 ]
 
 test.each(REFUSED)('%s: refused, and it can be said of the call', (_name, change) => {
-  const verdict = judge(change)
-  expect(verdict.ok).toBe(false)
-  expect(verdict.ok || verdict.error.grant?.facts.call).toBe(call.call)
+  expect(judge(change)).toMatchObject({ kind: 'mistrusted', grant: { facts: { call: call.call }, worker: WORKER } })
 })
 
 const NOT_OURS: readonly (readonly [string, Change])[] = [
@@ -93,9 +91,7 @@ const twice = (payload: string): string => {
 }
 
 test.each(NOT_OURS)('Q02 %s: refused, and nothing is said of the call', (_name, change) => {
-  const verdict = judge(change)
-  expect(verdict.ok).toBe(false)
-  expect(verdict.ok || verdict.error.grant).toBeUndefined()
+  expect(judge(change)).toEqual({ kind: 'stray', reason: expect.any(String) })
 })
 
 test('an answer that is no claim is refused', () => {
@@ -108,6 +104,6 @@ test('an answer that is no claim is refused', () => {
     now_ms: 0,
   }
   for (const answer of [undefined, null, {}, [], 'claim', { grant: {}, plan: call.plan, args: {}, facts_digest: '' }]) {
-    expect(verifyClaim(answer, expected)).toMatchObject({ ok: false })
+    expect(verifyClaim(answer, expected)).toMatchObject({ kind: 'stray' })
   }
 })

@@ -1,0 +1,192 @@
+// How a worker begins and ends: what it refuses to start with, what it finishes before it goes, and what it leaves behind.
+
+import { spawnSync } from 'node:child_process'
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { Child, pdeathsig } from '../../infra/child.ts'
+import { redisProgram } from '../../infra/redis.ts'
+import { freePort, ROOT, type State } from '../../infra/state.ts'
+import { newSigner } from '../support/fake-edge.ts'
+import { eventually, LoneWorker } from '../support/lone-worker.ts'
+
+let lone: LoneWorker | undefined
+afterEach(async () => {
+  await lone?.end()
+  lone = undefined
+})
+
+const MAIN = join(ROOT, 'worker/main.ts')
+/** By hand and as whoever runs the tests; in CI that is root. */
+const command = (...args: string[]) => {
+  const [file = '', ...rest] = pdeathsig([process.execPath, MAIN, ...args])
+  const { status, stdout, stderr } = spawnSync(file, rest, { encoding: 'utf8', timeout: 20_000, env: { PATH: '/usr/bin:/bin' }, input: '' })
+  return { status, stdout, stderr }
+}
+
+test('--help explains itself', () => {
+  const { status, stdout } = command('--help')
+  expect(status).toBe(0)
+  for (const word of ['enroll', 'run', 'doctor', '--config', 'edge_url', '0600']) expect(stdout).toContain(word)
+})
+
+test.each([
+  [['run'], '--config'],
+  [[], 'one command'],
+  [['fly', '--config', 'x'], 'no command `fly`'],
+  [['run', '--config', 'x', '--force'], '--force'],
+])('a command line that can’t be read is exit 2 and a sentence: %j', (args, said) => {
+  const { status, stderr } = command(...args)
+  expect(status).toBe(2)
+  expect(stderr).toContain(said)
+})
+
+test('root is refused, with the way to start instead', () => {
+  expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
+  for (const name of ['run', 'enroll']) {
+    const { status, stderr } = command(name, '--config', '/nonexistent')
+    expect(status).toBe(1)
+    expect(stderr).toMatch(/does not run as root; .*setpriv/)
+  }
+})
+
+test('enrolment makes a key that only the worker can read, once; the token is in no file', async () => {
+  lone = await LoneWorker.make()
+  const path = join(lone.state.worker, 'key.json')
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  const file = readFileSync(path, 'utf8')
+  expect(JSON.parse(file)).toMatchObject({ kty: 'OKP', crv: 'Ed25519', worker: lone.edge.worker?.id, edge: { kid: lone.edge.signer.kid } })
+  expect(file).not.toContain(lone.edge.token)
+  const again = await lone.command('enroll', { input: `${lone.edge.token}\n` })
+  expect(again).toMatchObject({ status: 1, stderr: expect.stringMatching(/key\.json` is there already; remove it/) })
+  expect(readFileSync(path, 'utf8')).toBe(file)
+})
+
+test('a key that others can read is refused', async () => {
+  lone = await LoneWorker.make()
+  chmodSync(join(lone.state.worker, 'key.json'), 0o640)
+  expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/can be read by others/) })
+})
+
+test('SIGTERM: no more work is taken, what runs comes to its end, all is settled, exit 0', async () => {
+  lone = await LoneWorker.make({ concurrency: 1 })
+  await lone.start()
+  const running = await lone.call({ argv: ['sh', '-c', 'sleep 1; echo done'] })
+  await eventually('the call runs', () => running.state === 'running')
+  const waiting = await lone.call({ argv: ['true'] })
+  const ended = lone.process.stop()
+  await ended
+  expect(running.settled?.stdout.toString()).toBe('done\n')
+  expect(waiting.claims).toBe(0)
+  expect(lone.spool).toEqual([])
+  await lone.said('stopped', { running: 0, waiting: 0 })
+  await lone.start()
+  expect((await lone.settled(waiting)).statement.predicate.state).toBe('succeeded')
+})
+
+test('SIGTERM: what runs longer than the drain is ended, and the call says that the worker was stopped', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 300 })
+  await lone.start()
+  const call = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
+  await eventually('the call runs', () => call.state === 'running')
+  await lone.process.stop()
+  expect(call.settled?.statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'sandbox_failed',
+    execution: { outcome: { kind: 'infra' } },
+  })
+})
+
+test('a result that the edge would not take before the end is sent by the next life', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 300 })
+  await lone.start()
+  lone.edge.misbehave('settle', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1_000 })
+  const call = await lone.call({ argv: ['echo', 'late'] })
+  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.process.stop()
+  expect(lone.spool).toEqual([`${call.call}.json`])
+  lone.edge.behave()
+  await lone.start()
+  expect((await lone.settled(call)).stdout.toString()).toBe('late\n')
+})
+
+test('a second worker on the same home is refused', async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+  expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/another worker runs on/) })
+})
+
+test('a worker waits for an edge and a Redis that are not there yet', async () => {
+  lone = await LoneWorker.make()
+  await lone.edge.stop()
+  await lone.redis.kill()
+  const started = lone.process.start()
+  await lone.said('the edge does not answer; running calls go on, and it is asked again')
+  await lone.edge.start()
+  await lone.said('Redis is away; doorbells wait, and running calls go on')
+  await lone.startRedis()
+  expect(await started).toMatchObject({ ok: true })
+  expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe('succeeded')
+})
+
+test('doctor finds nothing wrong with a whole worker, and names each thing that is', async () => {
+  lone = await LoneWorker.make()
+  const well = await lone.command('doctor')
+  expect(well.stdout).not.toContain('FAIL')
+  expect(well).toMatchObject({ status: 0, stdout: expect.stringMatching(/all is well/) })
+
+  await lone.redis.kill()
+  await lone.edge.stop()
+  writeFileSync(join(lone.state.worker, 'spool-is-not-looked-at'), '')
+  const ill = await lone.command('doctor', { args: ['--json'] })
+  expect(ill.status).toBe(1)
+  const findings = ill.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { check: string; ok: boolean; fix?: string }) // doctor wrote it
+  const failed = findings.filter(({ ok }) => !ok)
+  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis', 'Redis rights', 'edge'])
+  for (const { fix } of failed) expect(fix?.length).toBeGreaterThan(10)
+})
+
+/** A Redis as it comes: no password, no access list. */
+async function openRedis(state: State): Promise<{ redis: Child; url: string }> {
+  const port = await freePort()
+  const program = redisProgram(state) ?? ''
+  const log = join(state.log, 'open-redis.log')
+  const redis = new Child(
+    {
+      name: 'open redis',
+      argv: pdeathsig([program, '--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--dir', state.redis]),
+      env: { PATH: '/usr/bin:/bin' },
+      cwd: state.redis,
+      log,
+      ready: (said) => Promise.resolve(said().includes('Ready to accept connections')),
+      readyWithin_ms: 10_000,
+      stopWithin_ms: 1_000,
+    },
+    () => undefined,
+  )
+  const started = await redis.start()
+  if (!started.ok) throw new Error(started.error)
+  return { redis, url: `redis://127.0.0.1:${port}` }
+}
+
+test('doctor sees a Redis that gives us too much, and an edge key that is not the pinned one', async () => {
+  lone = await LoneWorker.make()
+  lone.edge.signer = newSigner()
+  const open = await openRedis(lone.state)
+  lone.configure({ redis_url: open.url })
+  const { status, stdout } = await lone.command('doctor', { args: ['--json'] })
+  await open.redis.kill()
+  expect(status).toBe(1)
+  const failed = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { check: string; ok: boolean; found: string })
+    .filter(({ ok }) => !ok)
+  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis rights', 'edge key'])
+  expect(failed.find(({ check }) => check === 'Redis rights')?.found).toContain('CONFIG')
+})

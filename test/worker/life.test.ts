@@ -1,0 +1,123 @@
+// A call's way through a real worker process: claimed, run, attested, settled; its output on the way; and what ends it early.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { kidOf, payloadBytes, publicKey, signedByExactly } from '../../shared/dsse.ts'
+import { canonical, digestOf, sha256 } from '../../shared/json.ts'
+import { STATEMENT_TYPE } from '../../shared/statement.ts'
+import { eventually, LoneWorker } from '../support/lone-worker.ts'
+
+let lone: LoneWorker
+beforeAll(async () => {
+  lone = await LoneWorker.make({ concurrency: 8 })
+  await lone.start()
+})
+afterAll(() => lone?.end())
+
+test('a call is run and settled with a statement that worker and edge have signed', async () => {
+  const call = await lone.call({ argv: ['wc', '-c'], args: { text: 'zwölf Bytes' }, stdin: { arg: 'text' } })
+  const { statement, stdout, envelope } = await lone.settled(call)
+  expect(stdout.toString()).toBe('12\n')
+  const { predicate } = statement
+  expect(predicate.state).toBe('succeeded')
+  expect(predicate.execution.outcome).toEqual({ kind: 'exit', code: 0 })
+  expect(predicate.execution.stdout).toEqual({ bytes: 3, sha256: sha256('12\n'), kept: 3, truncated: false })
+  expect(predicate.facts.args_sha256).toBe(digestOf(call.args))
+  const { id, x } = lone.edge.worker ?? { id: '', x: '' }
+  const { signer } = lone.edge
+  const keys = new Map([
+    [kidOf(x), publicKey(x)],
+    [signer.kid, publicKey(signer.x)],
+  ])
+  expect(predicate.grant?.worker).toBe(id)
+  expect(signedByExactly(envelope, STATEMENT_TYPE, keys)).toBe(true)
+  expect(Buffer.from(payloadBytes(envelope)).toString()).toBe(canonical(statement))
+  await eventually('the spool is empty', () => lone.spool.length === 0)
+})
+
+test('all arguments arrive on standard input in the form that the digest covers', async () => {
+  const call = await lone.call({ argv: ['cat'], args: { b: [1, { z: null, a: 'é' }], a: true }, stdin: 'args' })
+  const { stdout } = await lone.settled(call)
+  expect(stdout.toString()).toBe('{"a":true,"b":[1,{"a":"é","z":null}]}')
+})
+
+test('an argument that is no text can’t be standard input; the call says so', async () => {
+  const call = await lone.call({ argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } })
+  const { statement } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_arguments', execution: { outcome: { kind: 'refused' } } })
+})
+
+test('a failing tool is a failed call with its exit code and what it said', async () => {
+  const call = await lone.call({ argv: ['sh', '-c', 'echo no >&2; exit 3'] })
+  const { statement, stderr } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'process_failed', execution: { outcome: { kind: 'exit', code: 3 } } })
+  expect(stderr.toString()).toBe('no\n')
+})
+
+test('a tool that takes too long is ended at its limit', async () => {
+  const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 300 })
+  const { statement } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({ state: 'timed_out', timed_out: true, error: 'timed_out' })
+})
+
+test('L8 a tier that was not proven is refused, and the edge hears of it', async () => {
+  // The fake edge hands out what the worker did not offer; only tiers B and C exist, so it is the plan that asks for what can't be kept.
+  const call = lone.edge.propose({ argv: ['true'], tier: 'C' })
+  Object.assign(call.plan, { egress: { mode: 'none', hosts: [] } })
+  await lone.ringFor(call)
+  const { statement } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'sandbox_unavailable' })
+})
+
+test('a quick call sends its output with its settlement, and nothing before', async () => {
+  const before = lone.edge.count('output')
+  const call = await lone.call({ argv: ['echo', 'quick'] })
+  expect((await lone.settled(call)).stdout.toString()).toBe('quick\n')
+  expect(call.streamed.byteLength).toBe(0)
+  expect(lone.edge.count('output')).toBe(before)
+})
+
+test('a call that goes on streams its output, in order and once', async () => {
+  const script = 'for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done; sleep 0.3'
+  const call = await lone.call({ argv: ['sh', '-c', script] })
+  await eventually('something streams before the end', () => call.state === 'running' && call.streamed.byteLength > 0)
+  const { stdout } = await lone.settled(call)
+  expect(stdout.toString()).toBe('line 1\nline 2\nline 3\nline 4\nline 5\n')
+  expect(call.streamed.toString()).toBe(stdout.toString().slice(0, call.streamed.byteLength))
+  expect(call.streamed.byteLength).toBeGreaterThan('line 1\nline 2\n'.length)
+})
+
+test('output that fails on the way is told whole by the settlement', async () => {
+  lone.edge.misbehave('output', 'cut', { times: 2 })
+  lone.edge.misbehave('output', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1 })
+  const call = await lone.call({ argv: ['sh', '-c', 'echo a; sleep 0.4; echo b; sleep 0.4; echo c'] })
+  expect((await lone.settled(call)).stdout.toString()).toBe('a\nb\nc\n')
+})
+
+test('a cancelled call hears of it from a heartbeat and is dead within 4 s', async () => {
+  const call = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
+  await eventually('the call runs', () => call.state === 'running')
+  call.cancelled = true
+  const asked = Date.now()
+  const { statement } = await lone.settled(call)
+  expect(Date.now() - asked).toBeLessThan(4_000)
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'cancelled', execution: { outcome: { kind: 'cancelled' } } })
+})
+
+test('a cancelled call that talks hears of it at once', async () => {
+  const call = await lone.call({ argv: ['sh', '-c', 'while :; do echo talk; sleep 0.05; done'], timeout_ms: 60_000 })
+  await eventually('the call streams', () => call.streamed.byteLength > 0)
+  call.cancelled = true
+  const asked = Date.now()
+  const { statement } = await lone.settled(call)
+  expect(Date.now() - asked).toBeLessThan(1_500)
+  expect(statement.predicate.error).toBe('cancelled')
+})
+
+test('V02 a line for each call, with ids, states and times, and nothing of arguments or output', async () => {
+  const call = await lone.call({ argv: ['echo', 'canary-of-argv'], args: { secret: 'canary-of-args' }, stdin: 'args' })
+  await lone.settled(call)
+  const line = await lone.said('ended', { call: call.call })
+  expect(line).toMatchObject({ tool: 'test.tool', state: 'succeeded', tier: 'C' })
+  for (const field of ['claim_ms', 'run_ms', 'settle_ms']) expect(line[field]).toBeTypeOf('number')
+  expect(JSON.stringify(lone.log)).not.toContain('canary')
+})

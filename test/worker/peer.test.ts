@@ -1,0 +1,108 @@
+// The worker believes its edge only: every request it sends is signed, and every grant it gets is checked before anything runs.
+
+import { generateKeyPairSync } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { countersign, type PrivateJwk, signerFromJwk } from '../../shared/dsse.ts'
+import { contentDigest } from '../../shared/http-signature.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { sealGrant } from '../../shared/statement.ts'
+import { eventually, LoneWorker } from '../support/lone-worker.ts'
+
+const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+
+let lone: LoneWorker
+beforeAll(async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+})
+afterEach(() => {
+  lone.edge.bend = (claim) => claim
+})
+afterAll(() => lone?.end())
+
+const stillServes = async (): Promise<void> => {
+  lone.edge.bend = (claim) => claim
+  expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe('succeeded')
+}
+
+test('K02 each request is signed over method, authority, path and content, with a nonce of its own and a current time', async () => {
+  await stillServes()
+  const nonces = new Set<string>()
+  const signed = lone.edge.heard.filter(({ route }) => route !== 'enroll' && route !== 'keys')
+  expect(signed.length).toBeGreaterThan(2)
+  for (const { headers, refused } of signed) {
+    expect(refused).toBeUndefined()
+    const input = String(headers['signature-input'])
+    expect(input).toMatch(
+      /^w=\("@method" "@authority" "@path" "content-digest"\);created=\d+;nonce="[^"]{16,}";keyid="default\/wrk_[^"]+";alg="ed25519";tag="countersign-worker"$/,
+    )
+    expect(headers['content-digest']).toMatch(/^sha-256=:.{44}:$/)
+    expect(headers['authorization']).toBeUndefined()
+    nonces.add(/nonce="([^"]+)"/.exec(input)?.[1] ?? '')
+    const created = Number(/created=(\d+)/.exec(input)?.[1])
+    expect(Math.abs(created - Date.now() / 1000)).toBeLessThan(LIMITS.signature_age_s)
+  }
+  expect(nonces.size).toBe(signed.length)
+  expect(contentDigest(Buffer.from('x'))).toMatch(/^sha-256=:/)
+})
+
+test('K02 a request that the edge takes for a replay is signed anew', async () => {
+  lone.edge.misbehave('claim', { status: 401, body: { status: 401, code: 'replayed', detail: 'seen before' } })
+  await stillServes()
+})
+
+const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
+  ['P08 other arguments', (claim) => ({ ...claim, args: { text: 'changed after the decision' } })],
+  [
+    'P08 a swapped plan',
+    (claim) => ({ ...claim, plan: { ...claim.plan, executor: { ...claim.plan.executor, argv: ['touch', '/tmp/pwned'] } } }),
+  ],
+  ['L1 a grant by a key that was not pinned', (claim, grant) => ({ ...claim, grant: sealGrant(grant, stranger) })],
+  ['T01 a grant with a signature too many', (claim) => ({ ...claim, grant: countersign(claim.grant, stranger) })],
+  [
+    'Q03 a grant whose deadline has passed',
+    (claim, grant) => ({ ...claim, grant: sealGrant({ ...grant, deadline_ms: 1 }, lone.edge.signer) }),
+  ],
+]
+
+test.each(REFUSED)('%s: nothing runs, and the edge is told so', async (_name, bend) => {
+  lone.edge.bend = bend
+  const call = await lone.call({ argv: ['echo', 'ran'] })
+  const line = await lone.said('ended', { call: call.call })
+  expect(line).toMatchObject({ state: 'failed', code: 'grant_invalid' })
+  expect(call.settled?.stdout.byteLength ?? 0).toBe(0)
+  await stillServes()
+})
+
+test('Q02 a grant for another worker or another call is nothing that we speak about', async () => {
+  const other = lone.edge.propose({ argv: ['true'] })
+  const bends: LoneWorker['edge']['bend'][] = [
+    (claim, grant) => ({ ...claim, grant: sealGrant({ ...grant, worker: 'wrk_01JZ0000000000000000000000' }, lone.edge.signer) }),
+    (claim, grant) => ({ ...claim, grant: sealGrant(lone.edge.grantFor({ ...other, fence: 1 }, grant.worker), lone.edge.signer) }),
+    (claim) => ({ ...claim, grant: { ...claim.grant, payload: 'e30=' } }),
+  ]
+  for (const bend of bends) {
+    lone.edge.bend = bend
+    const call = await lone.call({ argv: ['true'] })
+    await lone.said('a claim was answered with a grant that is not for us', { call: call.call })
+    expect(call.settlements).toBe(0)
+  }
+  await stillServes()
+})
+
+test('K01 a revoked worker ends what it runs, takes no more, and serves again when it is let in', async () => {
+  const from = lone.log.length
+  const running = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
+  await eventually('the call runs', () => running.state === 'running')
+  lone.edge.revoked = true
+  await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
+  await lone.said('ended', { call: running.call, code: 'cancelled' }, from)
+  // Doorbells stay in Redis, but for one that was on its way: the edge rings again for what nobody claims.
+  const calls = [await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] })]
+  const before = lone.log.length
+  lone.edge.revoked = false
+  await lone.said('the edge answers again', {}, before)
+  await lone.settled(calls[2] ?? running)
+  for (const call of calls) if (call.settled === undefined) await lone.ringFor(call)
+  for (const call of calls) expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')
+})

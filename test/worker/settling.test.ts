@@ -1,0 +1,117 @@
+// No result is lost between the worker and the edge, whatever fails between them and whenever; and none is made up.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { FakeCall } from '../support/fake-edge.ts'
+import { eventually, LoneWorker } from '../support/lone-worker.ts'
+
+let lone: LoneWorker
+beforeAll(async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+})
+afterAll(() => lone?.end())
+
+const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
+const endsOf = async ({ call }: FakeCall): Promise<number> => {
+  await lone.said('ended', { call })
+  return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
+}
+const spoolIsEmpty = (): Promise<true> => eventually('the spool is empty', () => lone.spool.length === 0)
+
+test.each([
+  ['answers 503', busy, false],
+  ['answers 500', { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } }, false],
+  ['cuts the connection before it reads', 'cut', false],
+  ['cuts the connection after it has stored the result', 'cut', true],
+  ['sits behind a proxy that answers in HTML', 'html', false],
+  ['sits behind a proxy that answers in HTML after it has stored the result', 'html', true],
+] as const)('a result is settled once by an edge that %s', async (_name, reply, after) => {
+  lone.edge.misbehave('settle', reply, { after, times: 3 })
+  const call = await lone.call({ argv: ['echo', 'kept'] })
+  expect((await lone.settled(call)).stdout.toString()).toBe('kept\n')
+  await spoolIsEmpty()
+  expect(await endsOf(call)).toBe(1)
+})
+
+test.each([
+  ['answers 503', busy, false],
+  ['cuts the connection before it grants', 'cut', false],
+  ['cuts the connection after it has granted', 'cut', true],
+] as const)('a call is claimed and run once from an edge that %s', async (_name, reply, after) => {
+  lone.edge.misbehave('claim', reply, { after, times: 3 })
+  const call = await lone.call({ argv: ['true'] })
+  expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')
+  expect(await endsOf(call)).toBe(1)
+  expect(call.settlements).toBe(1)
+})
+
+test.each([
+  ['attestation_invalid', 422],
+  ['already_ended', 409],
+  ['link_invalid', 410],
+])('a final no (%s) ends the trying, and is logged', async (code, status) => {
+  lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } })
+  const call = await lone.call({ argv: ['true'] })
+  await lone.said('the edge did not take a result; it is dropped', { call: call.call, code, status })
+  await spoolIsEmpty()
+  expect(call.settled).toBeUndefined()
+})
+
+test('the edge away for seconds: the result waits in the spool, the call is not claimed twice, and what waits goes first', async () => {
+  const running = await lone.call({ argv: ['sleep', '1'] })
+  await eventually('the call runs', () => running.state === 'running')
+  await lone.edge.stop()
+  const from = lone.log.length
+  await lone.said('ended', { call: running.call, result: 'waiting' }, from)
+  expect(lone.spool).toEqual([`${running.call}.json`])
+  const rung = await lone.call({ argv: ['true'] })
+  await lone.said('the edge does not answer; running calls go on, and it is asked again', {}, from)
+  await lone.edge.start()
+  expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
+  expect((await lone.settled(rung)).statement.predicate.state).toBe('succeeded')
+  await lone.said('the edge answers again', {}, from)
+  await spoolIsEmpty()
+  expect([running.settlements, rung.settlements]).toEqual([1, 1])
+})
+
+test('kill -9 with a result that nobody has acknowledged: the next life sends it, before anything else', async () => {
+  lone.edge.misbehave('settle', busy, { times: 1_000 })
+  const call = await lone.call({ argv: ['echo', 'survives'] })
+  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.process.kill()
+  expect(lone.spool).toEqual([`${call.call}.json`])
+  lone.edge.behave()
+  const from = lone.edge.heard.length
+  await lone.start()
+  const { statement, stdout } = await lone.settled(call)
+  expect([statement.predicate.state, stdout.toString()]).toEqual(['succeeded', 'survives\n'])
+  await spoolIsEmpty()
+  const routes = lone.edge.heard.slice(from).map(({ route }) => route)
+  expect(routes.filter((route) => route === 'claim' || route === 'settle')[0]).toBe('settle')
+})
+
+test('L2 kill -9 while a call runs: the next life does not run it again, though the edge would hand out the same grant', async () => {
+  const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })
+  await eventually('the process was begun', () => lone.spool.includes(`${call.call}.json`))
+  const from = lone.log.length
+  await lone.process.restart()
+  await lone.said('a call ended with the worker that ran it; the edge will call it indeterminate', { call: call.call }, from)
+  await lone.ringFor(call)
+  await lone.said('a call was left alone', { call: call.call, reason: 'it was begun here before' }, from)
+  expect(call.claims).toBeGreaterThan(1)
+  expect(lone.log.some((line) => line.msg === 'ended' && line['call'] === call.call)).toBe(false)
+  expect(call.settlements).toBe(0)
+})
+
+test('J03 an edge whose clock stands an hour off is believed', async () => {
+  for (const ahead_ms of [3_600_000, -3_600_000]) {
+    lone.edge.ahead_ms = ahead_ms
+    const call = await lone.call({ argv: ['true'] })
+    const { statement } = await lone.settled(call)
+    expect(statement.predicate.state).toBe('succeeded')
+    const { started_at_ms, ended_at_ms } = statement.predicate.execution
+    expect(Math.abs(ended_at_ms - lone.edge.now())).toBeLessThan(5_000)
+    expect(started_at_ms ?? 0).toBeLessThanOrEqual(ended_at_ms)
+  }
+  lone.edge.ahead_ms = 0
+})

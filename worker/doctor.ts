@@ -1,0 +1,127 @@
+// Owns `doctor`: everything that serving needs, tried one by one, each with what to do where it fails. It changes nothing but what trying
+// changes, and stops at no failure: what can still be checked is checked.
+
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Tier } from '../shared/plan.ts'
+import { type Config, readConfig } from './config.ts'
+import { type Identity, keyPath, readIdentity } from './identity.ts'
+import { openLink, openUnsigned } from './link.ts'
+import { openEquipment, prove } from './proof.ts'
+import { examineRedis } from './queue.ts'
+import { refuseRoot } from './serve.ts'
+import { SPOOL_BOUNDS } from './spool.ts'
+
+type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }
+type Tell = (check: string, ok: boolean, found: string, fix: string) => void
+
+const NODE_MAJOR = 22
+const NODE_MINOR = 12
+/** Signed requests older than this are refused; well before, something is wrong with the host's clock. */
+const CLOCK_OFF_MAX_MS = 5_000
+
+export async function doctor(path: string, json: boolean): Promise<boolean> {
+  const findings: Finding[] = []
+  const tell: Tell = (check, ok, found, fix) => {
+    const finding: Finding = ok ? { check, ok, found } : { check, ok, found, fix }
+    findings.push(finding)
+    process.stdout.write(`${json ? JSON.stringify({ msg: 'check', ...finding }) : forPeople(finding)}\n`)
+  }
+
+  examineNode(tell)
+  const root = refuseRoot()
+  tell('user', root.ok, `uid ${process.geteuid?.()}`, root.ok ? '' : root.error)
+  const config = readConfig(path)
+  tell('configuration', config.ok, config.ok ? `\`${path}\`` : config.error, 'mend it; --help shows what it holds')
+  const tiers = root.ok && config.ok ? await examineSandbox(config.value, tell) : []
+  if (!root.ok) tell('tiers', false, 'not tried as root', 'run doctor as the user that runs the worker')
+  if (config.ok) await examineAll(config.value, tiers, tell)
+
+  const failed = findings.filter((finding) => !finding.ok).length
+  if (!json) process.stdout.write(failed === 0 ? 'all is well\n' : `${failed} of ${findings.length} checks failed\n`)
+  return failed === 0
+}
+
+const forPeople = ({ check, ok, found, fix }: Finding): string =>
+  `${ok ? 'ok  ' : 'FAIL'}  ${check.padEnd(16)} ${found}${fix === undefined ? '' : `\n${' '.repeat(23)}→ ${fix}`}`
+
+function examineNode(tell: Tell): void {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  const ok = major > NODE_MAJOR || (major === NODE_MAJOR && minor >= NODE_MINOR)
+  tell('node', ok, process.versions.node, `use Node ${NODE_MAJOR}.${NODE_MINOR} or newer; node_modules/.bin/node is one`)
+}
+
+async function examineAll(config: Config, tiers: readonly Tier[], tell: Tell): Promise<void> {
+  const identity = readIdentity(config)
+  tell(
+    'key',
+    identity.ok,
+    identity.ok ? `${identity.value.worker}, \`${keyPath(config.home)}\`` : identity.error,
+    'enrol with `countersign-worker enroll`',
+  )
+  await examineEdge(config, identity.ok ? identity.value : undefined, tiers, tell)
+  const { answers, confined } = await examineRedis(config.redis_url)
+  tell('Redis', answers.ok, answers.ok ? 'answers' : answers.error, 'start Redis, or mend `redis_url`: host, port, user, password')
+  const acl = 'give the worker a user that may touch `cs:*` only; infra/redis.ts holds the access list'
+  tell('Redis rights', confined.ok, confined.ok ? 'confined to our prefix' : confined.error, acl)
+  examineSpool(config, tell)
+}
+
+async function examineEdge(config: Config, identity: Identity | undefined, tiers: readonly Tier[], tell: Tell): Promise<void> {
+  const open = openUnsigned(config.edge_url)
+  const keys = await open.ask('keys', { query: { tenant: config.tenant } }).finally(open.close)
+  tell(
+    'edge',
+    keys.ok,
+    keys.ok ? config.edge_url : `${config.edge_url}: ${keys.error.detail}`,
+    'start the edge, or mend `edge_url` and `tenant`',
+  )
+  if (identity === undefined || !keys.ok) return
+  const pinned = keys.value.keys.some(({ role, x, status }) => role === 'edge' && x === identity.edge.x && status === 'active')
+  tell(
+    'edge key',
+    pinned,
+    pinned ? `${identity.edge.kid}, as pinned` : `${identity.edge.kid} is not among its keys`,
+    'if the key was changed on purpose, remove the key file and enrol anew',
+  )
+
+  const link = openLink(config.edge_url, identity)
+  const asked = link.clock.mark()
+  const beat = await link.ask('heartbeat', { body: { tiers: [...tiers], running: [] } })
+  link.close()
+  tell(
+    'worker',
+    beat.ok,
+    beat.ok ? 'the edge knows it' : `${beat.error.detail} (\`${beat.error.code}\`)`,
+    'enrol anew, or ask an operator whether it was revoked',
+  )
+  if (!beat.ok) return
+  link.clock.learn(beat.value.now_ms, asked)
+  const off = link.clock.offset_ms
+  tell('clock', Math.abs(off) <= CLOCK_OFF_MAX_MS, `${off} ms from the edge’s`, 'have the host’s clock set by NTP')
+}
+
+function examineSpool({ home }: Config, tell: Tell): void {
+  const dir = join(home, 'spool')
+  let files: string[] = []
+  try {
+    files = readdirSync(dir)
+  } catch {
+    // Not there before the first run.
+  }
+  const bytes = files.reduce((sum, file) => sum + (statSync(join(dir, file), { throwIfNoEntry: false })?.size ?? 0), 0)
+  const unreadable = files.filter((file) => file.endsWith('.unreadable'))
+  const ok = files.length < SPOOL_BOUNDS.files && bytes < SPOOL_BOUNDS.bytes && unreadable.length === 0
+  const fix =
+    unreadable.length > 0
+      ? `look at ${unreadable.join(', ')} in \`${dir}\`, then remove them`
+      : 'find out why the edge takes no results; `run` says so'
+  tell('spool', ok, `${files.length} files, ${bytes} bytes`, fix)
+}
+
+async function examineSandbox(config: Config, tell: Tell): Promise<readonly Tier[]> {
+  const { tiers, findings } = await prove(await openEquipment(config))
+  for (const { check, ok, found } of findings) tell(check, ok, found, '')
+  tell('tiers', tiers.length > 0, tiers.length > 0 ? tiers.join(', ') : 'none is proven', 'mend what the checks above name')
+  return tiers
+}

@@ -1,0 +1,99 @@
+// Owns one call's way through this worker, from its doorbell to its settlement. It reads as the checklist that it is: nothing runs before the
+// grant has been verified against the exact bytes that will run (L1, P08), nothing runs twice (L2), and every end is told (L5).
+// It knows no Redis and no HTTP; what it logs names ids and codes, never arguments or output.
+
+import { endingOf } from '../shared/statement.ts'
+import { type Ran, settlementOf, unrun } from './attestation.ts'
+import { type Judged, verifyClaim } from './grant.ts'
+import type { Identity } from './identity.ts'
+import type { Link } from './link.ts'
+import type { Log } from './log.ts'
+import { perform } from './perform.ts'
+import type { Proven } from './proof.ts'
+import type { Doorbell } from './queue.ts'
+import type { RunFolders } from './run-folders.ts'
+import type { InHand, Running } from './running.ts'
+import type { Settling } from './settling.ts'
+import type { Spool } from './spool.ts'
+import type { Streaming } from './streaming.ts'
+
+export type Station = {
+  readonly identity: Identity
+  readonly link: Link
+  readonly spool: Spool
+  readonly settling: Settling
+  readonly streaming: Streaming
+  readonly running: Running
+  readonly runFolders: RunFolders
+  /** What the last probe left standing. */
+  readonly proven: () => Proven
+  /** Aborted when nothing new is to be begun. */
+  readonly draining: AbortSignal
+  readonly log: Log
+}
+
+/** How long a doorbell is answered with another try while the edge is away. The edge rings again for what stays unclaimed. */
+const CLAIM_PATIENCE_MS = 60_000
+
+export async function execute(doorbell: Doorbell, at: Station): Promise<void> {
+  const inHand = at.running.take(doorbell.call)
+  if (inHand === undefined) return at.log.say('a doorbell was rung twice', { call: doorbell.call }) // Q04
+  try {
+    await carryOut(doorbell, inHand, at)
+  } finally {
+    at.running.leave(inHand)
+  }
+}
+
+async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promise<void> {
+  const { call } = doorbell
+  const { identity, link, log, spool } = at
+  const leaveAlone = (reason: string, code?: string): void => log.say('a call was left alone', { call, reason, code })
+  await at.settling.offered()
+  if (spool.full) return leaveAlone('the spool is full')
+
+  const rung = performance.now()
+  const body = { ...doorbell, tiers: [...at.proven().tiers] }
+  const claim = await link.insist('claim', { body }, { patience_ms: CLAIM_PATIENCE_MS, signal: at.draining })
+  if (!claim.ok) return leaveAlone(claim.error.detail, claim.error.code)
+  const claimed = performance.now()
+
+  const { tenant, worker, edge } = identity
+  const judged = verifyClaim(claim.value, { tenant, ...doorbell, worker, edge, now_ms: link.clock.now() })
+  if (judged.kind === 'stray') return log.warn('a claim was answered with a grant that is not for us', { call, reason: judged.reason })
+  const { grant } = judged
+  const begun = spool.begin(call, grant.fence)
+  if (begun.ok && !begun.value) return leaveAlone('it was begun here before') // L2: nobody saw that end, and nobody will pretend to
+  inHand.fence = grant.fence
+  const ran = begun.ok
+    ? await runAsJudged(judged, inHand, at)
+    : unrun({ kind: 'infra', detail: `the spool can’t be written (${begun.error})` }, link.clock.now())
+  const ended = performance.now()
+
+  const settlement = settlementOf(grant, judged.grant_sha256, ran, identity.signer)
+  const sent = await at.settling.settle({ call, deadline_ms: grant.deadline_ms, settlement })
+  log.say('ended', {
+    call,
+    tool: grant.facts.tool.name,
+    ...endOf(ran),
+    tier: judged.kind === 'verified' ? judged.plan.tier : null,
+    claim_ms: tenths(claimed - rung),
+    run_ms: tenths(ended - claimed),
+    settle_ms: tenths(performance.now() - ended),
+    ...(sent === 'acknowledged' ? {} : { result: sent }),
+  })
+}
+
+function runAsJudged(judged: Exclude<Judged, { kind: 'stray' }>, inHand: InHand, at: Station): Promise<Ran> | Ran {
+  const { link, runFolders, streaming } = at
+  if (judged.kind === 'mistrusted') return unrun({ kind: 'refused', code: 'grant_invalid', detail: judged.reason }, link.clock.now())
+  return perform(judged, inHand, { link, runFolders, sandbox: at.proven().sandbox, output: streaming.open(inHand, judged.grant.fence) })
+}
+
+function endOf({ execution: { outcome } }: Ran): { state: string; code?: string } {
+  if (outcome === null) throw new Error('a worker always saw an outcome')
+  const { state, error } = endingOf(outcome)
+  return error === null ? { state } : { state, code: error }
+}
+
+const tenths = (ms: number): number => Math.round(ms * 10) / 10

@@ -1,0 +1,120 @@
+// Owns the command line of `countersign-worker`: it reads it, runs one command, and tells how that went by exit code. No other decision is here.
+// 0: done. 1: refused, with a sentence. 2: the command line can't be read.
+
+import { parseArgs } from 'node:util'
+import { err, ok, type Result } from '../shared/result.ts'
+import type { Config, Refusal } from './config.ts'
+import { enrolmentToken, readConfig } from './config.ts'
+import { doctor } from './doctor.ts'
+import { enrol, makeHome } from './identity.ts'
+import { type Log, openLog } from './log.ts'
+import { openEquipment, prove } from './proof.ts'
+import { closeInheritedDescriptors } from './sandbox/descriptors.ts'
+import { refuseRoot, serve } from './serve.ts'
+
+const USAGE = `countersign-worker: runs the tool calls that a Countersign edge has granted, each in a sandbox, and signs what happened.
+
+  countersign-worker enroll --config FILE   make this host a worker, once; the token is read from standard input
+  countersign-worker run    --config FILE   serve until SIGTERM
+  countersign-worker doctor --config FILE   check everything that serving needs, and say how to mend what fails
+
+  --json   one JSON object a line, for machines
+  --help   this text
+
+FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
+  {
+    "edge_url": "https://edge.example.com",
+    "tenant": "default",
+    "pool": "default",
+    "redis_url": "rediss://worker:PASSWORD@redis.example.com:6379",
+    "home": "/var/lib/countersign/worker",
+    "concurrency": 4,            optional: calls at a time; twice the cores otherwise
+    "private_hosts": [],         optional: "host:port" that tools may reach although its address is private
+    "drain_ms": 20000            optional: how long SIGTERM lets running calls go on
+  }
+COUNTERSIGN_WORKER_<NAME> in the environment wins over the file, e.g. COUNTERSIGN_WORKER_CONCURRENCY=8.
+COUNTERSIGN_ENROL_TOKEN may hold the token in place of standard input. An operator makes one with \`countersign workers enrol\`.
+
+The worker never runs as root. Start with: enroll, then doctor, then run.
+`
+
+type Command = (config: Config, log: Log, json: boolean) => Promise<Result<void, Refusal>>
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  enroll: async (config, log) => {
+    const home = makeHome(config.home)
+    if (!home.ok) return home
+    const { tiers } = await prove(await openEquipment(config))
+    const token = enrolmentToken() ?? (await readToken())
+    if (token === '') return err('no token came on standard input; ask an operator for one and pipe it in')
+    const enrolled = await enrol(config, token, [...tiers])
+    if (!enrolled.ok) return enrolled
+    const { worker, tenant, pool, edge } = enrolled.value
+    log.say('enrolled', { worker, tenant, pool, edge_key: edge.kid, tiers })
+    return ok(undefined)
+  },
+  run: (config, log) => serve(config, log),
+}
+
+const TOKEN_MAX_BYTES = 1_024
+
+async function readToken(): Promise<string> {
+  if (process.stdin.isTTY) process.stderr.write('Paste the enrolment token, then press Enter: ')
+  let text = ''
+  for await (const chunk of process.stdin.setEncoding('utf8')) {
+    text += chunk
+    if (text.includes('\n') || text.length > TOKEN_MAX_BYTES) break
+  }
+  return text.trim()
+}
+
+function readArguments(args: string[]): Result<{ command: string; config: string; json: boolean } | 'help', Refusal> {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        config: { type: 'string' },
+        json: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    })
+    const [command, ...more] = positionals
+    if (values.help || command === 'help') return ok('help')
+    if (command === undefined || more.length > 0) return err('name one command: enroll, run or doctor')
+    if (values.config === undefined) return err('name the configuration: --config FILE')
+    return ok({ command, config: values.config, json: values.json })
+  } catch (error) {
+    return err(error instanceof Error ? error.message : String(error)) // node's own parser tells faults by throwing
+  }
+}
+
+async function main(): Promise<number> {
+  const complain = (sentence: string): void => void process.stderr.write(`countersign-worker: ${sentence}\n`)
+  const read = readArguments(process.argv.slice(2))
+  if (!read.ok) {
+    complain(`${read.error}; see --help`)
+    return 2
+  }
+  if (read.value === 'help') {
+    process.stdout.write(USAGE)
+    return 0
+  }
+  const { command, config: path, json } = read.value
+  const log = openLog(json)
+  if (command === 'doctor') return (await doctor(path, json)) ? 0 : 1
+  const run = COMMANDS[command]
+  if (run === undefined) {
+    complain(`there is no command \`${command}\`; see --help`)
+    return 2
+  }
+  closeInheritedDescriptors()
+  const root = refuseRoot()
+  const config = root.ok ? readConfig(path) : root
+  const done = config.ok ? await run(config.value, log, json) : config
+  if (done.ok) return 0
+  complain(done.error)
+  return 1
+}
+
+process.exit(await main())

@@ -1,0 +1,28 @@
+// Owns what this host has proven of its sandboxes, and the proving of it anew: a tier counts only while its last probe held (L8).
+
+import { join } from 'node:path'
+import type { Tier } from '../shared/plan.ts'
+import type { Config } from './config.ts'
+import { type Equipment, equip } from './sandbox/equipment.ts'
+import type { Facts } from './sandbox/facts.ts'
+import { findHost } from './sandbox/host.ts'
+import type { Sandbox } from './sandbox/launch.ts'
+import { probe } from './sandbox/probe.ts'
+
+export type Finding = { readonly check: string; readonly ok: boolean; readonly found: string }
+export type Proven = { readonly sandbox: Sandbox; readonly tiers: readonly Tier[]; readonly findings: readonly Finding[] }
+
+export async function openEquipment({ home, private_hosts }: Pick<Config, 'home' | 'private_hosts'>): Promise<Equipment> {
+  return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts })
+}
+
+export async function prove(equipment: Equipment): Promise<Proven> {
+  const facts = await probe(equipment)
+  const tiers = (['B', 'C'] as const).filter((tier) => facts.tiers[tier].ok)
+  return { sandbox: { equipment, facts }, tiers, findings: findingsOf(facts) }
+}
+
+const findingsOf = ({ tiers, egress }: Facts): Finding[] =>
+  Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress }).flatMap(([part, { checks }]) =>
+    checks.map(({ name, ok, detail }) => ({ check: `${part}: ${name}`, ok, found: detail })),
+  )

@@ -1,0 +1,62 @@
+// Owns the folders that calls of one run share on this host (`workspace: "run"`): made at the run's first call, removed when no call of it has
+// been here for a while. Nobody tells a worker that a run is over, so idleness has to; a run that comes back later finds an empty folder.
+
+import { mkdirSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { PATTERNS } from '../shared/ids.ts'
+import { err, ok, type Result } from '../shared/result.ts'
+import { removeFolder } from './sandbox/workspace.ts'
+
+const IDLE_MS = 60 * 60_000
+const SWEEP_MS = 60_000
+
+export class RunFolders {
+  readonly #root: string
+  readonly #idle_ms: number
+  /** Calls that are in each folder now, and when the last one left. */
+  readonly #runs = new Map<string, { inside: number; left_ms: number }>()
+  readonly #sweeping: NodeJS.Timeout
+
+  constructor(root: string, idle_ms = IDLE_MS) {
+    this.#root = root
+    this.#idle_ms = idle_ms
+    mkdirSync(root, { recursive: true, mode: 0o700 })
+    for (const run of readdirSync(root))
+      if (PATTERNS.run.test(run)) this.#runs.set(run, { inside: 0, left_ms: statSync(join(root, run)).mtimeMs })
+    this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS)
+    this.#sweeping.unref()
+  }
+
+  /** The run's folder, which stays at least until `leave`. */
+  enter(run: string): Result<string, string> {
+    const folder = join(this.#root, run)
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+    } catch (error) {
+      return err(error instanceof Error && 'code' in error ? String(error.code) : String(error))
+    }
+    const known = this.#runs.get(run) ?? { inside: 0, left_ms: 0 }
+    known.inside += 1
+    this.#runs.set(run, known)
+    return ok(folder)
+  }
+
+  leave(run: string): void {
+    const known = this.#runs.get(run)
+    if (known === undefined) return
+    known.inside -= 1
+    known.left_ms = Date.now()
+  }
+
+  async sweep(now_ms = Date.now()): Promise<void> {
+    for (const [run, { inside, left_ms }] of this.#runs) {
+      if (inside > 0 || now_ms - left_ms < this.#idle_ms) continue
+      this.#runs.delete(run)
+      await removeFolder(join(this.#root, run))
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#sweeping)
+  }
+}

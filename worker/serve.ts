@@ -1,0 +1,201 @@
+// Owns the worker's life: what must hold before it serves, the order in which its parts start, when it takes no doorbells, and how it ends.
+// It decides nothing about a call (execution.ts does). Whatever it can't go on without ends the process with a sentence.
+
+import { statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { err, ok, type Result } from '../shared/result.ts'
+import type { Config, Refusal } from './config.ts'
+import { execute, type Station } from './execution.ts'
+import { startHeartbeat } from './heartbeat.ts'
+import { type Identity, makeHome, readIdentity } from './identity.ts'
+import { openLink } from './link.ts'
+import type { Log } from './log.ts'
+import { openEquipment, type Proven, prove } from './proof.ts'
+import { openQueue, type Queue } from './queue.ts'
+import { RunFolders } from './run-folders.ts'
+import { Running } from './running.ts'
+import { Settling } from './settling.ts'
+import { Spool, type Spooled } from './spool.ts'
+import { Streaming } from './streaming.ts'
+
+const PROBE_EVERY_MS = 10 * 60_000
+const SPOOL_WATCH_MS = 1_000
+/** What killing, collecting and settling may take once the drain is over. */
+const KILL_WITHIN_MS = 3_000
+const FLUSH_WITHIN_MS = 3_000
+const LEAVE_REDIS_WITHIN_MS = 1_000
+
+/** bwrap started by uid 0 leaves ways to become root of the host, so no root process comes near it. */
+export const refuseRoot = (uid = process.geteuid?.()): Result<void, Refusal> =>
+  uid === 0
+    ? err(
+        'the worker does not run as root; start it as a user of its own, such as `setpriv --reuid countersign --regid countersign --init-groups node worker/main.ts …`',
+      )
+    : ok(undefined)
+
+export async function serve(config: Config, log: Log): Promise<Result<void, Refusal>> {
+  const stop = onStopSignal(log)
+  const home = makeHome(config.home)
+  if (!home.ok) return home
+  const alone = await holdHome(config.home)
+  if (!alone.ok) return alone
+  const identity = readIdentity(config)
+  if (!identity.ok) return identity
+  const spool = new Spool(join(config.home, 'spool'))
+  const left = spool.open(Date.now())
+  if (!left.ok) return left
+  const equipment = await openEquipment(config)
+  const proven = await tell(prove(equipment), log)
+  if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
+  for (const call of left.value.lost) log.warn('a call ended with the worker that ran it; the edge will call it indeterminate', { call })
+  for (const file of left.value.unreadable) log.warn('a file of the spool could not be read; it was put aside', { file })
+  await work({
+    config,
+    identity: identity.value,
+    spool,
+    left: left.value.left,
+    proven,
+    proveAgain: () => tell(prove(equipment), log),
+    log,
+    stop,
+  })
+  return ok(undefined)
+}
+
+type Begun = {
+  readonly config: Config
+  readonly identity: Identity
+  readonly spool: Spool
+  readonly left: readonly Spooled[]
+  readonly proven: Proven
+  readonly proveAgain: () => Promise<Proven>
+  readonly log: Log
+  readonly stop: AbortSignal
+}
+
+/** From here on nothing is refused: what is away is waited for. Ends when `stop` says so and all is drained. */
+async function work({ config, identity, spool, left, proven: first, proveAgain, log, stop }: Begun): Promise<void> {
+  let proven = first
+  const link = openLink(config.edge_url, identity)
+  const running = new Running()
+  const settling = new Settling(link, spool, log)
+  const runFolders = new RunFolders(join(config.home, 'runs'))
+  const parts = { identity, link, spool, settling, running, runFolders, streaming: new Streaming(link), proven: () => proven, log }
+  const station: Station = { ...parts, draining: stop }
+  const intake = new Intake()
+
+  const heartbeat = startHeartbeat({
+    ...parts,
+    tiers: () => proven.tiers,
+    changed: (pulse) => {
+      if (pulse === 'well') settling.wake()
+      if (pulse === 'unwelcome') running.stopAll('cancelled') // a revoked worker does no more work
+      intake.close('unwelcome', pulse === 'unwelcome')
+    },
+  })
+  const proveOnceMore = async (): Promise<void> => {
+    proven = await proveAgain()
+    intake.close('unproven', proven.tiers.length === 0)
+  }
+  const watching = [
+    setInterval(() => intake.close('spool full', spool.full), SPOOL_WATCH_MS),
+    setInterval(() => void proveOnceMore(), PROBE_EVERY_MS),
+  ]
+
+  // What waits in the spool goes first; doorbells are heard once the edge has had it.
+  settling.adopt(left)
+  let queue: Queue | undefined
+  if ((await before(stop, heartbeat.first)) && (await before(stop, settling.offered()))) {
+    const { redis_url, tenant, pool, concurrency } = config
+    queue = openQueue({ redis_url, tenant, pool, concurrency, log, ring: (doorbell) => execute(doorbell, station) })
+    intake.govern(queue)
+    if (await before(stop, queue.listening)) log.say('ready', { worker: identity.worker, pool, tiers: proven.tiers })
+  }
+  await before(stop, new Promise<void>(() => undefined))
+
+  const left_queue = queue?.close()
+  await drain(config.drain_ms, running, settling, log)
+  await Promise.race([left_queue, pause(LEAVE_REDIS_WITHIN_MS)])
+  heartbeat.stop()
+  runFolders.close()
+  for (const timer of watching) clearInterval(timer)
+  link.close()
+}
+
+/** Running calls may end by themselves, then they are ended; what they leave is settled, or stays in the spool for the next life. */
+async function drain(drain_ms: number, running: Running, settling: Settling, log: Log): Promise<void> {
+  log.say('stopping', { running: running.size, waiting: settling.waiting })
+  await Promise.race([running.empty(), pause(drain_ms)])
+  running.stopAll('shutdown')
+  await Promise.race([running.empty(), pause(KILL_WITHIN_MS)])
+  await Promise.race([settling.flushed(), pause(FLUSH_WITHIN_MS)])
+  settling.end()
+  log.say('stopped', { running: running.size, waiting: settling.waiting })
+}
+
+/** Doorbells are taken while no reason stands against it. Those not taken stay in Redis, for another worker of the pool or for later. */
+class Intake {
+  readonly #reasons = new Set<string>()
+  #queue: Queue | undefined
+
+  govern(queue: Queue): void {
+    this.#queue = queue
+    if (this.#reasons.size > 0) queue.pause()
+  }
+
+  close(reason: string, stands: boolean): void {
+    const before = this.#reasons.size > 0
+    if (stands) this.#reasons.add(reason)
+    else this.#reasons.delete(reason)
+    const now = this.#reasons.size > 0
+    if (before === now) return
+    if (now) this.#queue?.pause()
+    else this.#queue?.resume()
+  }
+}
+
+/** What failed is named; each detail says how to mend it. */
+async function tell(proving: Promise<Proven>, log: Log): Promise<Proven> {
+  const proven = await proving
+  for (const { check, ok: held, found } of proven.findings) if (!held) log.warn('a check of the sandbox failed', { check, found })
+  return proven
+}
+
+/** Whether `awaited` came before the end was asked for. */
+const before = (stop: AbortSignal, awaited: Promise<unknown>): Promise<boolean> =>
+  new Promise((settle) => {
+    if (stop.aborted) settle(false)
+    stop.addEventListener('abort', () => settle(false), { once: true })
+    void awaited.then(() => settle(true))
+  })
+
+/** The first signal lets what runs come to its end; the second does not wait, and the sandboxes die with us. */
+function onStopSignal(log: Log): AbortSignal {
+  const stop = new AbortController()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (stop.signal.aborted) {
+        log.warn('killed by a second signal', { signal })
+        process.exit(1)
+      }
+      stop.abort()
+    })
+  }
+  return stop.signal
+}
+
+/**
+ * One worker per home: two under one name would each have the other's calls taken for lost. The kernel lets go of an abstract socket when we
+ * die, however that happens. It is named by the folder's identity, because the same folder may be seen under several paths.
+ */
+function holdHome(home: string): Promise<Result<void, Refusal>> {
+  const { dev, ino } = statSync(home)
+  return new Promise((settle) => {
+    const server = createServer((socket) => socket.destroy())
+    server.once('error', () => settle(err(`another worker runs on \`${home}\`; stop it, or give this one a home of its own`)))
+    server.listen(`\0countersign-worker-${dev}-${ino}`, () => settle(ok(undefined)))
+    server.unref()
+  })
+}
