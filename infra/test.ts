@@ -2,9 +2,10 @@
 // `npm test -- test/faults` runs one folder, without the gates. A test that was skipped fails the run.
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { installPackages, installTestPackages, makeUser, WORKER_USER } from './packages.ts'
 import { type Say, sayOnStderr } from './setup.ts'
 import { ROOT } from './state.ts'
@@ -30,7 +31,10 @@ for (const step of [installPackages, (say: Say) => makeUser(WORKER_USER, say), i
 if (args.length === 0 && !run('node', 'infra/check/gates.ts'))
   stop('the gates found something; mend it, or see it alone with `npm run check`')
 
-const folder = mkdtempSync(join(tmpdir(), 'countersign-report-'))
+// All that the tests make lies in here, so what they left behind can be told, and goes.
+const folder = mkdtempSync(join(tmpdir(), 'cs-'))
+chmodSync(folder, 0o1777)
+process.env['TMPDIR'] = folder
 const file = join(folder, 'report.json')
 const passed = run('vitest', 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...args)
 let report: Report | undefined
@@ -39,13 +43,35 @@ try {
 } catch {
   report = undefined
 }
+const left = await leftovers(folder)
+for (const what of left) sayOnStderr(`the tests left something behind: ${what}`)
 rmSync(folder, { recursive: true, force: true })
 if (report === undefined) stop('vitest ended without a report')
 
 const skipped = report.numTotalTests - report.numPassedTests - report.numFailedTests
 if (skipped > 0) sayOnStderr(`${skipped} tests did not run; a test that can't run must fail and say why`)
-const fine = passed && report.success && skipped === 0
-// A file that did not load, or a test that did not run, is a failure that vitest counts elsewhere.
-const failed = report.numFailedTests + skipped
+const fine = passed && report.success && skipped === 0 && left.length === 0
+// A file that did not load is a failure that vitest counts elsewhere.
+const failed = report.numFailedTests + skipped + left.length
 console.log(`${report.numPassedTests} passed, ${failed + (fine || failed > 0 ? 0 : 1)} failed`)
 process.exit(fine ? 0 : 1)
+
+/** Processes that name the folder on their command line or stand in it, and mounts in it; what is about to end gets a moment. */
+async function leftovers(name: string): Promise<string[]> {
+  for (let tries = 20; ; tries--) {
+    const processes = globSync('/proc/[0-9]*').flatMap((path) => {
+      try {
+        const command = readFileSync(join(path, 'cmdline'), 'utf8').replaceAll('\0', ' ')
+        return command.includes(name) || readlinkSync(join(path, 'cwd')).startsWith(name) ? [`process ${path.slice(6)}: ${command}`] : []
+      } catch {
+        return [] // it ended meanwhile, or is a zombie
+      }
+    })
+    const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(name))
+    const found = [...processes, ...mounts.map((line) => `mount ${line.split(' ')[4]}`)]
+    if (found.length === 0 || tries === 0) return found
+    await sleep(100)
+  }
+}
