@@ -53,7 +53,7 @@ const call = command({
   args: { TOOL: 'the tool’s name' },
   flags: {
     args: ARGUMENTS,
-    wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing` },
+    wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and none for an approval` },
     run: { value: 'RUN', what: 'the run to propose it in; a new one if you say nothing' },
     raw: RAW,
   },
@@ -68,10 +68,13 @@ const call = command({
     if (!wait.ok) return wait
     const body = { tool, args: args.value }
     const proposed =
-      flags.run === undefined
-        ? await api('proposeCallInNewRun', { body, wait: wait.value })
-        : await api('proposeCall', { params: { run: flags.run }, body, wait: wait.value })
-    return proposed.ok ? answered(proposed.value, paint, flags.raw) : proposed
+      flags.run === undefined ? await api('proposeCallInNewRun', { body }) : await api('proposeCall', { params: { run: flags.run }, body })
+    if (!proposed.ok) return proposed
+    const { id, run, state, ended_at_ms } = proposed.value
+    // A human may take long: who does not say how long to wait for one is told at once what to do.
+    const enough = ended_at_ms !== undefined || wait.value === 0 || (state === 'awaiting_approval' && flags.wait === undefined)
+    const call = enough ? proposed : await api('readCall', { params: { run, call: id }, wait: wait.value })
+    return call.ok ? answered(call.value, paint, flags.raw) : call
   },
 })
 
