@@ -12,8 +12,8 @@ import { argumentsForPolicy } from './arguments.ts'
 import type { AgentPrincipal, Loaded, LoadedTool, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'
 import { plansFor } from './planner.ts'
-import type { CedarValueJson, EntityJson, Verdict } from './policy.ts'
-import { ask } from './policy.ts'
+import type { CedarValueJson, Verdict } from './policy.ts'
+import { ask, readable, standsRegardless } from './policy.ts'
 
 export type Situation = {
   agent: AgentPrincipal
@@ -33,7 +33,7 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
   if (!plans.ok) return refusedByTool(directory, situation, plans.error)
   const seen = argumentsForPolicy(args)
   if (!seen.ok) return seen
-  const context = contextOf(situation, seen.value)
+  const context = readable(directory.policies, contextOf(situation, seen.value))
   const given = approvalOf(directory, situation.answers)
 
   let last: Decided | undefined
@@ -41,7 +41,7 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
     const question = (approval: ApprovalContext) => evaluate(directory, situation, context, plan, approval)
     const real = question(given)
     if (real.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'allow', real) })
-    const supposed = question(SUPPOSED(directory))
+    const supposed = standsRegardless(directory.policies, real) ? final(directory, real) : question(SUPPOSED(directory))
     if (supposed.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'ask', real) })
     last = { plan, decision: decisionOf(directory, situation, 'deny', supposed) }
   }
@@ -51,7 +51,7 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
 /** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
 export function decideAgain(directory: Loaded, situation: Situation, plan: Plan): Decision {
   const seen = argumentsForPolicy(situation.args)
-  const context = contextOf(situation, seen.ok ? seen.value : {})
+  const context = readable(directory.policies, contextOf(situation, seen.ok ? seen.value : {}))
   const real = evaluate(directory, situation, context, plan, approvalOf(directory, situation.answers))
   if (real.allowed) return decisionOf(directory, situation, 'allow', real)
   const supposed = evaluate(directory, situation, context, plan, SUPPOSED(directory))
@@ -69,32 +69,32 @@ export function authorize(directory: Loaded, principal: Principal, action: strin
   })
 }
 
+/** The policies that a yes would not move: of a denial that stands, they are the reason. */
+function final({ policies: { rules } }: Loaded, verdict: Verdict): Verdict {
+  return { ...verdict, policies: verdict.policies.filter((id) => rules.get(id)?.byApproval === false) }
+}
+
 function evaluate(
-  directory: Loaded,
+  { policies }: Loaded,
   { agent, tool }: Situation,
   context: Record<string, CedarValueJson>,
-  plan: Plan,
+  { tier, egress, workspace, limits }: Plan,
   approval: ApprovalContext,
 ): Verdict {
-  const entities: EntityJson[] = [...agent.entities, ...tool.entities]
-  return ask(directory.policies, {
+  const plan = {
+    tier,
+    egress_mode: egress.mode,
+    egress_hosts: egress.hosts,
+    workspace,
+    timeout_ms: limits.timeout_ms,
+    memory_bytes: limits.memory_bytes,
+  }
+  return ask(policies, {
     principal: { type: 'Agent', id: agent.name },
     action: `tool.execute/${tool.tool.name}`,
     resource: { type: 'Tool', id: tool.tool.name },
-    entities,
-    context: {
-      ...context,
-      allow_sensitive_tools: approval.granted,
-      approval,
-      plan: {
-        tier: plan.tier,
-        egress_mode: plan.egress.mode,
-        egress_hosts: plan.egress.hosts,
-        workspace: plan.workspace,
-        timeout_ms: plan.limits.timeout_ms,
-        memory_bytes: plan.limits.memory_bytes,
-      },
-    },
+    entities: [...agent.entities, tool.action, ...(policies.reads.resource ? [tool.entity] : [])],
+    context: { ...context, ...readable(policies, { allow_sensitive_tools: approval.granted, approval, plan }) },
   })
 }
 

@@ -35,7 +35,7 @@ export type Principal = {
   entities: EntityJson[]
 }
 export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec }
-export type LoadedTool = { tool: Tool; check: ArgumentCheck; sensitive: boolean; entities: EntityJson[] }
+export type LoadedTool = { tool: Tool; check: ArgumentCheck; sensitive: boolean; entity: EntityJson; action: EntityJson }
 
 /** A directory ready for use. */
 export type Loaded = {
@@ -125,10 +125,12 @@ function loadTool(tool: Tool): LoadedTool {
     tool,
     check: argumentCheck(tool.input_schema),
     sensitive,
-    entities: [
-      { uid: { type: 'Tool', id: tool.name }, attrs: { version: tool.version, sensitive, capabilities: tool.capabilities }, parents: [] },
-      { uid: { type: 'Action', id: `tool.execute/${tool.name}` }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },
-    ],
+    entity: {
+      uid: { type: 'Tool', id: tool.name },
+      attrs: { version: tool.version, sensitive, capabilities: tool.capabilities },
+      parents: [],
+    },
+    action: { uid: { type: 'Action', id: `tool.execute/${tool.name}` }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },
   }
   if (loadedTools.size > 5_000) loadedTools.clear()
   loadedTools.set(id, loaded)
@@ -136,7 +138,10 @@ function loadTool(tool: Tool): LoadedTool {
 }
 
 export function entitiesOf(kind: Principal['kind'], name: string, parentType: 'Group' | 'Role', parents: readonly string[]): EntityJson[] {
-  return [{ uid: { type: kind, id: name }, attrs: {}, parents: parents.map((id) => ({ type: parentType, id })) }]
+  // Without attributes and parents an entity says nothing that its name does not.
+  return parents.length === 0
+    ? []
+    : [{ uid: { type: kind, id: name }, attrs: {}, parents: parents.map((id) => ({ type: parentType, id })) }]
 }
 
 const NOBODY = Buffer.alloc(32)

@@ -12,7 +12,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Route } from '../shared/routes/route.ts'
 import type { AgentPrincipal, Loaded, Principal } from './directory.ts'
-import { directoryFrom, directoryOf, entitiesOf, knownVersion, principalOf } from './directory.ts'
+import { directoryFrom, directoryOf, knownVersion, principalOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf, tenantObject } from './env.ts'
 import type { WorkerRow } from './worker-gate.ts'
@@ -49,8 +49,7 @@ export async function identifyBySignature(request: Request, body: Uint8Array, en
   )
   if (!admitted.ok) return admitted
   const { worker } = admitted.value
-  const [entity] = entitiesOf('Worker', worker.id, 'Group', [])
-  const entities = entity === undefined ? [] : [{ ...entity, attrs: { pool: worker.pool, tiers: worker.tiers } }]
+  const entities = [{ uid: { type: 'Worker', id: worker.id }, attrs: { pool: worker.pool, tiers: worker.tiers }, parents: [] }]
   return ok({
     directory: directoryFrom(tenant, admitted.value.directory),
     principal: { kind: 'Worker', tenant, name: worker.id, entities },

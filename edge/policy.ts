@@ -9,15 +9,23 @@ import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { Reads } from './policy-reads.ts'
+import { readsApproval, readsOf, together } from './policy-reads.ts'
 
 cedar.initSync({ module: wasm })
 
 export type { CedarValueJson, EntityJson, TypeAndId }
 export type PolicyTexts = Readonly<Record<string, string>>
-export type Rule = { readonly reason: string | null; readonly advice: string | null }
+/** `byApproval`: whether a human's yes may change what this policy says. */
+export type Rule = {
+  readonly reason: string | null
+  readonly advice: string | null
+  readonly effect: 'permit' | 'forbid'
+  readonly byApproval: boolean
+}
 
 /** A policy set that the engine holds ready, under a name of its own. */
-export type PolicySet = { readonly id: string; readonly digest: string; readonly rules: ReadonlyMap<string, Rule> }
+export type PolicySet = { readonly id: string; readonly digest: string; readonly rules: ReadonlyMap<string, Rule>; readonly reads: Reads }
 export type Question = {
   principal: TypeAndId
   action: string
@@ -35,6 +43,7 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
   const texts: Record<string, string> = {}
   const rules = new Map<string, Rule>()
   const errors: FieldError[] = []
+  const reads: Reads[] = []
   for (const [file, text] of Object.entries(files)) {
     const parts = cedar.policySetTextToParts(text)
     if (parts.type === 'failure') {
@@ -47,14 +56,21 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
       continue
     }
     if (parts.policy_templates.length > 0) errors.push({ at: file, message: 'templates are not supported; write the policy out' })
-    parts.policies.forEach((policy, index) => {
-      const json = cedar.policyToJson(policy)
-      const notes = json.type === 'success' ? (json.json.annotations ?? {}) : {}
+    for (const [index, policy] of parts.policies.entries()) {
+      const read = cedar.policyToJson(policy)
+      if (read.type === 'failure') {
+        errors.push(...read.errors.map(({ message }) => ({ at: file, message })))
+        continue
+      }
+      const notes = read.json.annotations ?? {}
+      const found = readsOf(read.json)
+      reads.push(found)
       const id = notes['id'] ?? `${file}/${index + 1}`
       if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
       texts[id] = policy
-      rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null })
-    })
+      const { effect } = read.json
+      rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null, effect, byApproval: readsApproval(found) })
+    }
   }
   if (errors.length > 0) return err(failure('invalid_policy', `${errors.length} mistakes in the policies`, errors))
   const answer = cedar.preparsePolicySet(slot, { staticPolicies: texts })
@@ -67,7 +83,7 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
       ),
     )
   }
-  return ok({ id: slot, digest: digestOf(texts), rules })
+  return ok({ id: slot, digest: digestOf(texts), rules, reads: together(reads) })
 }
 
 function place(file: string, text: string, offset: number | undefined): string {
@@ -75,6 +91,16 @@ function place(file: string, text: string, offset: number | undefined): string {
   const before = text.slice(0, offset).split('\n')
   return `${file}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
 }
+
+/** Of a context, what the set can read: handing over the rest costs time and changes nothing. */
+export function readable(set: PolicySet, context: Record<string, CedarValueJson>): Record<string, CedarValueJson> {
+  if (set.reads.wholeContext) return context
+  return Object.fromEntries(Object.entries(context).filter(([name]) => set.reads.words.has(name)))
+}
+
+/** Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals. */
+export const standsRegardless = (set: PolicySet, { policies, errors }: Verdict): boolean =>
+  errors.length === 0 && policies.some((id) => set.rules.get(id)?.effect === 'forbid' && set.rules.get(id)?.byApproval === false)
 
 /** One question. Cedar skips a policy that errs, a forbid too: so any error is a denial. */
 export function ask(set: PolicySet, question: Question): Verdict {
