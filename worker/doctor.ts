@@ -23,7 +23,7 @@ const CLOCK_OFF_MAX_MS = 5_000
 export async function doctor(path: string, json: boolean): Promise<boolean> {
   const findings: Finding[] = []
   const tell: Tell = (check, ok, found, fix) => {
-    const finding: Finding = ok ? { check, ok, found } : { check, ok, found, fix }
+    const finding: Finding = ok || fix === '' ? { check, ok, found } : { check, ok, found, fix }
     findings.push(finding)
     process.stdout.write(`${json ? JSON.stringify({ msg: 'check', ...finding }) : forPeople(finding)}\n`)
   }
@@ -42,8 +42,17 @@ export async function doctor(path: string, json: boolean): Promise<boolean> {
   return failed === 0
 }
 
-const forPeople = ({ check, ok, found, fix }: Finding): string =>
-  `${ok ? 'ok  ' : 'FAIL'}  ${check.padEnd(16)} ${found}${fix === undefined ? '' : `\n${' '.repeat(23)}→ ${fix}`}`
+const FOUND_MAX = 160
+/** What a check saw may be lines of anything. */
+const oneLine = (text: string): string => {
+  const line = text.replace(/[\x00-\x20\x7f]+/g, ' ').trim()
+  return line.length > FOUND_MAX ? `${line.slice(0, FOUND_MAX)}…` : line
+}
+
+const forPeople = ({ check, ok, found, fix }: Finding): string => {
+  const told = `${ok ? 'ok  ' : 'FAIL'}  ${check.padEnd(40)} ${ok ? oneLine(found) : found}`
+  return fix === undefined ? told : `${told}\n      → ${fix}`
+}
 
 function examineNode(tell: Tell): void {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)

@@ -108,7 +108,7 @@ export async function enrol(config: Config, token: string, tiers: Tier[]): Promi
 }
 
 /** A name as names are here; the host's own, as far as it goes. */
-export const hostName = (host: string): string =>
+const hostName = (host: string): string =>
   `w-${host}`
     .toLowerCase()
     .replace(/[^a-z0-9_.-]/g, '-')

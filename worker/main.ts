@@ -102,13 +102,13 @@ async function main(): Promise<number> {
   }
   const { command, config: path, json } = read.value
   const log = openLog(json)
+  closeInheritedDescriptors() // S21: before anything of ours is open
   if (command === 'doctor') return (await doctor(path, json)) ? 0 : 1
   const run = COMMANDS[command]
   if (run === undefined) {
     complain(`there is no command \`${command}\`; see --help`)
     return 2
   }
-  closeInheritedDescriptors()
   const root = refuseRoot()
   const config = root.ok ? readConfig(path) : root
   const done = config.ok ? await run(config.value, log, json) : config

@@ -43,11 +43,7 @@ export async function perform({ grant, plan, args, argsText }: Verified, { stop 
 }
 
 /** Standard input as the plan says: nothing, all arguments in the form that the digest covers, or the text of one. */
-export function stdinOf(
-  { executor: { stdin } }: Plan,
-  args: Record<string, unknown>,
-  argsText: string,
-): Result<Buffer | undefined, string> {
+function stdinOf({ executor: { stdin } }: Plan, args: Record<string, unknown>, argsText: string): Result<Buffer | undefined, string> {
   if (stdin === 'none') return ok(undefined)
   if (stdin === 'args') return ok(Buffer.from(argsText))
   if (!Object.hasOwn(args, stdin.arg)) return ok(undefined) // an optional argument that was not given

@@ -7,6 +7,7 @@ import { afterEach, expect, test } from 'vitest'
 import { Child, pdeathsig } from '../../infra/child.ts'
 import { redisProgram } from '../../infra/redis.ts'
 import { freePort, ROOT, type State } from '../../infra/state.ts'
+import { PATTERNS } from '../../shared/ids.ts'
 import { newSigner } from '../support/fake-edge.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
@@ -57,6 +58,7 @@ test('enrolment makes a key that only the worker can read, once; the token is in
   const file = readFileSync(path, 'utf8')
   expect(JSON.parse(file)).toMatchObject({ kty: 'OKP', crv: 'Ed25519', worker: lone.edge.worker?.id, edge: { kid: lone.edge.signer.kid } })
   expect(file).not.toContain(lone.edge.token)
+  expect(lone.edge.heard[0]?.body).toMatchObject({ name: expect.stringMatching(PATTERNS.name), tiers: ['B', 'C'] })
   const again = await lone.command('enroll', { input: `${lone.edge.token}\n` })
   expect(again).toMatchObject({ status: 1, stderr: expect.stringMatching(/key\.json` is there already; remove it/) })
   expect(readFileSync(path, 'utf8')).toBe(file)
