@@ -92,30 +92,35 @@ class Inspection {
 
   inspect(schema: unknown, at: string, depth: number, through: readonly string[]): void {
     if (!isObject(schema)) return // a boolean; what is neither was refused where it stands
-    if (--this.#left < 0) return this.#errors.add('', `it asks for more than ${LIMITS.schema_steps} checks, references counted each time`)
-    if (depth > DEPTH) return this.#errors.add(at, `nested deeper than ${DEPTH}`)
-    if (schema['uniqueItems'] === true && !(Number(schema['maxItems'] ?? Number.NaN) <= LIMITS.schema_unique_items))
-      this.#errors.add(
-        `${at}/uniqueItems`,
-        `each item is held against each other: say \`maxItems\` of ${LIMITS.schema_unique_items} at most`,
-      )
-    for (const [keyword, value] of Object.entries(schema)) {
-      const here = `${at}/${keyword}`
-      const rule = KEYWORDS.get(keyword)
-      if (rule === undefined) this.#errors.add(here, refusalOf(keyword))
-      else if (!rule.fits(value)) this.#errors.add(here, `\`${keyword}\` takes ${rule.takes}`)
-      else if (keyword === '$ref') this.#follow(String(value), here, depth, through)
-      else if (rule.holds === 'one') this.inspect(value, here, depth + 1, through)
-      else if (rule.holds !== undefined)
-        for (const [name, inner] of Object.entries(value as object)) this.inspect(inner, `${here}/${name}`, depth + 1, through) // a list or a map: the rule fits
-    }
+    const stop = this.#stop(depth)
+    if (stop === null) for (const [keyword, value] of Object.entries(schema)) this.#keyword(schema, keyword, value, at, depth, through)
+    else this.#errors.add(at, stop)
+  }
+
+  #stop(depth: number): string | null {
+    this.#left--
+    if (this.#left < 0) return `from here on, more than ${LIMITS.schema_steps} checks, references counted each time`
+    return depth > DEPTH ? `nested deeper than ${DEPTH}` : null
+  }
+
+  #keyword(schema: Schema, keyword: string, value: unknown, at: string, depth: number, through: readonly string[]): void {
+    const here = `${at}/${keyword}`
+    const rule = KEYWORDS.get(keyword)
+    if (rule === undefined) this.#errors.add(here, refusalOf(keyword))
+    else if (!rule.fits(value)) this.#errors.add(here, `\`${keyword}\` takes ${rule.takes}`)
+    else if (keyword === 'uniqueItems' && value === true && !(Number(schema['maxItems'] ?? Number.NaN) <= LIMITS.schema_unique_items))
+      this.#errors.add(here, `each item is held against each other: say \`maxItems\` of ${LIMITS.schema_unique_items} at most`)
+    else if (keyword === '$ref') this.#follow(String(value), here, depth, through)
+    else if (rule.holds === 'one') this.inspect(value, here, depth + 1, through)
+    else if (rule.holds !== undefined)
+      for (const [name, inner] of Object.entries(value as object)) this.inspect(inner, `${here}/${name}`, depth + 1, through) // a list or a map: the rule fits
   }
 
   #follow(reference: string, at: string, depth: number, through: readonly string[]): void {
     const name = LOCAL_REF.exec(reference)?.[1] ?? ''
-    if (!Object.hasOwn(this.#definitions, name)) return this.#errors.add(at, `there is no \`${reference}\``)
-    if (through.includes(name)) return this.#errors.add(at, 'a reference may not lead back to itself')
-    this.inspect(this.#definitions[name], `/$defs/${name}`, depth + 1, [...through, name])
+    if (!Object.hasOwn(this.#definitions, name)) this.#errors.add(at, `there is no \`${reference}\``)
+    else if (through.includes(name)) this.#errors.add(at, 'a reference may not lead back to itself')
+    else this.inspect(this.#definitions[name], `/$defs/${name}`, depth + 1, [...through, name])
   }
 }
 

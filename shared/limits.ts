@@ -17,6 +17,10 @@ export const LIMITS = {
   evidence_nodes: 500_000,
   /** A tool's JSON Schema. */
   schema_bytes: 64 * KiB,
+  /** Subschemas that one evaluation of it visits, each as often as it is referred to: references to references multiply. */
+  schema_steps: 2_000,
+  /** Items of a list that must be unique: each is held against each other. */
+  schema_unique_items: 1_000,
   /** Header bytes that we look at (idempotency keys, API keys, signatures). */
   header_bytes: 1 * KiB,
   /** `Prefer: wait=N`: past a minute, intermediaries cut the connection; poll or stream instead. */
