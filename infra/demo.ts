@@ -1,125 +1,169 @@
-// `npm run demo`: the story in a terminal. A harmless call runs; a sensitive one waits, is approved through its link, runs in tier C and is
-// verified offline; a forbidden one is denied with its reason. Uses the stack that runs, or starts one and stops it again.
+// `npm run demo`: the story in a terminal, each step with the command or request that makes it. A harmless call runs; a sensitive one waits, is
+// approved through its link, runs in tier C and is verified offline, and refused with one byte changed; a forbidden one is denied with its
+// reason. Uses the stack that runs, or starts one in a folder of its own. Exit code 0 only if every step did what it says.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { z } from 'zod'
-import { bearer, type Client, client, type Problem } from '../shared/client.ts'
-import type { Result } from '../shared/result.ts'
-import type { Call } from '../shared/wire.ts'
-import type { DevInfo } from './seed.ts'
+import { wantsColour } from '../cli/config.ts'
+import { inert, paint } from '../cli/text.ts'
 import { sayOnStderr as say } from './setup.ts'
 import { startStack } from './stack.ts'
 import { ROOT, stateDir } from './state.ts'
-import { fail } from './terminal.ts'
 
-type Called = z.infer<typeof Call>
+const { bold, dim, good, bad } = paint(wantsColour(process.stdout.isTTY))
+const COMMAND_MS = 60_000
+const HTTP_MS = 10_000
 
-const bold = (text: string): string => (process.stdout.isTTY && !process.env['NO_COLOR'] ? `\x1b[1m${text}\x1b[22m` : text)
-const tell = (text: string): void => console.log(`  ${text}`)
-const title = (text: string): void => console.log(`\n${bold(text)}`)
-
-/** An answer of the edge, or the end of the demo with what it said. */
-const must = <T>(answer: Result<T, Problem>): T => {
-  if (answer.ok) return answer.value
-  throw new Error(`the edge answered ${answer.error.status} ${answer.error.code}: ${answer.error.detail}`)
+/** The demo ends here if what it tells is not so. */
+function check(condition: boolean, expected: string): asserts condition {
+  if (!condition) throw new Error(`the demo expected ${expected}; what came instead is above`)
 }
 
-function show({ tool, state, decision, plan, result, attestation }: Called): void {
-  tell(`decision    ${decision.effect}: ${decision.reason} (${decision.policies.join(', ')})`)
-  if (state === 'succeeded') {
-    tell(`ran in      tier ${plan?.tier}, sandbox ${attestation?.sandbox_enforcement} (${attestation?.executor})`)
-    tell(`output      ${result?.output.trim()}`)
-  }
-  tell(`state       ${state}${attestation === undefined ? '' : `, attested: ${attestation.id}`}`)
-  if (result?.ok === false && state !== 'denied') throw new Error(`\`${tool}\` ${state}: ${result.error?.detail ?? result.stderr}`)
-}
-
-async function harmless(agent: Client): Promise<void> {
-  title('1. A harmless call: counting words')
-  show(must(await agent('proposeCallInNewRun', { wait: 10, body: { tool: 'text.stats', args: { text: 'who signs, answers\n' } } })))
-}
-
-async function sensitive(agent: Client, operator: Client, dev: DevInfo): Promise<void> {
-  title('3. A sensitive call: running a program')
-  const asked = must(
-    await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'sha256sum', args: ['/usr/bin/env'] } } }),
+const title = (text: string): void => console.log(`\n${bold(text)}\n`)
+const tell = (text: string): void => console.log(`# ${text}`)
+const coloured = (line: string): string => line.replace(/^verified$/, good).replace(/^NOT VERIFIED$|^ {2}FAIL/, bad)
+const print = (text: string): void =>
+  console.log(
+    inert(text)
+      .trimEnd()
+      .split('\n')
+      .map((line) => `  ${coloured(line)}`)
+      .join('\n'),
   )
-  const { approval } = asked
-  if (approval === undefined) throw new Error(`it should wait for a human, and is \`${asked.state}\``)
-  show(asked)
-  const { url } = must(await operator('readApproval', { params: { id: approval.id } }))
-  if (url === undefined) throw new Error('the approval has no link')
-  tell(`link        ${url.replace(/[^.]{8,}$/, '…')}  (opening it shows the page and changes nothing)`)
-  await answerOnPage(url)
-  tell('approved    through the link, by what the page’s button sends')
-  const call = must(await agent('readCall', { wait: 10, params: { run: asked.run, call: asked.id } }))
-  show(call)
-  verifyOffline(must(await agent('readAttestation', { params: { run: call.run, call: call.id } })), dev)
+
+/** Where the demo works: the stack whose keys the command line finds, and a folder for what it writes. */
+type Place = { readonly state: string; readonly folder: string }
+
+/** `countersign …` as a user would type it, shown with all that it answers. */
+function countersign({ state, folder }: Place, ...args: readonly string[]): { readonly code: number | null; readonly out: string } {
+  console.log(bold(`$ countersign ${args.map((arg) => (/[^\w./:=-]/.test(arg) ? `'${arg}'` : arg)).join(' ')}`))
+  const ran = spawnSync(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
+    cwd: folder,
+    env: { PATH: '/usr/bin:/bin', COUNTERSIGN_STATE: state },
+    encoding: 'utf8',
+    timeout: COMMAND_MS,
+  })
+  const out = `${ran.stdout}${ran.stderr}`
+  print(out)
+  return { code: ran.status, out }
 }
 
-/** What the browser does: get the page, send its form back with the answer. */
+function found(text: string, pattern: RegExp, what: string): string {
+  const [, first] = pattern.exec(text) ?? []
+  check(first !== undefined, what)
+  return first
+}
+const callIn = (text: string): string => found(text, /\b(call_[0-9A-Z]{26}_\d+)/, 'the id of a call')
+
+function harmless(place: Place): void {
+  title('1  A harmless call: allowed by policy, run in a sandbox, attested')
+  const { code, out } = countersign(place, 'call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
+  check(code === 0 && out.startsWith('succeeded') && /decided +allow/.test(out) && /attested +att_/.test(out), 'a call that succeeded')
+}
+
+async function sensitive(place: Place): Promise<void> {
+  title('2  A sensitive call: it waits for a human, runs in tier C, and its attestation is verified offline')
+  const asked = countersign(place, 'call', 'process.run', '--args', '{"command":"sha256sum","args":["/usr/bin/env"]}')
+  check(asked.code === 0 && asked.out.startsWith('awaiting_approval'), 'a call that waits for approval')
+  const call = callIn(asked.out)
+
+  tell('what the operator sees; the link is theirs alone, the agent never learns it')
+  const card = countersign(place, 'approvals', 'show', call.replace('call_', 'apr_'))
+  await answerOnPage(found(card.out, /link +(http\S+)/, 'a link'))
+
+  const ended = countersign(place, 'calls', 'show', call, '--wait', '30')
+  check(ended.code === 0 && ended.out.startsWith('succeeded') && /[0-9a-f]{64} {2}\/usr\/bin\/env/.test(ended.out), 'a digest as output')
+  countersign(place, 'attestation', call, '-o', 'bundle.json')
+  countersign(place, 'keys', '-o', 'keys.json')
+  tell('from here on nothing but these two files is needed')
+  const verified = countersign(place, 'verify', 'bundle.json', '--keys', 'keys.json')
+  check(verified.code === 0 && /^verified$/m.test(verified.out), 'a verified attestation')
+
+  const bytes = readFileSync(join(place.folder, 'bundle.json'))
+  const at = bytes.indexOf('/usr/bin/env') + '/usr/bin/en'.length
+  bytes[at] = (bytes[at] ?? 0) ^ 1
+  writeFileSync(join(place.folder, 'forged.json'), bytes)
+  tell(`the same with one bit changed: byte ${at} says /usr/bin/enw`)
+  const forged = countersign(place, 'verify', 'forged.json', '--keys', 'keys.json')
+  check(forged.code === 1 && /^NOT VERIFIED$/m.test(forged.out), 'a forgery that is refused')
+}
+
+/** What a browser does when an operator opens the link and presses the button. */
 async function answerOnPage(url: string): Promise<void> {
-  const page = await (await fetch(url)).text()
-  const form = new URLSearchParams({ decision: 'approve', reason: 'the demo' })
-  for (const [, name = '', value = ''] of page.matchAll(/<input[^>]*type="hidden"[^>]*name="([^"]+)"[^>]*value="([^"]*)"/g))
-    form.set(name, value)
-  const headers = { origin: new URL(url).origin, 'sec-fetch-site': 'same-origin' }
-  const answer = await fetch(url, { method: 'POST', body: form, headers })
-  if (!answer.ok) throw new Error(`the page answered ${answer.status}`)
+  console.log(bold(`> GET ${url}`))
+  const shown = await fetch(url, { signal: AbortSignal.timeout(HTTP_MS) })
+  const page = await shown.text()
+  const heading = found(page, /<h1>([^<]+)<\/h1>/, 'a page with a heading')
+  const buttons = [...page.matchAll(/<button[^>]*name="decision"[^>]*>\s*([^<]+?)\s*</g)].map(([, label]) => `[${label}]`)
+  print(`${shown.status} ${heading}\n${buttons.join(' ')}`)
+  check(shown.ok && buttons.length === 2, 'a page with two buttons')
+
+  const form = new URLSearchParams({
+    decision: 'approve',
+    reason: 'the demo says so',
+    nonce: found(page, /name="nonce" value="([^"]+)"/, 'a nonce in the form'),
+  })
+  const { origin } = new URL(url)
+  console.log(bold(`> POST ${url}`))
+  print(dim(`origin: ${origin}\n${form}`))
+  const answered = await fetch(url, {
+    method: 'POST',
+    body: form,
+    headers: { origin, 'sec-fetch-site': 'same-origin' },
+    signal: AbortSignal.timeout(HTTP_MS),
+  })
+  print(`${answered.status} ${found(await answered.text(), /role="status">([^<]+)/, 'a page that says how it was answered')}`)
+  check(answered.ok, 'an answer that was taken')
 }
 
-function verifyOffline(bundle: unknown, dev: DevInfo): void {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-demo-'))
-  try {
-    writeFileSync(join(folder, 'bundle.json'), JSON.stringify(bundle))
-    writeFileSync(join(folder, 'keys.json'), JSON.stringify(dev.keys))
-    tell('offline     countersign verify bundle.json --keys keys.json')
-    const verify = [join(ROOT, 'cli/main.ts'), 'verify', join(folder, 'bundle.json'), '--keys', join(folder, 'keys.json')]
-    const { status, stdout, stderr } = spawnSync(process.execPath, verify, { encoding: 'utf8', env: { PATH: '/usr/bin:/bin' } })
-    for (const line of `${stdout}${stderr}`.trimEnd().split('\n')) tell(`            ${line}`)
-    if (status !== 0) throw new Error('the attestation does not verify')
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+function forbidden(place: Place): void {
+  title('3  A forbidden call: denied with its reason, which is attested too')
+  const denied = countersign(place, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
+  check(denied.code === 1 && denied.out.startsWith('denied') && /decided +deny by \S/.test(denied.out), 'a denial with its reason')
+  countersign(place, 'attestation', callIn(denied.out), '-o', 'denial.json')
+  const verified = countersign(place, 'verify', 'denial.json', '--keys', 'keys.json')
+  check(verified.code === 0 && /ran +nothing/.test(verified.out), 'an attestation that nothing ran')
 }
 
-async function forbidden(agent: Client): Promise<void> {
-  title('2. A forbidden call: fetching the cloud’s secrets')
-  const args = { url: 'http://169.254.169.254/latest/meta-data/' }
-  const call = must(await agent('proposeCallInNewRun', { wait: 10, body: { tool: 'http.fetch', args } }))
-  show(call)
-  if (call.state !== 'denied') throw new Error(`it should be denied, and is \`${call.state}\``)
+/** The state folder of the stack that runs, if one does. */
+async function running(): Promise<string | undefined> {
+  const state = stateDir()
+  const dev = join(state, 'dev.json')
+  if (!existsSync(dev)) return undefined
+  const { url } = JSON.parse(readFileSync(dev, 'utf8')) as { url: string } // written by the stack
+  const answer = await fetch(new URL('/healthz', url), { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
+  return answer?.ok === true ? state : undefined
 }
 
-async function running(): Promise<DevInfo | undefined> {
-  const path = join(stateDir(), 'dev.json')
-  if (!existsSync(path)) return undefined
-  const dev = JSON.parse(readFileSync(path, 'utf8')) as DevInfo // written by the stack
-  const answer = await fetch(`${dev.url}/readyz`, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
-  return answer?.ok ? dev : undefined
+/** A stack for the length of the demo, and how to end it. */
+async function ownStack(state: string): Promise<() => Promise<void>> {
+  const started = await startStack({ state, say })
+  if (started.ok) return started.value.stop
+  throw new Error(started.error)
 }
 
-async function demo(dev: DevInfo): Promise<void> {
-  const agent = client(dev.url, bearer(dev.agent_key))
-  await harmless(agent)
-  await forbidden(agent)
-  await sensitive(agent, client(dev.url, bearer(dev.operator_key)), dev)
+const folder = mkdtempSync(join(tmpdir(), 'countersign-demo-'))
+let stop = async (): Promise<void> => undefined
+const end = async (code: number): Promise<never> => {
+  await stop()
+  rmSync(folder, { recursive: true, force: true })
+  return process.exit(code)
 }
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => void end(130))
 
-const found = await running()
-const own = found === undefined ? await startStack({ state: stateDir(), say }) : undefined
-if (own !== undefined && !own.ok) fail(say, own.error)
-const dev = found ?? (own?.ok ? own.value.dev : undefined)
-let code = 0
 try {
-  if (dev !== undefined) await demo(dev)
-  console.log(`\n${bold('verified')}: one allowed, one denied, one approved by a human; each decided, attested and in the log`)
-} catch (error) {
-  say(error instanceof Error ? error.message : String(error))
-  code = 1
+  const theirs = await running()
+  if (theirs === undefined) stop = await ownStack(join(folder, 'state'))
+  const place = { state: theirs ?? join(folder, 'state'), folder }
+  harmless(place)
+  await sensitive(place)
+  forbidden(place)
+  title('One call allowed, one approved, one denied; the evidence of the last two is')
+  console.log(good('verified'))
+  await end(0)
+} catch (thrown) {
+  say(thrown instanceof Error ? thrown.message : String(thrown))
+  await end(1)
 }
-if (own?.ok) await own.value.stop()
-process.exit(code)
