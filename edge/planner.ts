@@ -40,7 +40,8 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<rea
     limits: limitsFor(tool, args, budget),
   }
   const plans: Plan[] = []
-  for (const tier of executor.tiers) {
+  for (const tier of ['B', 'C'] as const) {
+    if (!executor.tiers.includes(tier)) continue
     for (const mode of modesFor(tier, tool.egress.mode)) plans.push({ tier, ...shared, egress: { mode, hosts: hosts.value } })
   }
   return ok(plans)
@@ -101,11 +102,14 @@ function hostsOf({ egress }: ToolSpec, args: Args): Result<string[]> {
   return ok(wanted)
 }
 
+/** As one writes it: a blank or a backslash is read differently by different parsers (N05). */
+const PLAIN_URL = /^https?:\/\/[^\s\\/?#][^\s\\\p{Cc}]*$/iu
+
 function hostOfUrl(value: unknown): Result<string> {
-  if (typeof value !== 'string' || !URL.canParse(value)) return err(failure('invalid_arguments', 'the URL can’t be read'))
+  if (typeof value !== 'string' || !PLAIN_URL.test(value) || !URL.canParse(value))
+    return err(failure('invalid_arguments', 'write an http or https URL out: `https://host/path`, without blanks or backslashes'))
   const url = new URL(value)
   const port = url.port !== '' ? url.port : url.protocol === 'https:' ? '443' : '80'
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return err(failure('invalid_arguments', 'the URL must be http or https'))
   if (url.username !== '' || url.password !== '') return err(failure('invalid_arguments', 'the URL must not hold credentials'))
   return ok(`${url.hostname.replace(/\.$/, '')}:${port}`)
 }
