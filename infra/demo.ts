@@ -146,12 +146,16 @@ async function ownStack(state: string): Promise<() => Promise<void>> {
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-demo-'))
 let stop = async (): Promise<void> => undefined
-const end = async (code: number): Promise<never> => {
-  await stop()
-  rmSync(folder, { recursive: true, force: true })
-  return process.exit(code)
+let ending: Promise<never> | undefined
+const end = (code: number): Promise<never> => {
+  ending ??= stop().then(() => {
+    rmSync(folder, { recursive: true, force: true })
+    return process.exit(code)
+  })
+  return ending
 }
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => void end(130))
+// The terminal, npm and whoever wraps us may each pass the same Ctrl-C on: the first one ends the demo, the others change nothing.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end(130))
 
 try {
   const theirs = await running()
