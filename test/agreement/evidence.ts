@@ -152,7 +152,7 @@ export function deniedBundle(): Bundle {
   return { format: BUNDLE_FORMAT, envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: null, call }
 }
 
-export function opened(envelope: Envelope): unknown {
+function opened(envelope: Envelope): unknown {
   const parsed = parseJson(payloadBytes(envelope))
   if (!parsed.ok) throw new Error(parsed.error.detail)
   return parsed.value
