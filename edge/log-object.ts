@@ -2,7 +2,7 @@
 // also serves operators the same leaves as a readable list. It holds no argument and no output.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, desc, eq, gt, gte } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, gte, sql } from 'drizzle-orm'
 import migrations from '../migrations/log/migrations.js'
 import { signCheckpoint } from '../shared/checkpoint.ts'
 import { failure } from '../shared/failures.ts'
@@ -31,9 +31,45 @@ export type Leaf = {
 }
 type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
 
+const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
+
+function statements(db: ReturnType<typeof openDatabase>) {
+  const p = sql.placeholder
+  const leaf = {
+    index: p('index'),
+    run: p('run'),
+    seq: p('seq'),
+    hash: p('hash'),
+    call: p('call'),
+    agent: p('agent'),
+    tool: p('tool'),
+    state: p('state'),
+    at: p('at'),
+    took: p('took'),
+  }
+  return {
+    addLeaf: db.insert(leaves).values(leaf).onConflictDoNothing().returning({ index: leaves.index }).prepare(),
+    leaf: db
+      .select({ hash: leaves.hash })
+      .from(leaves)
+      .where(eq(leaves.index, p('index')))
+      .prepare(),
+    addNode: db
+      .insert(nodes)
+      .values({ level: p('level'), index: p('index'), hash: p('hash') })
+      .prepare(),
+    node: db
+      .select({ hash: nodes.hash })
+      .from(nodes)
+      .where(and(eq(nodes.level, p('level')), eq(nodes.index, p('index'))))
+      .prepare(),
+  }
+}
+
 export class LogObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #waiters = new Waiters<'leaf'>()
+  readonly #q = statements(this.#db)
   #size: number
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -44,36 +80,24 @@ export class LogObject extends DurableObject<Env> {
 
   /** Appends what is new; a leaf that came before is known by its place in its run's journal. */
   async append(batch: readonly Leaf[]): Promise<void> {
-    const size = this.ctx.storage.transactionSync(() => {
-      let next = this.#size
+    this.#size = this.ctx.storage.transactionSync(() => {
+      let size = this.#size
       for (const leaf of batch) {
-        const known = this.#db
-          .select({ index: leaves.index })
-          .from(leaves)
-          .where(and(eq(leaves.run, leaf.run), eq(leaves.seq, leaf.seq)))
-          .get()
-        if (known !== undefined) continue
-        this.#db
-          .insert(leaves)
-          .values({ index: next, ...leaf })
-          .run()
-        for (const node of append(next, leafHash(Buffer.from(leaf.hash, 'hex')), this.#read)) this.#db.insert(nodes).values(node).run()
-        next++
+        if (this.#q.addLeaf.all({ index: size, ...leaf }).length === 0) continue
+        const [, ...above] = append(size, hashOf(leaf.hash), this.#read)
+        for (const node of above) this.#q.addNode.run(node)
+        size++
       }
-      return next
+      return size
     })
-    this.#size = size
     this.#waiters.wake('leaf')
   }
 
+  /** The leaves are the lowest level; what is above them is kept apart. */
   readonly #read = (level: number, index: number): string => {
-    const node = this.#db
-      .select({ hash: nodes.hash })
-      .from(nodes)
-      .where(and(eq(nodes.level, level), eq(nodes.index, index)))
-      .get()
-    if (node === undefined) throw new Error(`the log lacks its node ${level}/${index}`)
-    return node.hash
+    const hash = level === 0 ? this.#q.leaf.get({ index })?.hash : this.#q.node.get({ level, index })?.hash
+    if (hash === undefined) throw new Error(`the log lacks its node ${level}/${index}`)
+    return level === 0 ? hashOf(hash) : hash
   }
 
   async checkpoint(): Promise<{ origin: string; size: number; root: string; note: string }> {
