@@ -1,0 +1,88 @@
+// Promise: the tools that come with `npm start` do what their descriptions say, within the bounds that these name.
+
+import { beforeAll, expect, test } from 'vitest'
+import { bearer, type Client, client } from '../../shared/client.ts'
+import { sharedStack } from '../support/stack.ts'
+
+let agent: Client
+let operator: Client
+
+beforeAll(() => {
+  const { url, agent_key, operator_key } = sharedStack()
+  agent = client(url, bearer(agent_key))
+  operator = client(url, bearer(operator_key))
+})
+
+/** The value of an answer that is to be a success. */
+function got<T>(answer: { ok: true; value: T } | { ok: false; error: unknown }): T {
+  if (!answer.ok) throw new Error(JSON.stringify(answer.error))
+  return answer.value
+}
+
+const newRun = async (): Promise<string> => got(await agent('createRun', { body: {} })).id
+
+/** Proposed, approved where a human is asked, and ended. */
+async function done(run: string, tool: string, args: Record<string, unknown>) {
+  const call = got(await agent('proposeCall', { params: { run }, body: { tool, args } }))
+  if (call.approval !== undefined)
+    got(await operator('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  return got(await agent('readCall', { params: { run, call: call.id }, wait: 20 }))
+}
+
+test('text.stats counts, without asking anybody', async () => {
+  const call = await done(await newRun(), 'text.stats', { text: 'one two\nthree ✓\n' })
+  expect(call).toMatchObject({ state: 'succeeded', decision: { effect: 'allow' } })
+  expect(call.result?.output.trim().split(/\s+/)).toEqual(['2', '4', '18'])
+})
+
+test('file.write and process.run share the workspace of a run, and no other run sees it', async () => {
+  const run = await newRun()
+  const written = await done(run, 'file.write', { path: 'note.txt', text: 'kept\n' })
+  expect(written).toMatchObject({ state: 'succeeded', decision: { effect: 'ask' }, plan: { tier: 'C' }, result: { output: 'kept\n' } })
+  expect(await done(run, 'process.run', { command: 'cat', args: ['note.txt'] })).toMatchObject({
+    state: 'succeeded',
+    result: { output: 'kept\n' },
+  })
+  const elsewhere = await done(await newRun(), 'process.run', { command: 'cat', args: ['note.txt'] })
+  expect(elsewhere).toMatchObject({ state: 'failed', result: { exit_code: 1 } })
+})
+
+test('a path that leaves the workspace writes nothing', async () => {
+  for (const path of ['/etc/countersign', '../outside', '/usr/bin/env']) {
+    expect(await done(await newRun(), 'file.write', { path, text: 'x' })).toMatchObject({ state: 'failed', result: { ok: false } })
+  }
+})
+
+test('process.run takes standard input, a folder and a time, and its arguments are no shell’s', async () => {
+  const run = await newRun()
+  expect(await done(run, 'process.run', { command: 'sort', args: ['-r'], stdin: 'a\nb\n' })).toMatchObject({ result: { output: 'b\na\n' } })
+  const literal = await done(run, 'process.run', { command: 'echo', args: ['$(id)', '`id`', '; id', '{command}', '{...args}'] })
+  expect(literal.result?.output).toBe('$(id) `id` ; id {command} {...args}\n')
+  expect(await done(run, 'process.run', { command: 'mkdir', args: ['inner'] })).toMatchObject({ state: 'succeeded' })
+  expect(await done(run, 'process.run', { command: 'pwd', cwd: 'inner' })).toMatchObject({ result: { output: '/workspace/inner\n' } })
+  expect(await done(run, 'process.run', { command: 'sleep', args: ['30'], timeout_ms: 300 })).toMatchObject({ state: 'timed_out' })
+})
+
+test('process.run asks a human for every program, and reaches no host that is not listed', async () => {
+  for (const command of ['true', 'bash', '/bin/sh']) {
+    const call = got(await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command } } }))
+    expect(call).toMatchObject({ state: 'awaiting_approval', plan: { tier: 'C', egress: { mode: 'strict', hosts: [] } } })
+  }
+  const unlisted = await done(await newRun(), 'process.run', { command: 'curl', args: ['http://other.test'], egress_hosts: ['other.test'] })
+  expect(unlisted).toMatchObject({ state: 'denied', decision: { policies: ['tool.egress'] } })
+})
+
+test('http.fetch is denied where its URL names what is not listed, however it is spelled', async () => {
+  const urls = [
+    'http://169.254.169.254/',
+    'http://[::1]/',
+    'http://2852039166/',
+    'https://example.com.evil.test/',
+    'https://example.com@evil.test/',
+    'file:///etc/passwd',
+  ]
+  for (const url of urls) {
+    const answer = await agent('proposeCallInNewRun', { body: { tool: 'http.fetch', args: { url } }, wait: 10 })
+    expect(answer.ok ? answer.value.state : answer.error.code, url).toMatch(/^(denied|invalid_arguments)$/)
+  }
+})
