@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'
 import { type Refusal, ROOT } from './state.ts'
 
@@ -44,7 +45,7 @@ export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusa
     env: { PATH: `${dirname(wrangler)}:${process.env['PATH']}`, HOME: CACHE, WRANGLER_SEND_METRICS: 'false', NO_COLOR: '1', CI: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const report = `${built.stdout ?? ''}${built.stderr ?? ''}`
+  const report = stripVTControlCharacters(`${built.stdout ?? ''}${built.stderr ?? ''}`)
   if (built.status !== 0 || !existsSync(join(draft, 'main.js'))) {
     rmSync(draft, { recursive: true, force: true })
     return err(`the edge does not build (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`)
