@@ -1,6 +1,6 @@
 // A checkpoint is signed and read as C2SP's signed-note and tlog-checkpoint say, and a changed one is refused.
 
-import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { signCheckpoint, verifyCheckpoint } from '../../shared/checkpoint.ts'
 import type { PrivateJwk, Signer } from '../../shared/dsse.ts'
@@ -62,6 +62,26 @@ describe('a checkpoint', () => {
   test('of another log, or by another key, is refused', () => {
     expect(verifyCheckpoint(note, 'countersign.example/other', edge.x)).toMatchObject({ ok: false })
     expect(verifyCheckpoint(note, ORIGIN, newSigner().x)).toEqual({ ok: false, error: 'the log’s key has not signed it' })
+  })
+
+  test('of another log, signed by this log’s key under this log’s name, is refused', () => {
+    const text = `countersign.example/other\n8\n${Buffer.from(ROOT, 'hex').toString('base64')}\n`
+    const ours = Buffer.from(note.trimEnd().split(' ').at(-1) ?? '', 'base64')
+    const signature = Buffer.concat([ours.subarray(0, 4), sign(null, Buffer.from(text), edge.key)]).toString('base64')
+    expect(verifyCheckpoint(`${text}\n— ${ORIGIN} ${signature}\n`, ORIGIN, edge.x)).toMatchObject({
+      ok: false,
+      error: expect.stringContaining('not of'),
+    })
+  })
+
+  test('in base64 with padding bits is refused', () => {
+    const next = (char: string) => String.fromCharCode(char.charCodeAt(0) + 1)
+    const [text = '', signature = ''] = note.split('\n\n')
+    const respelled = (part: string) => part.replace(/(.)=$/m, (_, char: string) => `${next(char)}=`)
+    for (const changed of [`${respelled(text)}\n\n${signature}`, `${text}\n\n${respelled(signature)}`]) {
+      expect(changed).not.toBe(note)
+      expect(verifyCheckpoint(changed, ORIGIN, edge.x)).toMatchObject({ ok: false, error: expect.stringContaining('malformed') })
+    }
   })
 
   test('stands beside a witness’s signature, but not on it', () => {

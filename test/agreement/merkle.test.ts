@@ -159,6 +159,21 @@ describe('consistency', () => {
     }
   })
 
+  test('a proof of one size proves no other', () => {
+    for (let n = 1; n <= 40; n++) {
+      for (let m = 1; m < n; m++) {
+        const claim = { m, rootM: at(roots, m), n, rootN: at(roots, n), proof: consistency(m, n, read) }
+        for (let other = m + 1; other <= 40; other++) {
+          if (other === n) continue
+          if (verifyConsistency({ ...claim, n: other, rootN: at(roots, other) })) throw new Error(`${m} of ${n} as of ${other}`)
+          // The size is signed with the root, so a root under another size is somebody else's lie; a deeper tree would show it all the same.
+          const deeper = Math.ceil(Math.log2(other)) > Math.ceil(Math.log2(n))
+          if (deeper && verifyConsistency({ ...claim, n: other })) throw new Error(`${m} of ${n} as of ${other}, with its own root`)
+        }
+      }
+    }
+  })
+
   test('nothing else is proven: each part of each claim changed', () => {
     const other = leafHash('another')
     for (let n = 1; n <= 40; n++) {
