@@ -55,7 +55,7 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
     config,
     identity: identity.value,
     spool,
-    left: left.value.left,
+    left: left.value.settled,
     proven,
     proveAgain: () => tell(prove(equipment), log),
     log,

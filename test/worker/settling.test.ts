@@ -63,7 +63,7 @@ test('the edge away for seconds: the result waits in the spool, the call is not 
   await lone.edge.stop()
   const from = lone.log.length
   await lone.said('ended', { call: running.call, result: 'waiting' }, from)
-  expect(lone.spool).toEqual([`${running.call}.json`])
+  expect(lone.spool).toContain(`${running.call}.json`)
   const rung = await lone.call({ argv: ['true'] })
   await lone.said('the edge does not answer; running calls go on, and it is asked again', {}, from)
   await lone.edge.start()
@@ -79,7 +79,7 @@ test('kill -9 with a result that nobody has acknowledged: the next life sends it
   const call = await lone.call({ argv: ['echo', 'survives'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
   await lone.process.kill()
-  expect(lone.spool).toEqual([`${call.call}.json`])
+  expect(lone.spool).toContain(`${call.call}.json`)
   lone.edge.behave()
   const from = lone.edge.heard.length
   await lone.start()
@@ -92,7 +92,7 @@ test('kill -9 with a result that nobody has acknowledged: the next life sends it
 
 test('L2 kill -9 while a call runs: the next life does not run it again, though the edge would hand out the same grant', async () => {
   const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })
-  await eventually('the process was begun', () => lone.spool.includes(`${call.call}.json`))
+  await eventually('the process was begun', () => lone.spool.includes(`${call.call}.1.begun`))
   const from = lone.log.length
   await lone.process.restart()
   await lone.said('a call ended with the worker that ran it; the edge will call it indeterminate', { call: call.call }, from)

@@ -1,7 +1,7 @@
 // The spool remembers, over any death of the worker, which calls were begun here and which results nobody has acknowledged.
 
 import { generateKeyPairSync } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -33,9 +33,9 @@ afterEach(() => rmSync(home, { recursive: true, force: true }))
 test('a settlement is found again by the next life, until it is dropped', () => {
   open().spool.keep(spooled(CALL))
   const next = open()
-  expect(next.left).toEqual([spooled(CALL)])
+  expect(next.settled).toEqual([spooled(CALL)])
   next.spool.drop(CALL)
-  expect(open().left).toEqual([])
+  expect(open().settled).toEqual([])
   expect(readdirSync(dir())).toEqual([])
 })
 
@@ -51,15 +51,20 @@ test('L2 a call is begun once under one fence, in this life and the next', () =>
   expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
   const next = open()
   expect(next.lost).toEqual([CALL])
-  expect(next.left).toEqual([])
+  expect(next.settled).toEqual([])
   expect(next.spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
 })
 
-test('L2 a later grant of an idempotent call may run, an earlier one may not', () => {
+test('L2 a later grant of an idempotent call may run, an earlier one may not, in this life and the next', () => {
   const { spool } = open()
   spool.begin(CALL, 2)
-  expect(spool.begin(CALL, 3)).toEqual({ ok: true, value: true })
-  expect(spool.begin(CALL, 2)).toEqual({ ok: true, value: false })
+  expect(open().spool.begin(CALL, 3)).toEqual({ ok: true, value: true })
+  const next = open()
+  expect(next.lost).toEqual([CALL])
+  expect(next.spool.begin(CALL, 2)).toEqual({ ok: true, value: false })
+  expect(next.spool.begin(CALL, 3)).toEqual({ ok: true, value: false })
+  next.spool.drop(CALL)
+  expect(readdirSync(dir())).toEqual([])
 })
 
 test('L2 a call whose result waits for the edge is not begun again', () => {
@@ -70,21 +75,24 @@ test('L2 a call whose result waits for the edge is not begun again', () => {
   expect(open().spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
 })
 
-test('L2 a death between the making of the file and its first byte is a beginning all the same', () => {
-  open()
-  writeFileSync(join(dir(), `${CALL}.json`), '')
+test('L2 a beginning and its result are found together, and the result is sent', () => {
+  const { spool } = open()
+  spool.begin(CALL, 1)
+  spool.keep(spooled(CALL))
   const next = open()
-  expect(next.lost).toEqual([CALL])
-  expect(next.spool.begin(CALL, 7)).toEqual({ ok: true, value: false })
+  expect(next.lost).toEqual([])
+  expect(next.settled).toEqual([spooled(CALL)])
+  next.spool.drop(CALL)
+  expect(readdirSync(dir())).toEqual([])
 })
 
 test('a beginning that can be granted no more is forgotten', () => {
   const { spool } = open()
   spool.begin(CALL, 1)
   const old = Date.now() / 1000 - 2 * 3600
-  utimesSync(join(dir(), `${CALL}.json`), old, old)
+  utimesSync(join(dir(), `${CALL}.1.begun`), old, old)
   expect(open().lost).toEqual([])
-  expect(existsSync(join(dir(), `${CALL}.json`))).toBe(false)
+  expect(readdirSync(dir())).toEqual([])
 })
 
 test('half a file is never taken for a settlement', () => {
@@ -92,7 +100,7 @@ test('half a file is never taken for a settlement', () => {
   writeFileSync(join(dir(), `${CALL}.json.new`), '{"call":"ca')
   writeFileSync(join(dir(), 'call_01JZ0000000000000000000000_2.json'), '{"call":"ca')
   const next = open()
-  expect(next.left).toHaveLength(1)
+  expect(next.settled).toHaveLength(1)
   expect(next.unreadable).toEqual(['call_01JZ0000000000000000000000_2.json'])
   expect(readdirSync(dir()).sort()).toEqual([`${CALL}.json`, 'call_01JZ0000000000000000000000_2.json.unreadable'])
 })
@@ -100,7 +108,7 @@ test('half a file is never taken for a settlement', () => {
 test('a settlement under another call’s name is put aside', () => {
   open()
   writeFileSync(join(dir(), 'call_01JZ0000000000000000000000_2.json'), JSON.stringify(spooled(CALL)))
-  expect(open()).toMatchObject({ left: [], unreadable: ['call_01JZ0000000000000000000000_2.json'] })
+  expect(open()).toMatchObject({ settled: [], unreadable: ['call_01JZ0000000000000000000000_2.json'] })
 })
 
 test('it is full by number and by bytes, and not when all is dropped', () => {
