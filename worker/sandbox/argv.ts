@@ -49,13 +49,18 @@ export type Admitted = { readonly plan: Plan; readonly profile: ProfileName; rea
 export function admit(plan: Plan): Result<Admitted, Refusal> {
   const profile = profileOf(plan)
   if (!profile.ok) return profile
-  const names = Object.keys(plan.executor.env)
+  const { argv, env, cwd: asked } = plan.executor
+  // The wire's schema says so too. Here NUL ends an option of bubblewrap: a value with one could be an option of its own.
+  if ([...argv, ...Object.entries(env).flat(), asked].some((text) => text.includes('\0'))) {
+    return err(refused('invalid_arguments', 'NUL is not allowed in arguments, environment and `cwd`'))
+  }
+  const names = Object.keys(env)
   if (names.length > ENV_MAX)
     return err(refused('invalid_arguments', `at most ${ENV_MAX} environment variables; there are ${names.length}`))
   const loader = names.find((name) => LOADER_ENV.test(name))
   if (loader !== undefined) return err(refused('invalid_arguments', `the environment may not set \`${loader}\``))
-  const cwd = inside(plan.executor.cwd)
-  if (cwd === undefined) return err(refused('invalid_arguments', `\`cwd\` must stay in the workspace; it is \`${plan.executor.cwd}\``))
+  const cwd = inside(asked)
+  if (cwd === undefined) return err(refused('invalid_arguments', `\`cwd\` must stay in the workspace; it is \`${asked}\``))
   return ok({ plan, profile: profile.value, cwd })
 }
 
@@ -65,7 +70,8 @@ export const commandFor = (admitted: Admitted, ground: Ground, place: Place): Co
 /** A relative path in normal form; '' is the workspace itself. Judged as written: no `..`, whatever it would lead to. */
 function inside(cwd: string): string | undefined {
   if (cwd.startsWith('/') || cwd.split('/').includes('..')) return undefined
-  return posix.normalize(cwd).replace(/^\.?\/*|\/+$/g, '')
+  const normal = posix.normalize(cwd).replace(/\/$/, '')
+  return normal === '.' ? '' : normal
 }
 
 function limited({ limits, tier }: Plan, { programs, ceilings }: Ground, more: readonly string[] = []): string[] {
@@ -94,6 +100,7 @@ function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', grou
     ...BWRAP_AFTER,
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
+  if (options.some((option) => option.includes('\0'))) throw new Error('a folder of the host has NUL in its name')
   const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', ...limited(plan, ground), ...plan.executor.argv]
   if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
   const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)

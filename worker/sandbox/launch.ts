@@ -107,6 +107,14 @@ type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly
 async function run(equipment: Equipment, command: Command, mark: number | undefined, call: Call): Promise<Ran> {
   const wired = await wiringFor(equipment, command, call.stdin)
   if ('kind' in wired) return { outcome: wired, stdout: NOTHING, stderr: NOTHING }
+  try {
+    return await runWired(command, wired, mark, call)
+  } finally {
+    wired.close()
+  }
+}
+
+async function runWired(command: Command, wired: Wiring, mark: number | undefined, call: Call): Promise<Ran> {
   const stopper = new Stopper()
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
@@ -125,7 +133,6 @@ async function run(equipment: Equipment, command: Command, mark: number | undefi
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
   const gone = await everyoneIsGone(child.pid, status, mark)
   await drained(streams)
-  wired.close()
 
   const spawnError = child.pid === undefined ? (code ?? 'unknown') : undefined
   const outcome = outcomeOf({ spawnError, code: exitCode, signal, stop: stopper.why, survivors: !gone, status, complaint })

@@ -37,6 +37,7 @@ export class PipeStock {
   readonly #folder: string
   readonly #idle: Blank[] = []
   #making: Promise<void> | undefined
+  #closed = false
 
   private constructor(mkfifo: string, folder: string) {
     this.#mkfifo = mkfifo
@@ -51,6 +52,7 @@ export class PipeStock {
   }
 
   close(): void {
+    this.#closed = true
     for (const fd of this.#idle.splice(0)) closeSync(fd)
   }
 
@@ -74,7 +76,7 @@ export class PipeStock {
     try {
       const paths = Array.from({ length: BATCH }, (_, index) => join(folder, `${index}`))
       await promisify(execFile)(this.#mkfifo, ['-m', '600', '--', ...paths], { env: {} })
-      this.#idle.push(...paths.map((path) => openSync(path, O_PATH)))
+      if (!this.#closed) this.#idle.push(...paths.map((path) => openSync(path, O_PATH)))
     } finally {
       await rm(folder, { recursive: true, force: true })
     }

@@ -48,7 +48,6 @@ export function outcomeOf(ending: Ending): Outcome {
 
 function notStarted(errno: string): Outcome {
   if (errno === 'E2BIG') return refused('invalid_arguments', 'the arguments are longer than the kernel takes (E2BIG)')
-  if (errno === 'ERR_INVALID_ARG_VALUE') return refused('invalid_arguments', 'an argument holds NUL')
   if (errno === 'ENOENT' || errno === 'EACCES') {
     return refused(
       'sandbox_unavailable',
@@ -81,7 +80,12 @@ function toolEnded(code: number): Outcome {
   return signal === undefined ? { kind: 'exit', code } : { kind: 'signal', signal }
 }
 
-const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]))
+/** Some have two names; the first is the usual one. */
+const SIGNALS = new Map(
+  Object.entries(constants.signals)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+)
 
 const said = (complaint: string): string => complaint.trim().split('\n', 1)[0]?.slice(0, 200) ?? ''
 

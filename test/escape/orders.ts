@@ -1,0 +1,57 @@
+// What arena.ts (in the test) and driver.ts (the unprivileged process) say to each other, as lines of JSON.
+
+import type { Plan } from '../../shared/plan.ts'
+import type { Facts } from '../../worker/sandbox/facts.ts'
+import type { Host, Programs } from '../../worker/sandbox/host.ts'
+import type { Execution } from '../../worker/sandbox/launch.ts'
+
+export type Setup = {
+  readonly folder: string
+  readonly privateHosts?: readonly string[]
+  /** As if `closeInheritedDescriptors` had been forgotten. */
+  readonly keepDescriptors?: boolean
+  /** What to believe of the host instead of what was found. */
+  readonly host?: Partial<Host>
+  readonly programs?: Partial<Programs>
+}
+
+export type LaunchOrder = {
+  readonly plan: Plan
+  readonly stdin?: string
+  readonly runFolder?: string
+  /** Cancel as soon as a stream holds this. */
+  readonly cancelOn?: string
+}
+/** Output as latin1: bytes stay bytes. */
+export type LaunchSeen = Execution & { readonly out: string; readonly err: string }
+
+/** Some elements of the command replaced by others, or by none. */
+export type Swap = readonly [from: readonly string[], to: readonly string[]]
+
+export type BareOrder = {
+  readonly plan: Plan
+  readonly runFolder?: string
+  readonly swaps?: readonly Swap[]
+  /** Of bubblewrap itself. */
+  readonly env?: Readonly<Record<string, string>>
+  /** A program that starts it. */
+  readonly under?: readonly string[]
+  /** Options on the command line instead of a descriptor. */
+  readonly inline?: boolean
+  /** SIGKILL for the started process alone, once it has said this. */
+  readonly killOn?: string
+}
+export type BareSeen = {
+  readonly code: number | null
+  readonly signal: string | null
+  readonly out: string
+  readonly err: string
+  readonly status: string
+}
+
+export type Order =
+  | { readonly id: number; readonly do: 'facts' }
+  | ({ readonly id: number; readonly do: 'launch' } & LaunchOrder)
+  | ({ readonly id: number; readonly do: 'bare' } & BareOrder)
+export type FactsSeen = Facts & { readonly pid: number }
+export type Answer = { readonly id: number; readonly value?: unknown; readonly said?: string; readonly error?: string }

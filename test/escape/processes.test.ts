@@ -1,0 +1,272 @@
+// Promise: a tool sees only itself, and when its call is over nothing of it is left, however it tried.
+
+import { openSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Arena, attack, eventually, planOf, processesWith, told, unique } from './arena.ts'
+import type { Swap } from './orders.ts'
+
+const SECRET = 'canary-of-the-worker'
+
+let arena: Arena
+beforeAll(async () => {
+  arena = await Arena.open({ env: { CANARY: SECRET } })
+})
+afterAll(() => arena.close())
+
+const gone = (word: string): Promise<void> => eventually(`no process with ${word}`, () => processesWith(word).length === 0)
+
+describe('what a tool sees', () => {
+  test('S21 no descriptor but the standard three', async () => {
+    const source = "tell['open'] = [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if attempt(os.fstat, n) == 'ok']"
+    const leak = { fd: openSync('/dev/null', 'r'), as: 251 }
+    for (const [keepDescriptors, open] of [
+      [false, [0, 1, 2]],
+      [true, [0, 1, 2, 251]],
+    ] as const) {
+      const started = await Arena.open({ leak, keepDescriptors })
+      for (const tier of ['B', 'C'] as const) {
+        // Where they were kept, the worker's own probe refuses: ask the sandbox bare.
+        const plan = planOf(attack(source), { tier })
+        const seen = keepDescriptors
+          ? await started.bare({ plan: { ...plan, tier: 'C', egress: { mode: 'strict', hosts: [] } } })
+          : await started.launch({ plan })
+        expect(told(seen)['open'], tier).toEqual(open)
+      }
+      expect((await started.facts()).tiers.C.ok).toBe(!keepDescriptors)
+      await started.close()
+    }
+  })
+
+  const ENVIRONMENTS = `
+import glob
+for path in glob.glob('/proc/*/environ'):
+    try: tell[path] = open(path).read()
+    except OSError: pass`
+
+  test('S22 environment of the worker, and of bubblewrap, is not readable inside', async () => {
+    const seen = await arena.launch({ plan: planOf(attack(ENVIRONMENTS)) })
+    expect(JSON.stringify(told(seen))).not.toContain(SECRET)
+    expect(told(seen)['/proc/1/environ']).toBe('')
+    const bitten = await arena.bare({ plan: planOf(attack(ENVIRONMENTS)), env: { CANARY: SECRET } })
+    expect(told(bitten)['/proc/1/environ']).toContain(SECRET)
+    const b = await arena.launch({ plan: planOf(['env'], { tier: 'B' }) })
+    expect(
+      b.out
+        .split('\n')
+        .map((line) => line.split('=')[0])
+        .sort()
+        .join(' ')
+        .trim(),
+    ).toBe('HOME LANG PATH TMPDIR')
+  })
+
+  test('S23 no command line tells a path of the host', async () => {
+    const { there } = arena.runFolder()
+    const source = "import glob\ntell['lines'] = [open(path).read() for path in glob.glob('/proc/*/cmdline')]"
+    const plan = planOf(attack(source), { workspace: 'run' })
+    expect(JSON.stringify(told(await arena.launch({ plan, runFolder: there })))).not.toContain(there)
+    expect(JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true })))).toContain(there)
+  })
+
+  const OTHERS = (pid: number) => `
+import signal
+tell['seen'] = len([name for name in os.listdir('/proc') if name.isdigit()])
+tell['worker'] = attempt(os.kill, ${pid}, 0)`
+
+  test('S24 processes of the host are neither seen nor signalled', async () => {
+    const { pid } = await arena.facts()
+    const plan = planOf(attack(OTHERS(pid)))
+    expect(told(await arena.launch({ plan }))).toEqual({ seen: 2, worker: 'ESRCH' })
+    const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
+    const bitten = told(await arena.bare({ plan, swaps: [shared] }))
+    expect(bitten['seen']).toBeGreaterThan(5)
+    expect(bitten['worker']).not.toBe('ESRCH')
+    // Everyone it may signal is in its own namespace: bubblewrap's init ignores it, and the worker lives to tell.
+    const { outcome } = await arena.launch({ plan: planOf(['kill', '-9', '-1']) })
+    expect(outcome).toEqual({ kind: 'exit', code: 0 })
+    expect((await arena.facts()).pid).toBe(pid)
+  })
+})
+
+describe('what a tool may use', () => {
+  const FORKS = (most: number) => `
+import signal, time
+children = []
+try:
+    while len(children) < ${most}:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        children.append(pid)
+    tell['end'] = 'ok'
+except OSError as e: tell['end'] = errno.errorcode[e.errno]
+tell['forks'] = len(children)
+print(json.dumps(tell), flush=True)
+time.sleep(${most === 100 ? 1 : 0})
+`
+  const NO_LIMIT: Swap = [['--nproc=17'], []]
+
+  test('S27 a fork bomb is stopped at its limit', async () => {
+    const plan = planOf(attack(FORKS(60)), { limits: { pids: 16 } })
+    expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
+    expect(told(await arena.bare({ plan, swaps: [NO_LIMIT] }))).toEqual({ end: 'ok', forks: 60 })
+  })
+
+  test('S39 one call at its limit does not hold up another', async () => {
+    const bomb = planOf(attack(FORKS(100)), { limits: { pids: 16 } })
+    let fork: Promise<unknown> | undefined
+    const meanwhile = new Promise<void>((settle) => {
+      fork = arena.launch({ plan: bomb }, () => settle())
+    })
+    await meanwhile
+    const calm = planOf(attack(FORKS(10)), { limits: { pids: 16 } })
+    expect(told(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
+    await fork
+  })
+
+  test('S38 a spin ends by CPU time, many by the clock', async () => {
+    const spin = 'while True: pass'
+    const alone = await arena.launch({ plan: planOf(['python3', '-c', spin], { limits: { cpu_ms: 500 } }) })
+    expect(alone.outcome).toEqual({ kind: 'signal', signal: 'SIGXCPU' })
+    const stubborn = `import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n${spin}`
+    expect((await arena.launch({ plan: planOf(['python3', '-c', stubborn], { limits: { cpu_ms: 500 } }) })).outcome).toEqual({
+      kind: 'signal',
+      signal: 'SIGKILL',
+    })
+    const many = planOf(attack(`for _ in range(6): os.fork()\n${spin}`), { limits: { timeout_ms: 700 } })
+    const seen = await arena.launch({ plan: many })
+    expect(seen.outcome).toEqual({ kind: 'timeout' })
+    expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(2_500)
+  })
+
+  test('the memory of one process ends at its limit (all of them together are bounded only by a cgroup, S28)', async () => {
+    const source = `
+try: bytearray(400 << 20); tell['got'] = True
+except MemoryError: tell['got'] = False`
+    for (const tier of ['B', 'C'] as const) {
+      const plan = (memory_bytes: number) => planOf(attack(source), { tier, limits: { memory_bytes } })
+      expect(told(await arena.launch({ plan: plan(256 << 20) })), tier).toEqual({ got: false })
+      expect(told(await arena.launch({ plan: plan(600 << 20) })), tier).toEqual({ got: true })
+    }
+  })
+})
+
+/** Leaves the session and the process group, forks twice, ignores what can be ignored, and holds on to its output. */
+const DAEMON = (word: string, seconds: number) => `
+import signal, time
+if os.fork() == 0:
+    os.setsid()
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)
+    if os.fork() == 0:
+        print('ready', flush=True)
+        os.execvp('sleep', ['sleep', '${seconds}.${word}'])
+    os._exit(0)
+time.sleep(0.2)`
+
+describe('what is left', () => {
+  test('S33 a daemon that left its session and ignores signals is gone with its call', async () => {
+    for (const tier of ['B', 'C'] as const) {
+      const word = unique()
+      const started = performance.now()
+      const { outcome, out } = await arena.launch({ plan: planOf(attack(DAEMON(word, 60)), { tier }) })
+      expect(processesWith(word), tier).toEqual([])
+      expect([outcome, out.includes('ready')]).toEqual([{ kind: 'exit', code: 0 }, true])
+      // It held standard output open: nobody waited for that.
+      expect(performance.now() - started).toBeLessThan(5_000)
+    }
+    const word = unique()
+    const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
+    await arena.bare({ plan: planOf(attack(DAEMON(word, 2))), swaps: [shared, [['--die-with-parent'], []]] })
+    expect(processesWith(word)).toHaveLength(1)
+    await gone(word)
+  })
+
+  test('S33 a daemon of tier B that hides from /proc is found all the same', async () => {
+    const word = unique()
+    const hidden = DAEMON(word, 60)
+      .replace("print('ready'", "libc.prctl(4, 0, 0, 0, 0)\n        print('ready'")
+      .replace(
+        /os\.execvp.*$/m,
+        `
+        while len('${word}'): time.sleep(1)`,
+      )
+    const { outcome } = await arena.launch({ plan: planOf(attack(hidden), { tier: 'B' }) })
+    expect([outcome, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, []])
+  })
+
+  const TWO = (word: string, seconds: number) => ['sh', '-c', `sleep ${seconds}.${word} & echo ready; sleep ${seconds}.${word}`]
+
+  test('S34 nothing survives when only the outer process is killed', async () => {
+    const word = unique()
+    const seen = await arena.bare({ plan: planOf(TWO(word, 60)), killOn: 'ready' })
+    expect(seen.signal).toBe('SIGKILL')
+    await gone(word)
+    const other = unique()
+    await arena.bare({ plan: planOf(TWO(other, 2)), killOn: 'ready', swaps: [[['--die-with-parent'], []]] })
+    expect(processesWith(other).length).toBeGreaterThan(1)
+    await gone(other)
+  })
+
+  test('S35 nothing survives the worker', async () => {
+    const victim = await Arena.open()
+    const words = { B: unique(), C: unique() }
+    const ready = (['B', 'C'] as const).map((tier) => {
+      const argv =
+        tier === 'C' ? TWO(words.C, 60) : ['python3', '-c', `print('ready', flush=True); import time; time.sleep(60) # ${words.B}`]
+      return new Promise<void>((settle) => {
+        victim.launch({ plan: planOf(argv, { tier, limits: { timeout_ms: 60_000 } }) }, () => settle()).catch(() => undefined)
+      })
+    })
+    await Promise.all(ready)
+    expect([processesWith(words.B).length, processesWith(words.C).length > 1]).toEqual([1, true])
+    await victim.kill()
+    await gone(words.B)
+    await gone(words.C)
+    await victim.close()
+  })
+
+  test('S36 a deadline holds against whoever ignores SIGTERM', async () => {
+    for (const tier of ['B', 'C'] as const) {
+      const word = unique()
+      const deaf = `${DAEMON(word, 60)}\nfor number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)\ntime.sleep(60)`
+      const seen = await arena.launch({ plan: planOf(attack(deaf), { tier, limits: { timeout_ms: 600 } }) })
+      expect(seen.outcome, tier).toEqual({ kind: 'timeout' })
+      expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(2_500)
+      expect(processesWith(word), tier).toEqual([])
+    }
+  })
+
+  test('a cancelled call ends at once, with all it started', async () => {
+    for (const tier of ['B', 'C'] as const) {
+      const word = unique()
+      const seen = await arena.launch({ plan: planOf(TWO(word, 60), { tier }), cancelOn: 'ready' })
+      expect(seen.outcome, tier).toEqual({ kind: 'cancelled' })
+      expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(2_500)
+      expect(processesWith(word), tier).toEqual([])
+    }
+  })
+
+  const STORMS = {
+    zombies: 'for _ in range(500):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: pass\nwhile True: pass',
+    forks: 'while True:\n  try: os.fork()\n  except OSError: pass',
+    execs:
+      "os.environ['N'] = '1'\nos.fork(); os.fork()\nos.execvp('sh', ['sh', '-c', 'exec sh -c \"$0\" \"$0\"', 'exec sh -c \"$0\" \"$0\"'])",
+    threads:
+      'import threading\ndef spin():\n  while True: pass\nfor _ in range(400):\n  try: threading.Thread(target=spin).start()\n  except RuntimeError: pass',
+    numbers:
+      'import random\nfor n in range(100000):\n  k = random.randrange(0, 600)\n  if k not in (57, 58, 220, 435): number(k, -1, -1, -1, -1, -1, -1)',
+  }
+
+  test.each(Object.entries(STORMS))('S37 a storm of %s leaves nothing', async (_name, source) => {
+    for (const tier of ['B', 'C'] as const) {
+      const word = unique()
+      const limits = { timeout_ms: 700, pids: 32 }
+      const seen = await arena.launch({ plan: planOf(attack(`# ${word}\n${source}`), { tier, limits }) })
+      expect(['timeout', 'exit', 'signal'], tier).toContain(seen.outcome.kind)
+      expect(processesWith(word), tier).toEqual([])
+    }
+    await sleep(0)
+    expect((await arena.launch({ plan: planOf(['true']) })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+})

@@ -1,0 +1,225 @@
+// Promise: the outcome says who ended it. The tool's ending is the tool's, the sandbox's failure is the sandbox's, and a sandbox that can't be had is
+// a refusal, never something weaker (L8).
+
+import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Argv } from '../../shared/plan.ts'
+import { Arena, attack, planOf, told } from './arena.ts'
+
+let arena: Arena
+beforeAll(async () => {
+  arena = await Arena.open()
+})
+afterAll(() => arena.close())
+
+const TIERS = ['B', 'C'] as const
+
+describe('the tool’s ending', () => {
+  test('S49 exit codes are the tool’s, whatever bubblewrap and its like use them for', async () => {
+    for (const tier of TIERS) {
+      for (const code of [0, 1, 2, 125, 126, 127, 128, 200, 255]) {
+        const { outcome } = await arena.launch({ plan: planOf(['sh', '-c', `exit ${code}`], { tier }) })
+        expect(outcome, tier).toEqual({ kind: 'exit', code })
+      }
+      for (const signal of ['SIGKILL', 'SIGSEGV', 'SIGTERM', 'SIGABRT']) {
+        const { outcome } = await arena.launch({ plan: planOf(['sh', '-c', `kill -${signal.slice(3)} $$`], { tier }) })
+        expect(outcome, tier).toEqual({ kind: 'signal', signal })
+      }
+    }
+  })
+
+  test('S49 the sandbox’s own failure is not the tool’s', async () => {
+    const plan = planOf(['true'], { workspace: 'run' })
+    const { outcome } = await arena.launch({ plan, runFolder: '/nonexistent' })
+    expect(outcome).toMatchObject({ kind: 'infra', detail: expect.stringContaining("Can't find source path /nonexistent") })
+    // The same exit code, by the tool, which even says the same.
+    const liar = planOf(['sh', '-c', 'echo "bwrap: Can\'t find source path" >&2; exit 1'])
+    expect((await arena.launch({ plan: liar })).outcome).toEqual({ kind: 'exit', code: 1 })
+  })
+
+  test('S49 a tool cannot write the status that it is judged by', async () => {
+    const source = `
+for fd in range(3, 64):
+    try: os.write(fd, b'{ "exit-code": 0 }')
+    except OSError: pass
+os._exit(3)`
+    expect((await arena.launch({ plan: planOf(attack(source)) })).outcome).toEqual({ kind: 'exit', code: 3 })
+  })
+
+  test('a tool that is not there, or is no program, ends as the convention says, and is named', async () => {
+    for (const tier of TIERS) {
+      const absent = await arena.launch({ plan: planOf(['no-such-tool'], { tier }) })
+      expect(absent.outcome, tier).toEqual({ kind: 'exit', code: 127 })
+      expect(absent.err).toContain('no-such-tool')
+      const folder = await arena.launch({ plan: planOf(['/usr'], { tier }) })
+      expect(folder.outcome, tier).toEqual({ kind: 'exit', code: 126 })
+    }
+  })
+})
+
+describe('the command', () => {
+  test('S46 a command or argument that begins with a dash is a name, never an option', async () => {
+    for (const tier of TIERS) {
+      for (const name of ['--version', '--bind', '--help', '-c', '--', '--nproc=unlimited']) {
+        const { outcome, out, err } = await arena.launch({ plan: planOf([name, '/', '/'], { tier }) })
+        expect(outcome, name).toEqual({ kind: 'exit', code: 127 })
+        expect(out).toBe('')
+        expect(err).toContain(`failed to execute ${name}:`)
+      }
+    }
+    const bitten = await arena.bare({ plan: planOf(['--version']), swaps: [[['--'], []]] })
+    expect(bitten.out).toMatch(/util-linux/)
+    const dashed = planOf(['./-x', '--share-net'], { workspace: 'run' })
+    const kept = arena.runFolder()
+    writeFileSync(join(kept.here, '-x'), '#!/bin/sh\necho "$@"\n', { mode: 0o755 })
+    expect((await arena.launch({ plan: dashed, runFolder: kept.there })).out).toBe('--share-net\n')
+  })
+
+  test('arguments arrive as they are: empty, spaces, quotes, newlines, substitutions, any bytes of UTF-8', async () => {
+    const args = ['', ' ', '$(id)', '`id`', '"', "'", '*', ';', 'a\nb', '\\', '--', '{name}', 'ü漢🙂', '\u0001\u001b[0m']
+    for (const tier of TIERS) {
+      const seen = await arena.launch({
+        plan: planOf(['python3', '-c', 'import json, sys; print(json.dumps(sys.argv[1:]))', ...args], { tier }),
+      })
+      expect(JSON.parse(seen.out), tier).toEqual(args)
+    }
+  })
+
+  test('S47 NUL and arguments beyond the kernel’s limits are refused, and nothing breaks', async () => {
+    expect(Argv.safeParse(['echo', 'a\0b']).success).toBe(false)
+    for (const tier of TIERS) {
+      const run = async (...argv: string[]) => (await arena.launch({ plan: planOf(argv, { tier }) })).outcome
+      expect(await run('echo', 'a\0b')).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+      const smuggled = planOf(['ls', '/root'], { tier, env: { X: 'x\0--ro-bind\0/\0/root' } })
+      expect((await arena.launch({ plan: smuggled })).outcome).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+      expect(await run('echo', 'x'.repeat(131_072))).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+      expect(await run('echo', ...Array<string>(30).fill('x'.repeat(100_000)))).toMatchObject({
+        kind: 'refused',
+        code: 'invalid_arguments',
+      })
+      expect(await run('true', 'x'.repeat(131_071))).toEqual({ kind: 'exit', code: 0 })
+      expect(await run('true')).toEqual({ kind: 'exit', code: 0 })
+    }
+  })
+
+  test('the environment cannot load code into the programs that set the limits', async () => {
+    for (const name of ['LD_PRELOAD', 'LD_AUDIT', 'LD_LIBRARY_PATH', 'GLIBC_TUNABLES', 'GCONV_PATH']) {
+      for (const tier of TIERS) {
+        const { outcome } = await arena.launch({ plan: planOf(['true'], { tier, env: { [name]: '/workspace/x' } }) })
+        expect(outcome, name).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+      }
+    }
+    const env = { PATH: '/usr/bin', GREETING: 'hello world' }
+    expect((await arena.launch({ plan: planOf(['printenv', 'GREETING', 'PATH', 'HOME'], { env }) })).out).toBe(
+      'hello world\n/usr/bin\n/tmp\n',
+    )
+  })
+})
+
+describe('standard streams', () => {
+  test('a tool may open its standard streams by name', async () => {
+    const plan = (tier: 'B' | 'C') => planOf(['sh', '-c', 'cat /dev/stdin > /dev/stdout; echo oops > /dev/stderr'], { tier })
+    for (const tier of TIERS) {
+      const seen = await arena.launch({ plan: plan(tier), stdin: 'hello\n' })
+      expect([seen.outcome, seen.out, seen.err], tier).toEqual([{ kind: 'exit', code: 0 }, 'hello\n', 'oops\n'])
+    }
+  })
+
+  test('standard input is given whole, and a tool may ignore it', async () => {
+    const stdin = 'x'.repeat(500_000)
+    for (const tier of TIERS) {
+      expect((await arena.launch({ plan: planOf(['wc', '-c'], { tier }), stdin })).out.trim(), tier).toBe('500000')
+      expect((await arena.launch({ plan: planOf(['true'], { tier }), stdin })).outcome).toEqual({ kind: 'exit', code: 0 })
+      expect((await arena.launch({ plan: planOf(['cat'], { tier }), stdin: '' })).out).toBe('')
+      expect((await arena.launch({ plan: planOf(['cat'], { tier }) })).out).toBe('')
+    }
+  })
+
+  test('standard input can’t outgrow the limit of a file', async () => {
+    const source = `
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+os.fchmod(0, 0o600)
+def grow():
+    with open('/proc/self/fd/0', 'r+b', buffering=0) as f:
+        for _ in range(40): f.write(bytes(1 << 20))
+tell['end'] = attempt(grow)`
+    const seen = await arena.launch({ plan: planOf(attack(source), { limits: { file_bytes: 1 << 20 } }), stdin: 'x' })
+    expect(told(seen)).toEqual({ end: 'EFBIG' })
+  })
+})
+
+describe('S48 a host that can’t', () => {
+  const refuses = async (host: Arena, why: RegExp): Promise<void> => {
+    const { tiers } = await host.facts()
+    expect([tiers.C.ok, tiers.B.ok]).toEqual([false, true])
+    expect(
+      tiers.C.checks
+        .filter(({ ok }) => !ok)
+        .map(({ detail }) => detail)
+        .join('\n'),
+    ).toMatch(why)
+    const { outcome, executor, out } = await host.launch({ plan: planOf(['echo', 'ran']) })
+    expect(outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+    expect([executor, out]).toEqual(['sandbox_tier_c_linux_bubblewrap', ''])
+    expect((await host.launch({ plan: planOf(['echo', 'ran'], { tier: 'B' }) })).out).toBe('ran\n')
+  }
+
+  test('S48 without bubblewrap: tier C is refused', async () => {
+    const host = await Arena.open({ host: { missing: ['bwrap'] }, programs: { bwrap: 'bwrap' } })
+    await refuses(host, /`bwrap` is missing: install `bubblewrap`/)
+    await host.close()
+  })
+
+  test('S48 bubblewrap is too old: tier C is refused', async () => {
+    const versions = { kernel: '6.1.0', bubblewrap: '0.7.9', util_linux: '2.38.1', node: process.version }
+    const host = await Arena.open({ host: { versions } })
+    await refuses(host, /bubblewrap 0\.7\.9 is too old/)
+    await host.close()
+  })
+
+  test('S48 user namespaces are off: tier C is refused', async () => {
+    // A sandbox around the worker in which no user namespace can be made: the kernel's own refusal.
+    const under = ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--unshare-user', '--disable-userns', '--die-with-parent', '--']
+    const host = await Arena.open({ under })
+    await refuses(host, /namespace/i)
+    await host.close()
+  })
+
+  test('S48 bubblewrap went away after the probe: tier C is refused', async () => {
+    const copy = join(arena.home, 'bwrap')
+    copyFileSync('/usr/bin/bwrap', copy)
+    chmodSync(copy, 0o755)
+    const vanishing = await Arena.open({ programs: { bwrap: copy } })
+    expect((await vanishing.facts()).tiers.C.ok).toBe(true)
+    expect((await vanishing.launch({ plan: planOf(['echo', 'ran']) })).out).toBe('ran\n')
+    rmSync(copy)
+    const { outcome, out } = await vanishing.launch({ plan: planOf(['echo', 'ran']) })
+    expect([outcome.kind, out]).toEqual(['refused', ''])
+    expect(outcome).toMatchObject({ code: 'sandbox_unavailable' })
+    await vanishing.close()
+  })
+
+  test('a tier is not asked for what it can’t enforce', async () => {
+    const run = async (tier: 'B' | 'C', mode: 'none' | 'preflight' | 'strict') =>
+      (await arena.launch({ plan: planOf(['true'], { tier, egress: { mode, hosts: [] } }) })).outcome.kind
+    expect(await run('B', 'none')).toBe('exit')
+    expect(await run('B', 'preflight')).toBe('exit')
+    expect(await run('B', 'strict')).toBe('refused')
+    expect(await run('C', 'none')).toBe('refused')
+    expect(await run('C', 'preflight')).toBe('refused')
+    expect(await run('C', 'strict')).toBe('exit')
+  })
+
+  test('the worker runs as root: everything is refused', async () => {
+    const host = await Arena.open({ host: { uid: 0 } })
+    const { tiers, egress } = await host.facts()
+    expect([tiers.B.ok, tiers.C.ok, egress.ok]).toEqual([false, false, false])
+    for (const tier of TIERS) {
+      const { outcome } = await host.launch({ plan: planOf(['true'], { tier }) })
+      expect(outcome).toMatchObject({ kind: 'refused', detail: expect.stringContaining('runs as root') })
+    }
+    await host.close()
+  })
+})
