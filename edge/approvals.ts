@@ -7,6 +7,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Approval, Decision, Tool } from '../shared/wire.ts'
 import type { AskRecord } from './lifecycle.ts'
+import { redact, redactArgv } from './redaction.ts'
 
 type Asked = { id: string; agent: string; tool: Tool; args: Record<string, unknown>; plan: Plan | null; decision: Decision; now: number }
 
@@ -22,7 +23,7 @@ export function askRecord({ id, agent, tool, args, plan, decision, now }: Asked)
       tool: tool.name,
       tool_version: tool.version,
       risk: riskOf(tool),
-      plan: plan === null ? 'nothing runs' : planInWords(plan),
+      plan: plan === null ? 'nothing runs' : planInWords(plan, args),
       arguments: readable(redact(args)),
       on_yes: 'exactly this call runs once; any change needs a new approval',
       policies: decision.policies,
@@ -31,13 +32,13 @@ export function askRecord({ id, agent, tool, args, plan, decision, now }: Asked)
   }
 }
 
-function riskOf({ capabilities }: Tool): Approval['prompt']['risk'] {
+function riskOf({ capabilities, sensitive }: Tool): Approval['prompt']['risk'] {
   if (capabilities.includes('secrets_read')) return 'critical'
   if (capabilities.includes('process_exec') || capabilities.includes('filesystem_write')) return 'high'
-  return capabilities.includes('network') ? 'medium' : 'low'
+  return capabilities.includes('network') || sensitive === true ? 'medium' : 'low'
 }
 
-function planInWords({ tier, executor, egress, workspace, limits }: Plan): string {
+function planInWords({ tier, executor, egress, secrets, workspace, limits }: Plan, args: Asked['args']): string {
   const where = tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
   const network =
     egress.mode !== 'strict'
@@ -46,42 +47,41 @@ function planInWords({ tier, executor, egress, workspace, limits }: Plan): strin
         ? 'without network'
         : `with network to ${egress.hosts.join(', ')} only`
   const folder = workspace === 'run' ? 'in the folder of its run' : 'in a folder of its own that is thrown away'
-  return `${readable(redact(executor.argv))} ${where}, ${network}, ${folder}, for ${Math.ceil(limits.timeout_ms / 1000)} s at most`
+  const given = secrets.length === 0 ? '' : `, with the secrets ${secrets.join(', ')}`
+  return `${readable(redactArgv(executor.argv, args))} ${where}, ${network}${given}, ${folder}, for ${Math.ceil(limits.timeout_ms / 1000)} s at most`
 }
 
-const SECRET_KEY = /pass(?:word|wd|phrase)?|secret|token|api[_-]?key|authorization|cookie|credential|private[_-]?key/i
-const SECRET_SHAPE =
-  /(?:cs_(?:agent|operator|enrol)_[a-z0-9-]+_[0-9A-Z_]{20,}|xox[abeprs]-[\w-]{10,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|sk-[\w-]{16,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)|\b(?:Bearer|Basic) [\w+/=.~-]{8,})/g
+/** Characters that make a text look like another: controls, bidirectional and invisible ones, blanks that are no space. */
+const DECEIVING = /(?![\n ])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
-/** Secrets by the name of their member and by their shape, at any depth. What is hidden shows as its digest's beginning. */
-export function redact(value: unknown, key = ''): unknown {
-  if (SECRET_KEY.test(key) && value !== null && typeof value !== 'boolean')
-    return hidden(typeof value === 'string' ? value : canonical(value))
-  if (typeof value === 'string') return value.replace(SECRET_SHAPE, hidden)
-  if (Array.isArray(value)) return value.map((item) => redact(item))
-  if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, redact(item, name)]))
-  return value
-}
-const hidden = (secret: string): string => `«redacted, sha256 ${sha256(secret).slice(0, 12)}»`
+/** How long one text of the arguments may be on a card; the first under which the whole fits is taken. */
+const LENGTHS = [2_000, 400, 80]
 
-const LONG = 2_000
-/** Characters that make a text look like another: bidirectional controls, zero-width and invisible ones. */
-const DECEIVING = /[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
-
-/** JSON for human eyes: nothing hidden at the end, nothing that renders as something else. */
+/** JSON for human eyes: nothing renders as something else, and what is left out says how much and what it digests to. */
 function readable(value: unknown): string {
-  const shortened = (item: unknown): unknown => {
-    if (typeof item === 'string' && item.length > LONG) {
-      return `${item.slice(0, LONG / 2)} … ${item.length - LONG} characters, sha256 of all ${sha256(item).slice(0, 16)} … ${item.slice(-LONG / 2)}`
-    }
-    if (Array.isArray(item)) return item.map(shortened)
-    if (typeof item === 'object' && item !== null)
-      return Object.fromEntries(Object.entries(item).map(([name, inner]) => [name, shortened(inner)]))
-    return item
-  }
-  const text = JSON.stringify(shortened(value), null, Array.isArray(value) ? undefined : 2)
+  const indent = Array.isArray(value) ? undefined : 2
+  const whole = JSON.stringify(value, null, indent)
+  const texts = whole.length <= LIMITS.card_chars ? LENGTHS.slice(0, 1) : LENGTHS
+  const fitting = texts
+    .map((length) => JSON.stringify(shortened(value, length), null, indent))
+    .find(({ length }) => length <= LIMITS.card_chars)
+  const text = fitting ?? cut(whole, LIMITS.card_chars)
   return text.replace(DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+}
+
+/** Head and tail: what matters is often put last. */
+function cut(text: string, length: number): string {
+  if (text.length <= length) return text
+  const half = Math.floor(length / 2)
+  return `${text.slice(0, half)} … ${text.length - 2 * half} characters more, sha256 of all ${sha256(text).slice(0, 16)} … ${text.slice(-half)}`
+}
+
+function shortened(value: unknown, length: number): unknown {
+  if (typeof value === 'string') return cut(value, length)
+  if (Array.isArray(value)) return value.map((item) => shortened(item, length))
+  if (typeof value === 'object' && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [cut(name, length), shortened(item, length)]))
+  return value
 }
 
 // ── Links ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -101,7 +101,7 @@ export const linkFor = (key: Buffer, bound: Bound): string =>
 /** The form's nonce: only who was shown the page has it. */
 export const nonceFor = (key: Buffer, bound: Bound): string => macOf(key, 'form', bound).toString('base64url')
 
-const LINK = /^([a-z0-9-]{1,32})\.(apr_[0-9A-Z]{26}_[0-9]{1,7})\.([a-z0-9_-]{1,64})\.([0-9a-z]{1,10})\.([A-Za-z0-9_-]{43})$/
+const LINK = /^([a-z0-9-]{1,32})\.(apr_[0-9A-Z]{26}_[0-9]{1,7})\.([a-z][a-z0-9_.-]{0,63})\.([0-9a-z]{1,10})\.([A-Za-z0-9_-]{43})$/
 
 /** Reads a link's parts; nothing is proven yet. */
 export function readLink(text: string): Link | undefined {

@@ -28,6 +28,8 @@ export const LIMITS = {
   /** An approval nobody answered is a denial after this long. */
   approval_ttl_s: 15 * 60,
   approval_ttl_max_s: 24 * 3600,
+  /** Arguments as an approver is shown them: nobody reads more, and a longer text hides things in its middle. */
+  card_chars: 64 * KiB,
   /** An approver's reason, shown and journalled. */
   reason_chars: 1_000,
   /** A granted call that no worker claims lapses after this long. */
