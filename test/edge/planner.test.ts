@@ -5,7 +5,7 @@ import { covers, plansFor } from '../../edge/planner.ts'
 import { DEFAULT_BUDGET, DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
 import { Plan as PlanSchema } from '../../shared/plan.ts'
-import type { ToolSpec } from '../../shared/wire.ts'
+import type { Budget, ToolSpec } from '../../shared/wire.ts'
 
 type Executor = ToolSpec['executor']
 type Change = Partial<Omit<ToolSpec, 'executor'>> & { executor?: Partial<Executor> }
@@ -21,7 +21,7 @@ const tool = ({ executor, ...rest }: Change = {}): ToolSpec => ({
   ...rest,
 })
 
-const plans = (change: Change, args: Record<string, unknown> = {}, budget = DEFAULT_BUDGET): readonly Plan[] => {
+const plans = (change: Change, args: Record<string, unknown> = {}, budget: Budget = DEFAULT_BUDGET): readonly Plan[] => {
   const made = plansFor(tool(change), args, budget)
   if (!made.ok) throw new Error(made.error.detail)
   for (const plan of made.value) expect(PlanSchema.parse(plan)).toEqual(plan)

@@ -182,12 +182,17 @@ test('an approval stays on record as what policy asked for, whatever it says aft
 test('L9 time alone changes a call exactly when it is due, by the clock that judges', () => {
   for (const state of STATES) {
     const record = recordIn(state)
-    const at = dueAt(record.status)
+    const at = dueAt(record.status, FAR) // asked late, so that it says when the call is due, not when it is to be looked at
     expect([state, at === null]).toEqual([state, hasEnded(record.status)])
     if (at === null) continue
     expect(outcome(record, { kind: 'due' }, at - 1)).toBe('conflict')
     expect(step(record, { kind: 'due' }, at).ok).toBe(true)
   }
+})
+
+test('a call that waits for a worker, or for its word, is looked at within seconds; a human is given the whole time', () => {
+  for (const state of ['granted', 'running'] as const) expect(dueAt(recordIn(state).status, T0)).toBeLessThanOrEqual(T0 + 5_000)
+  expect(dueAt(recordIn('awaiting_approval').status, T0)).toBe(EXPIRY)
 })
 
 test('L5 each way to an end is attested: by the worker’s statement, or by the edge', () => {

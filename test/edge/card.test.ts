@@ -1,0 +1,164 @@
+// What a human is shown: all of the call, nothing that looks like something else, and nothing that they need not know.
+
+import { expect, test } from 'vitest'
+import { askRecord } from '../../edge/approvals.ts'
+import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
+import type { Plan } from '../../shared/plan.ts'
+import type { Capability, Tool } from '../../shared/wire.ts'
+import { decision } from '../lifecycle/calls.ts'
+
+const NOW = 1_800_000_000_000
+const SHA = 'a'.repeat(64)
+
+const tool = (change: Partial<Tool> = {}): Tool => ({
+  name: 'a.tool',
+  version: 3,
+  digest: SHA,
+  description: 'a tool',
+  input_schema: { type: 'object' },
+  capabilities: [],
+  executor: { kind: 'process', tiers: ['C'], argv: ['echo'], stdin: 'none' },
+  egress: { mode: 'strict', hosts: [] },
+  workspace: 'call',
+  limits: {},
+  ...change,
+})
+
+const plan = (change: Partial<Plan> = {}): Plan => ({
+  tier: 'C',
+  executor: { kind: 'process', argv: ['echo', 'hi'], stdin: 'none', env: {}, cwd: '' },
+  egress: { mode: 'strict', hosts: [] },
+  secrets: [],
+  workspace: 'call',
+  limits: DEFAULT_LIMITS,
+  ...change,
+})
+
+const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; plan?: Partial<Plan> | null } = {}) =>
+  askRecord({
+    id: 'apr_00000000000000000000000000_1',
+    agent: 'dev',
+    tool: tool(change.tool),
+    args,
+    plan: change.plan === null ? null : plan(change.plan),
+    decision: decision('ask'),
+    now: NOW,
+  })
+const argumentsOf = (args: Record<string, unknown>): string => card(args).prompt.arguments
+
+test('a card says who wants what, what runs, why somebody is asked, and until when', () => {
+  const { prompt, requestedAt, expiresAt, answers } = card({ text: 'hello' })
+  expect(prompt).toMatchObject({
+    agent: 'dev',
+    tool: 'a.tool',
+    tool_version: 3,
+    title: 'dev wants to run a.tool',
+    reason: 'policy says ask',
+  })
+  expect(JSON.parse(prompt.arguments)).toEqual({ text: 'hello' })
+  expect(prompt.plan).toContain('["echo","hi"]')
+  expect([requestedAt, expiresAt - requestedAt, answers]).toEqual([NOW, LIMITS.approval_ttl_s * 1000, []])
+})
+
+test('the plan in words tells isolation, network, folder, secrets and time', () => {
+  const words = (change: Partial<Plan>): string => card({}, { plan: change }).prompt.plan
+  expect(words({})).toMatch(/tier C.*without network.*thrown away.*30 s/)
+  expect(words({ tier: 'B', egress: { mode: 'none', hosts: [] } })).toMatch(/tier B.*with the network of the worker/)
+  expect(words({ egress: { mode: 'strict', hosts: ['ok.com:443'] } })).toContain('with network to ok.com:443 only')
+  expect(words({ workspace: 'run' })).toContain('in the folder of its run')
+  expect(words({ secrets: ['db.password', 'api'] })).toMatch(/secrets? .*db\.password.*api/)
+})
+
+test('the risk follows what the tool may do, and a tool that is called sensitive is no low risk', () => {
+  const risk = (capabilities: Capability[], sensitive?: boolean) =>
+    card({}, { tool: { capabilities, ...(sensitive === undefined ? {} : { sensitive }) } }).prompt.risk
+  expect(risk([])).toBe('low')
+  expect(risk(['filesystem_read', 'artifacts_read'])).toBe('low')
+  expect(risk(['network'])).toBe('medium')
+  expect(risk(['filesystem_write'])).toBe('high')
+  expect(risk(['network', 'process_exec'])).toBe('high')
+  expect(risk(['process_exec', 'secrets_read'])).toBe('critical')
+  expect(risk([], true)).toBe('medium')
+})
+
+test('V02 secrets are not on the card: neither in the arguments nor in the command line made of them', () => {
+  const args = { user: 'ann', password: 'hunter2-hunter2', list: [{ apiKey: 'hunter2-hunter2' }] }
+  const shown = JSON.stringify(card(args, { plan: { executor: { ...plan().executor, argv: ['login', 'ann', 'hunter2-hunter2'] } } }))
+  expect(shown).not.toContain('hunter2')
+  expect(shown).toContain('redacted')
+  expect(shown).toContain('ann')
+})
+
+const DECEIVING: Readonly<Record<string, string>> = {
+  'right-to-left override': '\u202e',
+  'right-to-left embedding': '\u202b',
+  'left-to-right override': '\u202d',
+  'right-to-left isolate': '\u2067',
+  'pop directional isolate': '\u2069',
+  'right-to-left mark': '\u200f',
+  'Arabic letter mark': '\u061c',
+  'zero-width space': '\u200b',
+  'zero-width joiner': '\u200d',
+  'word joiner': '\u2060',
+  'byte order mark': '\ufeff',
+  'soft hyphen': '\u00ad',
+  'line separator': '\u2028',
+  'paragraph separator': '\u2029',
+  'Hangul filler': '\u3164',
+  'halfwidth Hangul filler': '\uffa0',
+  'Hangul choseong filler': '\u115f',
+  'braille blank': '\u2800',
+  'no-break space': '\u00a0',
+  'ideographic space': '\u3000',
+  'Mongolian vowel separator': '\u180e',
+  'combining grapheme joiner': '\u034f',
+  'variation selector': '\ufe0f',
+  'variation selector of the supplement': '\u{e0101}',
+  'tag character': '\u{e0041}',
+  delete: '\u007f',
+  'next line': '\u0085',
+  'control sequence introducer': '\u009b',
+  'interlinear annotation': '\ufff9',
+  'private use': '\ue000',
+  'musical control': '\u{1d173}',
+  unassigned: '\u{1fffe}',
+}
+
+test.each(Object.entries(DECEIVING))('G09 what can’t be seen, or turns the text around, is written out: %s', (_name, char) => {
+  const shown = argumentsOf({ text: `pay ${char}bob`, [`na${char}me`]: 1 })
+  expect(shown).not.toContain(char)
+  expect(shown.split(`\\u{${char.codePointAt(0)?.toString(16)}}`)).toHaveLength(3)
+})
+
+test('G09 ordinary text of any language stays as it is', () => {
+  const texts = ['Grüße, señor', '日本語テキスト', 'Привет', 'שלום', 'مرحبا', 'हिन्दी', '👍 ok', 'naïve—“quoted” …', 'a+b=c; d<e>f&g']
+  for (const text of texts) expect(argumentsOf({ text })).toContain(text)
+})
+
+test('G09 what looks like an escape of ours, and is text, differs from one', () => {
+  expect(argumentsOf({ text: '\\u{202e}' })).toContain('"\\\\u{202e}"')
+  expect(argumentsOf({ text: '\u202e' })).toContain('"\\u{202e}"')
+})
+
+test('G09 line breaks and escapes in a text stay inside its quotes', () => {
+  const shown = argumentsOf({ text: 'a"\n}\n\n"approved": true\u001b[2J' })
+  expect(shown.split('\n')).toHaveLength(3)
+  expect(JSON.parse(shown)).toEqual({ text: 'a"\n}\n\n"approved": true\u001b[2J' })
+})
+
+test('a long text shows its head and its tail, how much lies between, and the digest of all', () => {
+  const shown = argumentsOf({ text: `head${'x'.repeat(10_000)}tail` })
+  expect(shown).toMatch(/"head.*8008 characters more, sha256 of all [0-9a-f]{16}.*tail"/)
+  expect(shown.length).toBeLessThan(2_500)
+  expect(argumentsOf({ text: 'x'.repeat(2_000) })).toContain('x'.repeat(2_000))
+})
+
+test('P12 a card stays readable, however much an agent sends', () => {
+  const many = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`name${i}`, 'x'.repeat(250)]))
+  const shown = argumentsOf(many)
+  expect(shown.length).toBeLessThan(LIMITS.card_chars + 200)
+  expect(shown).toContain('name1999')
+  const deep = argumentsOf({ ['n'.repeat(100_000)]: 'a'.repeat(100_000), list: Array.from({ length: 50_000 }, () => 1) })
+  expect(deep.length).toBeLessThan(LIMITS.card_chars + 200)
+  expect(deep).toMatch(/characters more, sha256 of all [0-9a-f]{16}/)
+})
