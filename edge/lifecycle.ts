@@ -300,15 +300,21 @@ function due(status: Status, proposal: Proposal, leaseUntil: number, now: number
 /** Executions of a call that its tool declares idempotent. */
 const MAX_ATTEMPTS = 3
 
-/** When time alone would next change this call. */
-export function dueAt(status: Status): number | null {
+/**
+ * How often a call that waits for a worker, or for its worker's word, is looked at. A granted one may have lost its doorbell. A running one
+ * keeps its object in memory, where its lease is: objects are evicted after 10 s of rest, and a lease forgotten is a lease begun anew.
+ */
+const WATCH_MS = 5_000
+
+/** When time may next change this call, or it is to be looked at. */
+export function dueAt(status: Status, now: number, leaseUntil = 0): number | null {
   switch (status.state) {
     case 'awaiting_approval':
       return status.approval.expiresAt
     case 'granted':
-      return status.until
+      return Math.min(status.until, now + WATCH_MS)
     case 'running':
-      return status.leaseUntil
+      return Math.min(Math.max(status.leaseUntil, leaseUntil), now + WATCH_MS)
     default:
       return null
   }

@@ -32,9 +32,6 @@ import type { WorkerKey } from './settlement.ts'
 import { checkSettlement, edgeStatement, finishedOf } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
-/** How often a granted call checks that its doorbell was heard of. */
-const RING_CHECK_MS = 5_000
-
 export type Propose = Asked & { version: number; key: string | null; create: RunRecord | null; waitMs: number }
 export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
 const NO_CALL = failure('not_found', 'no such call')
@@ -240,7 +237,7 @@ export class RunObject extends DurableObject<Env> {
     const leaseUntil = Math.max(this.#leases.get(proposal.n) ?? 0, this.#started + LIMITS.lease_ms)
     if (this.#apply(record, { kind: 'due', leaseUntil }).ok) return
     if (status.state === 'granted') this.#ring(proposal, status.until)
-    this.#store.updateCall(record, status.state === 'running' ? leaseUntil : now + RING_CHECK_MS, false)
+    this.#store.updateCall(record, dueAt(status, now, leaseUntil), false)
   }
 
   // ── Inside ──
@@ -280,7 +277,7 @@ export class RunObject extends DurableObject<Env> {
     const record = this.#attested({ proposal, status: stepped.value.status }, before, effects.includes('attest'))
     const { status } = record
     const mirror = effects.includes('mirror')
-    const due = status.state === 'granted' ? Math.min(status.until, now + RING_CHECK_MS) : dueAt(status)
+    const due = dueAt(status, now)
     if (before === null) this.#store.insertCall(record, key, due, mirror)
     else this.#store.updateCall(record, due, mirror)
     const { tool, version } = { tool: proposal.tool.name, version: proposal.tool.version }
