@@ -35,14 +35,23 @@ export class PoolObject extends DurableObject<Env> {
     this.#insert = this.#db
       .insert(waiting)
       .values({ call: p('call'), run: p('run'), until: p('until'), nextAt: p('nextAt'), rings: 1 })
-      .onConflictDoNothing()
+      .onConflictDoUpdate({
+        target: waiting.call,
+        set: { until: sql`excluded.until`, nextAt: sql`excluded.next_at`, rings: 1 },
+        setWhere: sql`${waiting.until} <> excluded.until`, // granted anew
+      })
+      .returning({ call: waiting.call })
       .prepare()
   }
 
+  /** A run asks again while its call waits; the bell is rung at once for what is new, and by the alarm for what is known. */
   async ring(ring: Ring): Promise<void> {
-    const nextAt = Date.now() + AGAIN_MS
-    await this.#commits.run(() => this.#insert.run({ ...ring, nextAt }))
-    this.#arm(nextAt)
+    const isNew = await this.#commits.run(() => {
+      const nextAt = Date.now() + AGAIN_MS
+      this.#arm(nextAt)
+      return this.#insert.get({ ...ring, nextAt }) !== undefined
+    })
+    if (!isNew) return
     this.#pending.push(ring)
     if (!this.#sending) void this.#send()
   }
