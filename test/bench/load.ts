@@ -1,0 +1,33 @@
+// The load generator, a process of its own: sends prepared requests over kept-open connections, one client per connection, and tells how long
+// each took until its whole answer was there. An answer that is not what was expected is a fault, never a measurement.
+
+import { bytesOf, Connection, type Request } from './connection.ts'
+import { answerQuestions } from './peer.ts'
+import { type Extent, measure, type Slice } from './slice.ts'
+
+export type Load = {
+  readonly port: number
+  readonly concurrency: number
+  readonly extent: Extent
+  /** Client `i` sends request `i` again and again; with fewer requests than clients they share. */
+  readonly requests: readonly Request[]
+  readonly expect: { readonly status: number; readonly contains: readonly string[] }
+}
+
+/** Connections last for one slice: an edge closes those that rest. */
+async function load({ port, concurrency, extent, requests, expect }: Load): Promise<Slice> {
+  const connections = await Promise.all(Array.from({ length: concurrency }, () => Connection.open(port)))
+  const prepared = requests.map((request) => bytesOf(request, port))
+  const slice = await measure(concurrency, extent, async (lane) => {
+    const connection = connections[lane]
+    const request = prepared[lane % prepared.length]
+    if (connection === undefined || request === undefined) throw new Error('a lane without a connection or a request')
+    const { status, body } = await connection.exchange(request)
+    const fits = status === expect.status && expect.contains.every((text) => body.includes(text))
+    return fits ? undefined : `expected ${expect.status} with ${expect.contains.join(', ')}; got ${status} ${body.slice(0, 500)}`
+  })
+  for (const connection of connections) connection.close()
+  return slice
+}
+
+await answerQuestions(load)

@@ -1,0 +1,140 @@
+// `npm run bench`: starts a stack of its own, measures calls end to end beside the bare sandbox and beside plain HTTP, fills the store and measures
+// again, and says which figures hold. `--quick` for a short look, `--json FILE` for machines. A missed figure is told, not an error.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { asWorker } from '../../infra/as-worker.ts'
+import { pdeathsig } from '../../infra/child.ts'
+import { userNamed, WORKER_USER } from '../../infra/packages.ts'
+import { redisProgram } from '../../infra/redis.ts'
+import { sayOnStderr } from '../../infra/setup.ts'
+import { type Stack, startStack } from '../../infra/stack.ts'
+import { ROOT } from '../../infra/state.ts'
+import type { Spawns } from './floor.ts'
+import type { Load } from './load.ts'
+import { bundleBytes, load1, machine } from './machine.ts'
+import { Peer } from './peer.ts'
+import { figuresOf, growthOf, type Name, type Results, reportOf } from './report.ts'
+import { inRounds, type Subject } from './rounds.ts'
+import type { Extent, Slice } from './slice.ts'
+import { CLIENTS, makeSubjects, type Sent, type Subjects } from './subjects.ts'
+
+type Scale = {
+  readonly rounds: number
+  /** At concurrency 1, before and after the store is filled: bounded by count, so that the first measuring fills little. */
+  readonly alone: Extent
+  readonly crowded: Extent
+  readonly crowdedRounds: number
+  /** Of the stored calls, those that were executed; they take time to make. */
+  readonly executed: number
+}
+const FULL: Scale = {
+  rounds: 8,
+  alone: { ms: 2_000, count: 200 },
+  crowded: { ms: 1_500, count: Infinity },
+  crowdedRounds: 6,
+  executed: 1_500,
+}
+const QUICK: Scale = { rounds: 4, alone: { ms: 1_000, count: 80 }, crowded: { ms: 700, count: Infinity }, crowdedRounds: 2, executed: 300 }
+const STORED = 10_000
+const PATIENCE: Extent = { ms: 120_000, count: 0 }
+
+const env = { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8' }
+const node = (app: string, file: string): string[] => pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'test/bench', file)])
+
+async function bench(scale: Scale, stack: Stack): Promise<Results> {
+  const subjects = await makeSubjects(stack.url, stack.operator)
+  const { plan } = subjects.example
+  if (plan === undefined || subjects.example.state !== 'succeeded')
+    throw new Error(`the first call did not succeed: ${JSON.stringify(subjects.example)}`)
+  const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+  const floor = new Peer<Spawns, Slice>(
+    'floor',
+    asWorker(user, { app: ROOT }, ({ app }) => node(app, 'floor.ts')),
+    env,
+  )
+  const load = new Peer<Load, Slice>('load', node(ROOT, 'load.ts'), env)
+  const port = Number(new URL(stack.url).port)
+  const http = (name: Exclude<Name, 'floor'>): Subject<Name> => ({
+    name,
+    measure: (concurrency, extent) => load.ask({ port, concurrency, extent: finite(extent), ...subjects[name] }),
+  })
+  const bare: Subject<Name> = { name: 'floor', measure: (concurrency, extent) => floor.ask({ plan, concurrency, extent: finite(extent) }) }
+  const all = [bare, http('healthz'), http('denial'), http('dry_run'), http('tier_b'), http('tier_c')]
+  const parts = { edge: stack.edge, worker: stack.worker, redis: stack.redis }
+  const begun = load1()
+  try {
+    const warm = { rounds: 1, extent: { ms: 300, count: 50 } }
+    for (const concurrency of [1, 8]) await inRounds(all, { ...warm, concurrency }, parts)
+    sayOnStderr('measuring at concurrency 1')
+    const alone = { rounds: scale.rounds, concurrency: 1, extent: scale.alone }
+    const before = await inRounds(all, alone, parts)
+    sayOnStderr(`storing ${STORED} calls`)
+    await fill(load, port, subjects, scale.executed)
+    sayOnStderr('measuring at concurrency 1 again')
+    const after = await inRounds([...all, http('denial_in_full_run'), http('tier_c_in_full_run')], alone, parts)
+    const crowded = []
+    for (const concurrency of [8, CLIENTS]) {
+      sayOnStderr(`measuring at concurrency ${concurrency}`)
+      crowded.push(...(await inRounds(all, { rounds: scale.crowdedRounds, concurrency, extent: scale.crowded }, parts)))
+    }
+    return {
+      machine: machine(redisProgram(stack.state) ?? 'redis-server'),
+      settings: settingsOf(
+        scale,
+        before.reduce((sum, { name, count }) => sum + (/^(?:denial|tier_)/.test(name) ? count : 0), 0),
+        begun,
+      ),
+      rows: [...before, ...crowded],
+      stored: STORED,
+      growth: growthOf(before, after),
+      bundle: bundleBytes(join(stack.state.edge, 'bundle')),
+    }
+  } finally {
+    await floor.end()
+    await load.end()
+  }
+}
+
+/** JSON knows no infinity. */
+const finite = ({ ms, count }: Extent): Extent => ({ ms, count: Math.min(count, Number.MAX_SAFE_INTEGER) })
+
+/** Half into one run, half over all clients' runs. */
+async function fill(load: Peer<Load, Slice>, port: number, subjects: Subjects, executed: number): Promise<void> {
+  const store = async (sent: Sent, count: number): Promise<void> => {
+    const { faults } = await load.ask({ port, concurrency: CLIENTS, extent: { ...PATIENCE, count }, ...sent })
+    if (faults.length > 0) throw new Error(`the store could not be filled: ${faults.join('\n')}`)
+  }
+  const [run, denied] = [executed / 2, (STORED - executed) / 2]
+  await store(subjects.denial_in_full_run, denied)
+  await store(subjects.tier_c_in_full_run, run)
+  await store(subjects.denial, denied)
+  await store(subjects.tier_c, run)
+}
+
+const settingsOf = ({ rounds, crowdedRounds, executed }: Scale, few: number, load: number): string =>
+  [
+    `Each subject has its slice in each round: ${rounds} rounds at 1, ${crowdedRounds} at 8 and ${CLIENTS}. Numbers are medians over rounds; “best p50” is the best round’s.`,
+    `${CLIENTS} runs, one for each client. At 1 the store ends with ${few} calls, then ${STORED} are added (${executed} of them executed; half of all in one run); 8 and ${CLIENTS} come after.`,
+    `Worker: 8 calls at a time. Tools run \`true\`. The machine’s load before: ${load.toFixed(2)}.`,
+  ].join('\n')
+
+const { values } = parseArgs({ options: { json: { type: 'string' }, quick: { type: 'boolean', default: false } } })
+const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
+const started = await startStack({ state, say: sayOnStderr })
+if (!started.ok) {
+  sayOnStderr(started.error)
+  process.exit(1)
+}
+try {
+  const results = await bench(values.quick ? QUICK : FULL, started.value)
+  console.log(`\n${reportOf(results)}\n`)
+  if (values.json !== undefined) {
+    writeFileSync(values.json, `${JSON.stringify({ at: new Date().toISOString(), ...results, figures: figuresOf(results) }, null, 2)}\n`)
+  }
+} finally {
+  await started.value.stop()
+  rmSync(state, { recursive: true, force: true })
+}

@@ -1,0 +1,126 @@
+// Owns what is said in the end: the tables, and for each figure of the contract whether it was met. Pure.
+
+import type { Machine } from './machine.ts'
+import type { Row } from './rounds.ts'
+
+export type Name = 'floor' | 'healthz' | 'denial' | 'dry_run' | 'tier_b' | 'tier_c' | 'denial_in_full_run' | 'tier_c_in_full_run'
+
+export const TITLES: Readonly<Record<Name, string>> = {
+  floor: 'floor: the same bwrap, bare',
+  healthz: 'GET /healthz',
+  denial: 'denied call',
+  dry_run: 'allowed dry run',
+  tier_b: 'tier B call, end to end',
+  tier_c: 'tier C call, end to end',
+  denial_in_full_run: 'denied call, in the full run',
+  tier_c_in_full_run: 'tier C call, in the full run',
+}
+
+export type Growth = { readonly name: Name; readonly before: number; readonly after: number; readonly change: number }
+export type Figure = { readonly what: string; readonly wanted: string; readonly got: string; readonly met: boolean }
+export type Results = {
+  readonly machine: Machine
+  readonly settings: string
+  /** At 1, 8 and 32. */
+  readonly rows: readonly Row<Name>[]
+  readonly stored: number
+  readonly growth: readonly Growth[]
+  readonly bundle: { readonly raw: number; readonly gzip: number }
+}
+
+const MiB = 1024 * 1024
+const WANTED = { denied_p50_ms: 0.8, denied_per_s: 3_000, tier_c_floor: 2, tier_c_share: 0.6, growth: 0.2, bundle: 3 * MiB } as const
+/** What must not become dearer as the store fills. */
+const GROWING: readonly Name[] = ['denial', 'denial_in_full_run', 'tier_b', 'tier_c', 'tier_c_in_full_run']
+
+export const percent = (share: number): string => `${share >= 0 ? '+' : '−'}${Math.abs(share * 100).toFixed(0)} %`
+const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toFixed(1))
+
+export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>[]): Growth[] {
+  return after.flatMap(({ name, p50 }) => {
+    // The full run was not there before; what it is compared with is the same call in an empty one.
+    const base = before.find((row) => row.name === name) ?? before.find((row) => `${row.name}_in_full_run` === name)
+    return base === undefined ? [] : [{ name, before: base.p50, after: p50, change: p50 / base.p50 - 1 }]
+  })
+}
+
+export function figuresOf({ rows, growth, bundle, stored }: Results): Figure[] {
+  const at = (name: Name, concurrency: number): Row<Name> => {
+    const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
+    if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
+    return row
+  }
+  const denied = at('denial', 1).p50
+  const rate = at('denial', 32).per_s
+  const ratio = at('tier_c', 1).p50 / at('floor', 1).p50
+  const share = at('tier_c', 8).per_s / at('floor', 8).per_s
+  const worst = Math.max(...growth.filter(({ name }) => GROWING.includes(name)).map(({ change }) => change))
+  const figure = (what: string, wanted: string, got: string, met: boolean): Figure => ({ what, wanted, got, met })
+  return [
+    figure('denied call, p50 at 1', `≤ ${WANTED.denied_p50_ms} ms`, `${ms(denied)} ms`, denied <= WANTED.denied_p50_ms),
+    figure('denied calls at 32', `≥ ${WANTED.denied_per_s}/s`, `${rate.toFixed(0)}/s`, rate >= WANTED.denied_per_s),
+    figure('tier C, p50 at 1', `≤ ${WANTED.tier_c_floor} × the floor`, `${ratio.toFixed(2)} ×`, ratio <= WANTED.tier_c_floor),
+    figure(
+      'tier C, throughput at 8',
+      `≥ ${WANTED.tier_c_share * 100} % of the floor`,
+      `${(share * 100).toFixed(0)} %`,
+      share >= WANTED.tier_c_share,
+    ),
+    figure(`p50 with ${stored} calls stored`, `within ${WANTED.growth * 100} %`, `${percent(worst)} at worst`, worst <= WANTED.growth),
+    figure('edge bundle, gzip', '≤ 3 MiB', `${(bundle.gzip / MiB).toFixed(2)} MiB`, bundle.gzip <= WANTED.bundle),
+  ]
+}
+
+export function reportOf(results: Results): string {
+  const { machine, settings, rows, growth, stored } = results
+  const said = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
+  const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) => tableAt(concurrency, rows))
+  const grown = growth.map(({ name, before, after, change }) => [TITLES[name], ms(before), ms(after), percent(change)])
+  const figures = figuresOf(results).map(({ what, wanted, got, met }) => [met ? 'met' : 'MISSED', what, wanted, got])
+  return [
+    said.join(' · '),
+    settings,
+    ...tables,
+    `p50 at 1 with few and with ${stored} calls stored, ms\n${table(['', 'few', `${stored}`, 'change'], grown)}`,
+    `figures\n${table(['', '', 'wanted', 'got'], figures)}`,
+  ].join('\n\n')
+}
+
+function tableAt(concurrency: number, all: readonly Row<Name>[]): string {
+  const rows = all.filter((row) => row.concurrency === concurrency)
+  const floor = rows.find(({ name }) => name === 'floor')
+  const heads = [
+    '',
+    'p50 ms',
+    'p95 ms',
+    'p99 ms',
+    'per s',
+    '× floor p50',
+    '% floor rate',
+    'best p50',
+    'edge cpu ms',
+    'worker cpu ms',
+    'redis cpu ms',
+  ]
+  const cells = rows.map(({ name, p50, p95, p99, per_s, best_p50, spent }) => [
+    TITLES[name],
+    ...[p50, p95, p99].map(ms),
+    per_s.toFixed(0),
+    floor === undefined ? '' : (p50 / floor.p50).toFixed(2),
+    floor === undefined ? '' : ((per_s / floor.per_s) * 100).toFixed(0),
+    ms(best_p50),
+    ...[spent.edge, spent.worker, spent.redis].map((value) => value.toFixed(2)),
+  ])
+  return `concurrency ${concurrency}\n${table(heads, cells)}`
+}
+
+function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [heads, ...rows]
+  const widths = heads.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
+  // Words to the left, numbers to the right.
+  const pad = (cell: string, column: number): string => {
+    const isNumber = /^[−+]?[0-9.]+(?: %)?$/.test(rows[0]?.[column] ?? '')
+    return isNumber ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0)
+  }
+  return lines.map((cells) => `  ${cells.map(pad).join('  ').trimEnd()}`).join('\n')
+}

@@ -1,0 +1,92 @@
+// Owns one slice of measuring: N workers in a closed loop, each beginning its next operation when its last has ended, until the time or the
+// count is over. And the arithmetic of slices: what one was like, and what several of the same were like together.
+
+/** How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. */
+export type Extent = { readonly ms: number; readonly count: number }
+
+/** Times in milliseconds. */
+export type Slice = {
+  readonly count: number
+  readonly per_s: number
+  readonly p50: number
+  readonly p95: number
+  readonly p99: number
+  readonly best: number
+  /** What went wrong, in words; the first few. */
+  readonly faults: readonly string[]
+}
+
+const FAULTS_TOLD = 3
+
+/** Throws nothing: an operation that fails says why, and counts for nothing else. */
+export async function measure(
+  concurrency: number,
+  { ms, count }: Extent,
+  operate: (lane: number) => Promise<string | undefined>,
+): Promise<Slice> {
+  const took: number[] = []
+  const faults: string[] = []
+  const started = performance.now()
+  const until = started + ms
+  let begun = 0
+  const lane = async (index: number): Promise<void> => {
+    for (let now = performance.now(); begun < count && now < until && faults.length < FAULTS_TOLD; ) {
+      begun++
+      const fault = await operate(index)
+      const then = performance.now()
+      if (fault === undefined) took.push(then - now)
+      else faults.push(fault)
+      now = then
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, (_, index) => lane(index)))
+  const seconds = (performance.now() - started) / 1000
+  const sorted = Float64Array.from(took).sort()
+  return {
+    count: took.length,
+    per_s: took.length / seconds,
+    p50: quantile(sorted, 0.5),
+    p95: quantile(sorted, 0.95),
+    p99: quantile(sorted, 0.99),
+    best: sorted[0] ?? Number.NaN,
+    faults,
+  }
+}
+
+/** The smallest value that is not below a share `q` of all. */
+function quantile(sorted: Float64Array, q: number): number {
+  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  const high = sorted[middle] ?? Number.NaN
+  return sorted.length % 2 === 1 ? high : ((sorted[middle - 1] ?? Number.NaN) + high) / 2
+}
+
+/** Rounds of the same, told as one: medians over the rounds, because other work on the machine spoils single rounds; and the best round. */
+export type Summary = {
+  readonly rounds: number
+  readonly count: number
+  readonly p50: number
+  readonly p95: number
+  readonly p99: number
+  readonly per_s: number
+  readonly best_p50: number
+  readonly best_per_s: number
+}
+
+export function summaryOf(slices: readonly Slice[]): Summary {
+  const of = (name: 'p50' | 'p95' | 'p99' | 'per_s'): number[] => slices.map((slice) => slice[name])
+  return {
+    rounds: slices.length,
+    count: slices.reduce((sum, { count }) => sum + count, 0),
+    p50: median(of('p50')),
+    p95: median(of('p95')),
+    p99: median(of('p99')),
+    per_s: median(of('per_s')),
+    best_p50: Math.min(...of('p50')),
+    best_per_s: Math.max(...of('per_s')),
+  }
+}

@@ -1,0 +1,88 @@
+// Owns what is measured: the tools, the agent and the runs that the bench makes through the API, and the requests that come of them.
+// Calls go to as many runs as there are clients, one each, as agents at work would; one run that holds many calls is measured beside them.
+
+import type { Client, Output } from '../../shared/client.ts'
+import { bearer, client } from '../../shared/client.ts'
+import type { Result } from '../../shared/result.ts'
+import type { ToolSpec } from '../../shared/wire.ts'
+import type { Request } from './connection.ts'
+import type { Load } from './load.ts'
+
+export const CLIENTS = 32
+
+/** What one HTTP subject sends, and what has to come back. */
+export type Sent = Pick<Load, 'requests' | 'expect'>
+
+export type Subjects = {
+  readonly healthz: Sent
+  readonly denial: Sent
+  readonly dry_run: Sent
+  readonly tier_b: Sent
+  readonly tier_c: Sent
+  /** The same in the one run that is filled. */
+  readonly denial_in_full_run: Sent
+  readonly tier_c_in_full_run: Sent
+  /** One call of tier C, done: its plan is what the floor starts. */
+  readonly example: Output<'proposeCall'>
+}
+
+const LIMITS = { timeout_ms: 10_000, cpu_ms: 2_000, memory_bytes: 64 * 1024 * 1024, pids: 8, output_bytes: 4_096 }
+
+/** The cheapest program there is: what is measured is the way to it and back. */
+const doesNothing = (tier: 'B' | 'C'): ToolSpec => ({
+  description: 'Does nothing, successfully.',
+  input_schema: { type: 'object', properties: {}, additionalProperties: false },
+  capabilities: [],
+  executor: { kind: 'process', tiers: [tier], argv: ['true'], stdin: 'none' },
+  egress: { mode: tier === 'C' ? 'strict' : 'none', hosts: [] },
+  workspace: 'call',
+  limits: LIMITS,
+})
+
+const BUDGET = { max_calls_per_run: 1_000_000, max_denied_per_run: 1_000_000, execution_timeout_ms: 10_000 }
+/** Tier B keeps the host's network, which policy leaves to this group. */
+const AGENT = { tools: ['bench.b', 'bench.c'], groups: ['unrestricted-egress'], budget: BUDGET }
+/** A tool as `npm start` registers it, which this agent may not call. */
+const FORBIDDEN = { tool: 'process.run', args: { command: 'rm', args: ['-r', 'build'] } }
+
+export async function makeSubjects(url: string, operator: Client): Promise<Subjects> {
+  for (const [name, tier] of [
+    ['bench.b', 'B'],
+    ['bench.c', 'C'],
+  ] as const)
+    done(await operator('putTool', { params: { name }, body: doesNothing(tier) }))
+  const { key = '' } = done(await operator('putAgent', { params: { name: 'bench' }, body: AGENT }))
+  const agent = client(url, bearer(key))
+  const run = async (): Promise<string> => done(await agent('createRun', { body: {} })).id
+  const runs = await Promise.all(Array.from({ length: CLIENTS }, run))
+  const full = await run()
+
+  const post = (path: string, body: unknown): Request => ({
+    method: 'POST',
+    path,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', prefer: 'wait=10' },
+    body: JSON.stringify(body),
+  })
+  const propose = (to: readonly string[], body: unknown, contains: readonly string[]): Sent => ({
+    requests: to.map((id) => post(`/v1/runs/${id}/calls`, body)),
+    expect: { status: 200, contains: [...contains, '"attestation":{'] },
+  })
+  const denied = ['"state":"denied"']
+  const succeeded = ['"state":"succeeded"']
+  const c = { tool: 'bench.c', args: {} }
+  return {
+    healthz: { requests: [{ method: 'GET', path: '/healthz', headers: {}, body: '' }], expect: { status: 200, contains: ['"ok":true'] } },
+    denial: propose(runs, FORBIDDEN, denied),
+    dry_run: { requests: [post('/v1/decisions', c)], expect: { status: 200, contains: ['"effect":"allow"'] } },
+    tier_b: propose(runs, { tool: 'bench.b', args: {} }, succeeded),
+    tier_c: propose(runs, c, succeeded),
+    denial_in_full_run: propose([full], FORBIDDEN, denied),
+    tier_c_in_full_run: propose([full], c, succeeded),
+    example: done(await agent('proposeCall', { params: { run: await run() }, body: c, wait: 20 })),
+  }
+}
+
+function done<T>(answer: Result<T, { code: string; detail: string }>): T {
+  if (!answer.ok) throw new Error(`the edge refused the bench's set-up: ${answer.error.code}: ${answer.error.detail}`)
+  return answer.value
+}
