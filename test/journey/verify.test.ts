@@ -96,6 +96,11 @@ describe('an attestation', () => {
     expect(ran.out).not.toContain('\x1b')
   })
 
+  test('without an end is not read to its end', async () => {
+    const ran = await verify('/dev/zero')
+    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(`more than ${LIMITS.evidence_bytes} bytes`) })
+  })
+
   test('of another call than the one asked for is not verified', async () => {
     expect((await verify(file(bundle), '--call', bundle.call.call)).code).toBe(0)
     const ran = await verify(file(bundle), '--call', deniedBundle().call.call)
