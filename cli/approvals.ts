@@ -24,20 +24,17 @@ const list = command({
     if (!isStatus(status)) return err(usage(`\`--status\` is to be one of ${STATUSES.join(', ')}`))
     const page = await api('listApprovals', { query: { status } })
     if (!page.ok) return page
-    const rows = page.value.items.map(({ id, status, expires_at, prompt: { risk, agent, title } }) => [
+    const rows = page.value.items.map(({ id, status, expires_at, prompt: { risk, agent, title }, url }) => [
       id,
       status,
       risk,
       agent,
       time(expires_at),
       title,
+      url ?? '',
     ])
-    const text = listing(
-      paint,
-      ['approval', 'status', 'risk', 'agent', 'expires', 'asks'],
-      rows,
-      status === 'pending' ? 'nothing waits for approval' : 'no approvals',
-    )
+    const none = status === 'pending' ? 'nothing waits for approval' : 'no approvals'
+    const text = listing(paint, ['approval', 'status', 'risk', 'agent', 'expires', 'asks', 'link'], rows, none)
     return ok({ ok: true, json: page.value.items, text })
   },
 })
