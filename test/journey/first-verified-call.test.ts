@@ -47,7 +47,7 @@ describe('a first call', () => {
     const asked = await run('call', 'process.run', '--args', '{"command":"printf","args":["%s|","a b","$HOME"]}')
     expect(asked).toMatchObject({ code: 0, out: expect.stringMatching(/^awaiting_approval/) })
     const [call, approval] = [idIn(asked.out, 'call'), idIn(asked.out, 'apr')]
-    expect((await run('approvals', 'list')).out).toMatch(new RegExp(`^${approval} .* ${url}/approve/S+$`, 'm'))
+    expect((await run('approvals', 'list')).out).toMatch(new RegExp(`^${approval} .* ${url}/approve/\\S+$`, 'm'))
     const card = await run('approvals', 'show', approval)
     expect(card.out).toContain('["printf","%s|","a b","$HOME"]')
     expect(await run('approvals', 'approve', approval, '--reason', 'a test')).toMatchObject({
