@@ -17,7 +17,7 @@ import { workerRoutes } from './api/workers.ts'
 import { authorize } from './decide.ts'
 import type { Env } from './env.ts'
 import type { Identified } from './intake.ts'
-import { identifyByKey, identifyBySignature, parseBody, parseParams, readBody, shaped } from './intake.ts'
+import { headersFit, identifyByKey, identifyBySignature, parseBody, parseParams, readBody, shaped } from './intake.ts'
 import { logError } from './log.ts'
 import { problem } from './problem.ts'
 
@@ -60,6 +60,8 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
 type Admitted = { caller: Identified | null; params: unknown; query: unknown; body: unknown }
 
 async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
+  const headers = headersFit(request)
+  if (!headers.ok) return headers
   const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request)
   if (!bytes.ok) return bytes
   const identified = await identify(route, request, bytes.value, env)

@@ -57,19 +57,38 @@ export async function identifyBySignature(request: Request, body: Uint8Array, en
   })
 }
 
-/** The body's bytes, counted as they come: no announced length is believed. */
+/** The runtime lets far more headers through than anyone needs (G10). */
+export function headersFit(request: Request): Result<true> {
+  let size = 0
+  for (const [name, value] of request.headers) size += name.length + value.length
+  return size <= LIMITS.headers_bytes ? ok(true) : err(failure('headers_too_large', `more than ${LIMITS.headers_bytes} bytes`))
+}
+
+/** The body's bytes, counted as they come: no announced length is believed, and nobody holds a place by being slow (G10). */
 export async function readBody(request: Request): Promise<Result<Uint8Array>> {
   const tooLarge = err(failure('body_too_large', `more than ${LIMITS.body_bytes} bytes`))
   if (request.body === null) return ok(new Uint8Array())
   if (Number(request.headers.get('content-length') ?? 0) > LIMITS.body_bytes) return tooLarge
   if ((request.headers.get('content-encoding') ?? 'identity') !== 'identity')
     return err(failure('unsupported_media_type', 'compressed bodies are refused'))
-  if (request.headers.has('content-length')) return ok(new Uint8Array(await request.arrayBuffer()))
+  const slow = Promise.withResolvers<Result<Uint8Array>>()
+  const timer = setTimeout(() => slow.resolve(err(failure('body_too_slow', `not all there after ${LIMITS.body_ms} ms`))), LIMITS.body_ms)
+  const whole = request.headers.has('content-length')
+    ? request.arrayBuffer().then((buffer): Result<Uint8Array> => ok(new Uint8Array(buffer)))
+    : counted(request.body as ReadableStream<Uint8Array>)
+  try {
+    return await Promise.race([whole.catch(() => err(failure('not_json', 'the body broke off'))), slow.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function counted(body: ReadableStream<Uint8Array>): Promise<Result<Uint8Array>> {
   const chunks: Uint8Array[] = []
   let size = 0
-  for await (const chunk of request.body as ReadableStream<Uint8Array>) {
+  for await (const chunk of body) {
     size += chunk.byteLength
-    if (size > LIMITS.body_bytes) return tooLarge
+    if (size > LIMITS.body_bytes) return err(failure('body_too_large', `more than ${LIMITS.body_bytes} bytes`))
     chunks.push(chunk)
   }
   return ok(Buffer.concat(chunks))

@@ -22,8 +22,8 @@ const SECURITY: Record<Caller, Schema | null> = {
 }
 
 /** What any route may answer, beside what it names itself. */
-const ALWAYS: readonly Code[] = ['internal']
-const WITH_BODY: readonly Code[] = ['body_too_large', 'not_json', 'invalid_request', 'unsupported_media_type']
+const ALWAYS: readonly Code[] = ['headers_too_large', 'internal']
+const WITH_BODY: readonly Code[] = ['body_too_large', 'body_too_slow', 'not_json', 'invalid_request', 'unsupported_media_type']
 
 let made: Schema | undefined
 

@@ -4,7 +4,7 @@
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import { approvalId, callId } from '../shared/ids.ts'
-import { digestOf } from '../shared/json.ts'
+import { canonical, digestOf, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { DigestInput, ToolRef } from '../shared/statement.ts'
@@ -48,6 +48,9 @@ export function prepare(
   const tool = directory.tools.get(name)
   if (principal === undefined || tool === undefined)
     return refused(failure('not_found', `no tool \`${name}\` is registered; GET /v1/tools lists them`))
+  const argsText = canonical(args)
+  if (Buffer.byteLength(argsText) > LIMITS.arguments_bytes)
+    return refused(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
   const argsJson = tool.check(args)
   if (!argsJson.ok) return refused(argsJson.error)
   const decided = decide(directory, {
@@ -65,7 +68,15 @@ export function prepare(
   if (decision.effect === 'ask' && pending() >= LIMITS.pending_approvals_per_run)
     return closed('too_many_pending', 'this run already waits for as many approvals as a run may')
   const n = row.calls + 1
-  const proposal = proposalOf(row, n, { args, plan, fingerprint, tool, pool: principal.spec.pool ?? 'default', now })
+  const proposal = proposalOf(row, n, {
+    args,
+    argsSha256: sha256(argsText),
+    plan,
+    fingerprint,
+    tool,
+    pool: principal.spec.pool ?? 'default',
+    now,
+  })
   const ask =
     decision.effect === 'ask' ? askRecord({ id: approvalId(record.id, n), agent, tool: tool.tool, args, plan, decision, now }) : null
   return { kind: 'new', proposal, decision, ask }
@@ -79,9 +90,17 @@ const spent = (decision: Decision, max: number): Decision => ({
   reason: `the run’s budget of ${max} calls is spent`,
 })
 
-type Parts = { args: Record<string, unknown>; plan: Plan | null; fingerprint: string; tool: LoadedTool; pool: string; now: number }
+type Parts = {
+  args: Record<string, unknown>
+  argsSha256: string
+  plan: Plan | null
+  fingerprint: string
+  tool: LoadedTool
+  pool: string
+  now: number
+}
 
-function proposalOf({ record }: RunRow, n: number, { args, plan, fingerprint, tool: { tool }, pool, now }: Parts): Proposal {
+function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, fingerprint, tool: { tool }, pool, now }: Parts): Proposal {
   const ref = { name: tool.name, version: tool.version, digest: tool.digest }
   return {
     n,
@@ -90,7 +109,7 @@ function proposalOf({ record }: RunRow, n: number, { args, plan, fingerprint, to
     args,
     plan,
     digest: callDigest(digestInput(record, n, ref, args, plan)),
-    argsSha256: digestOf(args),
+    argsSha256,
     planSha256: plan === null ? null : digestOf(plan),
     idempotent: tool.idempotent ?? false,
     pool,

@@ -9,7 +9,9 @@ const us = (status: number, todo: string): Entry => ({ status, fault: 'us', retr
 
 export const FAILURES = {
   // Input
+  headers_too_large: caller(431, 'send fewer and shorter headers'),
   body_too_large: caller(413, 'send a smaller body; limits are listed in /docs'),
+  body_too_slow: { status: 408, fault: 'caller', retry: true, todo: 'send the body without pauses' },
   not_json: caller(400, 'send one JSON object in UTF-8'),
   json_too_deep: caller(400, 'nest less deeply; the limit is 64'),
   json_too_many: caller(400, 'send fewer members and elements'),

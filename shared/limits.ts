@@ -6,6 +6,8 @@ const MiB = 1024 * KiB
 export const LIMITS = {
   /** A request body. Arguments of real tools stay far below; a Durable Object value ends at 2 MB. */
   body_bytes: 1 * MiB,
+  /** How long a body may take to arrive. */
+  body_ms: 10_000,
   /** Call arguments after parsing; they travel in one claim beside the plan. */
   arguments_bytes: 512 * KiB,
   /** Nesting of JSON. `JSON.stringify` overflows its stack near 10,000; nobody means more than this. */
@@ -21,8 +23,8 @@ export const LIMITS = {
   schema_steps: 2_000,
   /** Items of a list that must be unique: each is held against each other. */
   schema_unique_items: 1_000,
-  /** Header bytes that we look at (idempotency keys, API keys, signatures). */
-  header_bytes: 1 * KiB,
+  /** All headers of a request together; a signed one has less than 2 KiB. */
+  headers_bytes: 32 * KiB,
   /** `Prefer: wait=N`: past a minute, intermediaries cut the connection; poll or stream instead. */
   wait_s: 60,
   /** An approval nobody answered is a denial after this long. */
