@@ -1,0 +1,110 @@
+// A worker of the test's own: really enrolled, with a real key and really signed requests. It runs nothing; what it says of a call is what
+// the test tells it to say.
+
+import { generateKeyPairSync } from 'node:crypto'
+import { type Client, type Credentials, client } from '../../shared/client.ts'
+import { type Envelope, type PrivateJwk, payloadBytes, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
+import { signRequest } from '../../shared/http-signature.ts'
+import { attestationId, split } from '../../shared/ids.ts'
+import { digestOf, sha256 } from '../../shared/json.ts'
+import type { Outcome, StreamSummary, Tier } from '../../shared/plan.ts'
+import { endingOf, type Grant, STATEMENT_TYPE, type Statement, statementOf } from '../../shared/statement.ts'
+import type { Claim, Settlement } from '../../shared/wire.ts'
+import { granted } from './desk.ts'
+
+export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+
+/** What was seen of an execution, before anybody signed it. */
+export type Seen = { readonly outcome?: Outcome; readonly stdout?: string; readonly stderr?: string }
+
+export class PeerWorker {
+  readonly id: string
+  readonly pool: string
+  readonly signer: Signer
+  readonly client: Client
+  readonly #url: string
+  readonly #tenant: string
+
+  private constructor(url: string, signer: Signer, enrolled: { worker: string; tenant: string; pool: string }) {
+    this.#url = url
+    this.signer = signer
+    this.id = enrolled.worker
+    this.#tenant = enrolled.tenant
+    this.pool = enrolled.pool
+    this.client = client(url, this.credentials())
+  }
+
+  static async enrol(url: string, operator: Client, pool: string, tiers: Tier[] = ['B', 'C']): Promise<PeerWorker> {
+    const { token } = granted(await operator('createEnrolment', { body: { pool } }))
+    const signer = newSigner()
+    const enrolled = granted(await client(url)('enroll', { body: { token, x: signer.x, name: 'peer', tiers } }))
+    return new PeerWorker(url, signer, enrolled)
+  }
+
+  /** Signs as this worker; with `signer`, as somebody who says to be it. */
+  credentials(signer = this.signer, nowMs = () => Date.now()): Credentials {
+    return ({ method, url, body }) =>
+      signRequest(
+        { method, authority: url.host, path: url.pathname, body },
+        { tenant: this.#tenant, worker: this.id, key: signer.key },
+        nowMs(),
+      )
+  }
+
+  as(signer: Signer, nowMs?: () => number): Client {
+    return client(this.#url, this.credentials(signer, nowMs))
+  }
+
+  claim(call: string, tiers: Tier[] = ['B', 'C']) {
+    return this.client('claim', { body: { run: split(call).run, call, tiers } })
+  }
+
+  /** Claims and settles, as a worker that ran it would. */
+  async run(call: string, seen: Seen = {}) {
+    return granted(await this.settle(granted(await this.claim(call)), seen))
+  }
+
+  settle(claim: Claim, seen: Seen = {}) {
+    return this.client('settle', { body: this.settlement(claim, seen) })
+  }
+
+  settlement(claim: Claim, seen: Seen = {}, bend: (statement: Statement) => unknown = (statement) => statement): Settlement {
+    return {
+      fence: grantOf(claim.grant).fence,
+      envelope: seal(STATEMENT_TYPE, bend(this.statement(claim, seen)), this.signer),
+      output: { stdout: base64(seen.stdout), stderr: base64(seen.stderr) },
+    }
+  }
+
+  statement({ grant: envelope }: Claim, { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '' }: Seen = {}): Statement {
+    const grant = grantOf(envelope)
+    const { call, run } = grant.facts
+    const now = Date.now()
+    return statementOf({
+      attestation_id: attestationId(run, split(call).n),
+      ...endingOf(outcome),
+      facts: grant.facts,
+      grant: { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+      execution: {
+        outcome,
+        stdout: summary(stdout),
+        stderr: summary(stderr),
+        connections: [],
+        executor: 'peer',
+        sandbox_enforcement: 'none',
+        profile_sha256: null,
+        argv_sha256: null,
+        started_at_ms: now,
+        ended_at_ms: now,
+      },
+    })
+  }
+}
+
+const base64 = (text = ''): string => Buffer.from(text).toString('base64')
+const summary = (text: string): StreamSummary => {
+  const bytes = Buffer.byteLength(text)
+  return { bytes, sha256: sha256(text), kept: bytes, truncated: false }
+}
+
+export const grantOf = (envelope: Envelope): Grant => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Grant // sealed by the edge
