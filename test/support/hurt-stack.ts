@@ -1,0 +1,183 @@
+// A stack that is hurt on purpose: the real one, with tools that leave a mark outside of our own bookkeeping, and clients that go on asking
+// while parts of it are down. It changes nothing of the product.
+
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import type { Child } from '../../infra/child.ts'
+import { redisUrl } from '../../infra/redis.ts'
+import type { Stack, StackOptions } from '../../infra/stack.ts'
+import { readSecrets } from '../../infra/state.ts'
+import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
+import type { Result } from '../../shared/result.ts'
+import type { Call, ToolSpec } from '../../shared/wire.ts'
+import { startTestStack } from './stack.ts'
+
+/** Polls until `look` finds something. */
+export async function eventually<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  within_ms = 15_000,
+): Promise<T> {
+  for (const until = Date.now() + within_ms; ; await sleep(20)) {
+    const found = await look()
+    if (found !== undefined && found !== false) return found
+    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
+  }
+}
+
+const tool = (argv: readonly string[], more: Partial<ToolSpec> = {}, stdin: ToolSpec['executor']['stdin'] = { arg: 'mark' }): ToolSpec => ({
+  description: 'for tests that hurt the stack',
+  input_schema: {
+    type: 'object',
+    properties: { mark: { type: 'string', maxLength: 10_000 }, seconds: { type: 'string', maxLength: 20 } },
+    required: ['mark'],
+    additionalProperties: false,
+  },
+  capabilities: [],
+  executor: { kind: 'process', tiers: ['C'], argv: [...argv], stdin },
+  egress: { mode: 'strict', hosts: [] },
+  workspace: 'run',
+  limits: { timeout_ms: 60_000 },
+  ...more,
+})
+
+/** One `write` of one line, appended: the kernel makes it whole, and nothing of ours can make or lose one. */
+const MARK = ['tee', '-a', '--', 'ran']
+const MARK_AND_STAY = ['/bin/sh', '-c', 'tee -a -- ran && sleep "$0"', '{seconds}']
+const TALK = ['/bin/sh', '-c', 'i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); sleep 0.05; done']
+
+export const TOOLS = {
+  'mark.quickly': tool(MARK),
+  'mark.slowly': tool(MARK_AND_STAY),
+  'mark.again': tool(MARK_AND_STAY, { idempotent: true }),
+  'mark.asking': tool(MARK, { sensitive: true }),
+  'talk.slowly': tool(TALK, {}, 'none'),
+} as const satisfies Record<string, ToolSpec>
+
+export type Wish = { readonly key?: string; readonly run?: string; readonly wait?: number }
+
+export class HurtStack {
+  readonly stack: Stack
+  readonly agent: Client
+  readonly operator: Client
+
+  private constructor(stack: Stack) {
+    this.stack = stack
+    this.agent = client(stack.url, bearer(stack.dev.agent_key))
+    this.operator = stack.operator
+  }
+
+  static async start(options: Omit<StackOptions, 'state'> = {}): Promise<HurtStack> {
+    const hurt = new HurtStack(await startTestStack(options))
+    for (const [name, body] of Object.entries(TOOLS)) must(await hurt.operator('putTool', { params: { name }, body }))
+    must(await hurt.operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } } }))
+    return hurt
+  }
+
+  stop(): Promise<void> {
+    return this.stack.stop()
+  }
+
+  async run(): Promise<string> {
+    return must(await this.agent('createRun', { body: {} })).id
+  }
+
+  /** Proposes once. */
+  async propose(name: string, args: Record<string, unknown>, { key, run, wait }: Wish = {}): Promise<Call> {
+    const more = { ...(wait === undefined ? {} : { wait }), ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }) }
+    const body = { tool: name, args }
+    return must(
+      run === undefined
+        ? await this.agent('proposeCallInNewRun', { body, ...more })
+        : await this.agent('proposeCall', { params: { run }, body, ...more }),
+    )
+  }
+
+  async read({ run, id }: Pick<Call, 'run' | 'id'>): Promise<Call> {
+    return must(await insist(() => this.agent('readCall', { params: { run, call: id } })))
+  }
+
+  /** The call in one of these states; asked for a few times a second. */
+  until(call: Call, states: readonly Call['state'][], within_ms = 20_000): Promise<Call> {
+    let last = call.state
+    const look = async (): Promise<Call | undefined> => {
+      const now = await this.read(call)
+      last = now.state
+      return states.includes(now.state) ? now : undefined
+    }
+    return eventually(`call ${call.id} is ${states.join(' or ')}`, look, within_ms).catch((error: Error) => {
+      throw new Error(`${error.message}; it is ${last}`, { cause: error })
+    })
+  }
+
+  ended(call: Call, within_ms?: number): Promise<Call> {
+    return this.until(call, ['succeeded', 'failed', 'timed_out', 'indeterminate', 'cancelled', 'denied', 'expired', 'lapsed'], within_ms)
+  }
+
+  /** The lines that executions of a run's calls left on this host, read as root: no bookkeeping of ours stands between. */
+  marks(run: string): string[] {
+    const path = join(this.stack.state.worker, 'runs', run, 'ran')
+    return existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : []
+  }
+
+  /** The worker's log from its beginning, each line parsed. */
+  workerLog(): { readonly msg: string; readonly [field: string]: unknown }[] {
+    const path = join(this.stack.state.log, 'worker.log')
+    const lines = readFileSync(path, 'utf8').split('\n')
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as { msg: string }) // worker/log wrote it
+  }
+
+  spool(): string[] {
+    return globSync(join(this.stack.state.worker, 'spool', '*.json'))
+  }
+
+  /** Redis as the edge may use it: what whoever stole its password could do. */
+  redis(): Redis {
+    const redis = new Redis(redisUrl('edge', readSecrets(this.stack.state), this.stack.redisPort), { maxRetriesPerRequest: null })
+    redis.on('error', () => undefined) // a test may take Redis away
+    return redis
+  }
+}
+
+/** An answer that has to be a success. */
+export function must<T>(result: Result<T, Problem>): T {
+  if (!result.ok) throw new Error(`refused: ${JSON.stringify(result.error)}`)
+  return result.value
+}
+
+/** Asks until somebody answers: what a client does while the edge is down. Refusals are answers. */
+export async function insist<T>(ask: () => Promise<Result<T, Problem>>, within_ms = 60_000): Promise<Result<T, Problem>> {
+  for (const until = Date.now() + within_ms; ; await sleep(50)) {
+    try {
+      const answer = await ask()
+      if (answer.ok || answer.error.status < 500 || Date.now() > until) return answer
+    } catch (error) {
+      if (Date.now() > until) throw error
+    }
+  }
+}
+
+/** SIGKILL for this one process alone; what it started is left to the kernel. */
+export async function strike(part: Child): Promise<void> {
+  if (part.pid === undefined) throw new Error(`${part.name} does not run`)
+  process.kill(part.pid, 'SIGKILL')
+  await eventually(`${part.name} is dead`, () => !part.running)
+}
+
+export async function revive(part: Child): Promise<void> {
+  const started = await part.start()
+  if (!started.ok) throw new Error(started.error)
+}
+
+/** Processes, zombies aside, whose command line holds this text. */
+export const processesWith = (text: string): number[] =>
+  globSync('/proc/[0-9]*').flatMap((path) => {
+    try {
+      const zombie = /^State:\s+[ZX]/m.test(readFileSync(join(path, 'status'), 'utf8'))
+      return !zombie && readFileSync(join(path, 'cmdline'), 'utf8').includes(text) ? [Number(path.slice('/proc/'.length))] : []
+    } catch {
+      return [] // gone meanwhile
+    }
+  })
