@@ -195,8 +195,16 @@ function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'an
     return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'denied', body: { ...body, policies: decision.policies } } })
   }
   if (decision.effect === 'ask') return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
-  return ok({ status: granted({ ...decision, effect: 'ask' }, approval, now), effects: ['mirror', 'ring'], journal })
+  return ok({ status: granted(answered(status.decision, decision), approval, now), effects: ['mirror', 'ring'], journal })
 }
+
+/** An answered question names who asked and who, with the answers, permits. */
+const answered = (asked: Decision, permitted: Decision): Decision => ({
+  ...asked,
+  policies: [...new Set([...asked.policies, ...permitted.policies])],
+  policy_set: permitted.policy_set,
+  snapshot: permitted.snapshot,
+})
 
 function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: number): Result<Step> {
   if (status.state === 'running') return refuse('already_claimed', 'another claim was first')

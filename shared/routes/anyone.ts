@@ -43,7 +43,7 @@ export const ANYONE = routes({
     path: '/v1/log/entries',
     callers: ['anyone'],
     action: null,
-    summary: 'Leaf hashes, a page at a time',
+    summary: 'The journal hashes that the leaves are made of, a page at a time',
     query: z.strictObject({ tenant: z.string().max(32).default('default'), from: number(1e9).default(0) }),
     status: 200,
     result: list(z.string()),
