@@ -101,9 +101,9 @@ export class RunObject extends DurableObject<Env> {
 
   async attestation(agent: string | null, n: number): Promise<Result<Bundle>> {
     const record = this.#readable(agent, n)
+    if (record === undefined) return err(NO_CALL)
     const kept = this.#store.attestation(n)
-    if (record === undefined || kept === undefined)
-      return err(failure('not_found', 'no attestation: the call does not exist or has not ended'))
+    if (kept === undefined) return err(failure('not_found', 'no attestation yet: the call has not ended'))
     const { tool, args, plan } = record.proposal
     return ok({ format: BUNDLE_FORMAT, ...kept, call: digestInput(this.#run.record, n, tool, args, plan) })
   }
