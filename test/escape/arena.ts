@@ -109,7 +109,8 @@ export class Arena {
     await gone
   }
 
-  #order<T>(order: Unnumbered<Order>, hear: (said: string) => void = () => undefined): Promise<T> {
+  async #order<T>(order: Unnumbered<Order>, hear: (said: string) => void = () => undefined): Promise<T> {
+    if (this.#driver.exitCode !== null || this.#driver.signalCode !== null) throw new Error(`the driver is gone: ${this.#complaints}`)
     this.#orders += 1
     const id = this.#orders
     this.#driver.stdin?.write(`${JSON.stringify({ ...order, id })}\n`)
@@ -118,7 +119,10 @@ export class Arena {
 
   #hear({ id, value, said, error }: Answer): void {
     const waiting = this.#waiting.get(id)
-    if (said !== undefined) return waiting?.hear(said)
+    if (said !== undefined) {
+      waiting?.hear(said)
+      return
+    }
     this.#waiting.delete(id)
     if (error === undefined)
       waiting?.settle(value as never) // the order says which

@@ -49,14 +49,22 @@ export async function checkedAddresses(
   privateHosts: ReadonlySet<string>,
   resolve: Resolve = resolveBySystem,
 ): Promise<Result<readonly string[], Refused>> {
-  let answers: readonly string[]
-  try {
-    const late = AbortSignal.timeout(RESOLVE_WITHIN_MS)
-    const expiry = new Promise<never>((_, refuse) => late.addEventListener('abort', () => refuse(late.reason), { once: true }))
-    answers = isIP(to.host) === 0 ? await Promise.race([resolve(to.host), expiry]) : [to.host]
-  } catch {
-    return err('unresolvable')
-  }
+  const answers = isIP(to.host) === 0 ? await answersFor(to.host, resolve) : [to.host]
   if (answers.length === 0) return err('unresolvable')
   return privateHosts.has(authorityOf(to)) || answers.every(isPublic) ? ok(answers) : err('address_refused')
+}
+
+/** None where there is no answer, an error, or none in time. */
+async function answersFor(host: string, resolve: Resolve): Promise<readonly string[]> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<readonly string[]>((settle) => {
+    timer = setTimeout(settle, RESOLVE_WITHIN_MS, [])
+  })
+  try {
+    return await Promise.race([resolve(host), late])
+  } catch {
+    return []
+  } finally {
+    clearTimeout(timer)
+  }
 }

@@ -1,0 +1,80 @@
+// Promise: for a plan and a host there is one command line, written down in test/golden/argv. Whoever changes a defence changes a file that a
+// reviewer reads. `vitest -u` writes them anew.
+
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { Plan } from '../../shared/plan.ts'
+import { admit, argvDigest, type Command, commandFor, type Ground, type Place } from '../../worker/sandbox/argv.ts'
+import { planOf } from './arena.ts'
+
+const names = ['bwrap', 'prlimit', 'setpriv', 'unshare', 'nsenter', 'mkfifo', 'socat', 'ip'] as const
+const ground: Ground = {
+  programs: Object.fromEntries(names.map((name) => [name, `/usr/bin/${name}`])) as Ground['programs'], // all of its names
+  ceilings: new Map([['--nofile', 1_024]]),
+}
+
+function commandOf(plan: Plan, place: Place): Command {
+  const admitted = admit(Plan.parse(plan))
+  if (!admitted.ok) throw new Error(admitted.error.detail)
+  return commandFor(admitted.value, ground, place)
+}
+
+/** One element a line, options with their values. */
+function written({ profile, program, args, env, cwd, bwrap }: Command): string {
+  const options = bwrap?.options.toString().split('\0').slice(0, -1) ?? []
+  const lines = (list: readonly string[]): string => list.map((item) => (item.startsWith('--') ? `\n  ${item}` : ` ${item}`)).join('')
+  const variables = Object.entries(env).map(([name, value]) => `\n  ${name}=${value}`)
+  return `profile ${profile}\ncwd ${cwd}\nenvironment${variables.join('')}\nargv\n  ${program}${lines(args)}\noptions (${bwrap?.sockets ?? 'none'})${lines(options)}\n`
+}
+
+const HOSTS = { mode: 'strict', hosts: ['example.com:443', '.example.org'] } as const
+const relay = { pid: 4_321, proxyUrl: 'http://call:token@127.0.0.1:3128' }
+
+const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
+  'c-offline-call': [planOf(['wc', '-c']), {}],
+  'c-offline-call-cwd': [planOf(['wc', '-c'], { cwd: 'a/b', env: { GREETING: 'hello world' } }), {}],
+  'c-offline-run': [planOf(['wc', '-c'], { workspace: 'run', cwd: 'a' }), { folder: '/var/lib/worker/runs/1' }],
+  'c-relayed-call': [planOf(['curl', '--url', 'https://example.com/'], { egress: { ...HOSTS, hosts: [...HOSTS.hosts] } }), { relay }],
+  'c-relayed-run': [
+    planOf(['curl'], { egress: { ...HOSTS, hosts: [...HOSTS.hosts] }, workspace: 'run' }),
+    { relay, folder: '/var/lib/worker/runs/1' },
+  ],
+  'b-host-call': [planOf(['wc', '-c'], { tier: 'B' }), { folder: '/var/lib/worker/call-1', mark: 4_503_599_627_370_497 }],
+  'b-host-run': [
+    planOf(['wc', '-c'], { tier: 'B', workspace: 'run', cwd: 'a', egress: { mode: 'preflight', hosts: [] } }),
+    { folder: '/var/lib/worker/runs/1', mark: 4_503_599_627_370_497 },
+  ],
+  'c-offline-ceiling': [planOf(['true'], { limits: { open_files: 65_536 } }), {}],
+}
+
+const GOLDEN = join(import.meta.dirname, '../golden/argv')
+
+// First: where a file is missing, the comparison below would write it.
+test('there is a golden file for each case, and no other', () => {
+  expect(readdirSync(GOLDEN).sort()).toEqual(
+    Object.keys(CASES)
+      .map((name) => `${name}.txt`)
+      .sort(),
+  )
+})
+
+test.each(Object.entries(CASES))('the command of %s is the golden one', async (name, [plan, place]) => {
+  await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
+})
+
+test('the digest covers the command line and what bubblewrap reads', () => {
+  const of = (plan: Plan, place: Place = {}) => argvDigest(commandOf(plan, place))
+  const digests = [
+    of(planOf(['wc', '-c'])),
+    of(planOf(['wc', '-cl'])),
+    of(planOf(['wc', '-c', ''])),
+    of(planOf(['wc', '-c'], { cwd: 'a' })),
+    of(planOf(['wc', '-c'], { env: { A: '1' } })),
+    of(planOf(['wc', '-c'], { limits: { workspace_bytes: 1 } })),
+    of(planOf(['wc', '-c'], { limits: { pids: 1 } })),
+    of(planOf(['wc', '-c'], { workspace: 'run' }), { folder: '/x' }),
+  ]
+  expect(new Set(digests).size).toBe(digests.length)
+  expect(of(planOf(['wc', '-c']))).toBe(digests[0])
+})
