@@ -12,6 +12,14 @@ import { err, ok, type Result } from '../shared/result.ts'
 /** A sentence for the person who set it. */
 export type Refusal = string
 
+/** bwrap started by uid 0 leaves ways to become root of the host, so no root process comes near it. */
+export const refuseRoot = (): Result<void, Refusal> =>
+  process.geteuid?.() === 0
+    ? err(
+        'the worker does not run as root; start it as a user of its own, such as `setpriv --reuid countersign --regid countersign --init-groups node worker/main.ts …`',
+      )
+    : ok(undefined)
+
 const url = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
 const loopback = (host: string): boolean => host === 'localhost' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'))
 
@@ -110,3 +118,7 @@ export function readPrivate(path: string): Result<string, Refusal> {
 
 /** Never from argv: every process of the host can read that. */
 export const enrolmentToken = (environment: Environment = process.env): string | undefined => environment['COUNTERSIGN_ENROL_TOKEN']
+
+/** Ours, for the process that we become. */
+export const environmentWith = (more: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries({ ...process.env, ...more }).filter((entry): entry is [string, string] => entry[1] !== undefined))

@@ -4,12 +4,11 @@
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Tier } from '../shared/plan.ts'
-import { type Config, readConfig } from './config.ts'
+import { type Config, readConfig, refuseRoot } from './config.ts'
 import { type Identity, keyPath, readIdentity } from './identity.ts'
 import { openLink, openUnsigned } from './link.ts'
 import { openEquipment, prove } from './proof.ts'
 import { examineRedis } from './queue.ts'
-import { refuseRoot } from './serve.ts'
 import { SPOOL_BOUNDS } from './spool.ts'
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }

@@ -3,14 +3,9 @@
 
 import { parseArgs } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'
-import type { Config, Refusal } from './config.ts'
-import { enrolmentToken, readConfig } from './config.ts'
-import { doctor } from './doctor.ts'
-import { enrol, makeHome } from './identity.ts'
-import { type Log, openLog } from './log.ts'
-import { openEquipment, prove } from './proof.ts'
+import { type Config, enrolmentToken, type Refusal, readConfig, refuseRoot } from './config.ts'
+import { openLog } from './log.ts'
 import { closeInheritedDescriptors } from './sandbox/descriptors.ts'
-import { refuseRoot, serve } from './serve.ts'
 
 const USAGE = `countersign-worker: runs the tool calls that a Countersign edge has granted, each in a sandbox, and signs what happened.
 
@@ -38,22 +33,30 @@ COUNTERSIGN_ENROL_TOKEN may hold the token in place of standard input. An operat
 The worker never runs as root. Start with: enroll, then doctor, then run.
 `
 
-type Command = (config: Config, log: Log, json: boolean) => Promise<Result<void, Refusal>>
+type Request = { readonly path: string; readonly json: boolean }
+type Command = (config: Config, request: Request) => Promise<Result<void, Refusal>>
 
+/** Each is loaded when it is asked for: `run` does not stay in this process, and `--help` needs none of them. */
 const COMMANDS: Readonly<Record<string, Command>> = {
-  enroll: async (config, log) => {
+  enroll: async (config, { json }) => {
+    const { enrol, makeHome } = await import('./identity.ts')
+    const { openEquipment, prove } = await import('./proof.ts')
     const home = makeHome(config.home)
     if (!home.ok) return home
-    const { tiers } = await prove(await openEquipment(config))
     const token = enrolmentToken() ?? (await readToken())
     if (token === '') return err('no token came on standard input; ask an operator for one and pipe it in')
+    const { tiers } = await prove(await openEquipment(config))
     const enrolled = await enrol(config, token, [...tiers])
     if (!enrolled.ok) return enrolled
     const { worker, tenant, pool, edge } = enrolled.value
-    log.say('enrolled', { worker, tenant, pool, edge_key: edge.kid, tiers })
+    openLog(json).say('enrolled', { worker, tenant, pool, edge_key: edge.kid, tiers })
     return ok(undefined)
   },
-  run: (config, log) => serve(config, log),
+  run: async ({ home }, { path, json }) => {
+    const { serveInSecondLife } = await import('./slim.ts')
+    await serveInSecondLife(home, ['--config', path, ...(json ? ['--json'] : [])])
+    return err('this system can’t replace a process (execve); the worker needs Linux')
+  },
 }
 
 const TOKEN_MAX_BYTES = 1_024
@@ -68,7 +71,7 @@ async function readToken(): Promise<string> {
   return text.trim()
 }
 
-function readArguments(args: string[]): Result<{ command: string; config: string; json: boolean } | 'help', Refusal> {
+function readArguments(args: string[]): Result<{ command: string; path: string; json: boolean } | 'help', Refusal> {
   try {
     const { values, positionals } = parseArgs({
       args,
@@ -83,7 +86,7 @@ function readArguments(args: string[]): Result<{ command: string; config: string
     if (values.help || command === 'help') return ok('help')
     if (command === undefined || more.length > 0) return err('name one command: enroll, run or doctor')
     if (values.config === undefined) return err('name the configuration: --config FILE')
-    return ok({ command, config: values.config, json: values.json })
+    return ok({ command, path: values.config, json: values.json })
   } catch (error) {
     return err(error instanceof Error ? error.message : String(error)) // node's own parser tells faults by throwing
   }
@@ -100,18 +103,17 @@ async function main(): Promise<number> {
     process.stdout.write(USAGE)
     return 0
   }
-  const { command, config: path, json } = read.value
-  const log = openLog(json)
-  closeInheritedDescriptors() // S21: before anything of ours is open
-  if (command === 'doctor') return (await doctor(path, json)) ? 0 : 1
+  const { command, path, json } = read.value
   const run = COMMANDS[command]
-  if (run === undefined) {
+  if (run === undefined && command !== 'doctor') {
     complain(`there is no command \`${command}\`; see --help`)
     return 2
   }
+  closeInheritedDescriptors() // S21: before anything of ours is open
+  if (run === undefined) return (await (await import('./doctor.ts')).doctor(path, json)) ? 0 : 1
   const root = refuseRoot()
   const config = root.ok ? readConfig(path) : root
-  const done = config.ok ? await run(config.value, log, json) : config
+  const done = config.ok ? await run(config.value, { path, json }) : config
   if (done.ok) return 0
   complain(done.error)
   return 1

@@ -27,14 +27,6 @@ const KILL_WITHIN_MS = 3_000
 const FLUSH_WITHIN_MS = 3_000
 const LEAVE_REDIS_WITHIN_MS = 1_000
 
-/** bwrap started by uid 0 leaves ways to become root of the host, so no root process comes near it. */
-export const refuseRoot = (uid = process.geteuid?.()): Result<void, Refusal> =>
-  uid === 0
-    ? err(
-        'the worker does not run as root; start it as a user of its own, such as `setpriv --reuid countersign --regid countersign --init-groups node worker/main.ts …`',
-      )
-    : ok(undefined)
-
 export async function serve(config: Config, log: Log): Promise<Result<void, Refusal>> {
   const stop = onStopSignal(log)
   const home = makeHome(config.home)

@@ -72,15 +72,22 @@ export class LoneWorker {
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...changes }))
   }
 
-  /** Runs one command of the worker, as its user, to its end. */
-  command(name: string, { args = [], input = '' }: { args?: string[]; input?: string } = {}): Promise<Ended> {
+  /** Runs one command of the worker, as its user, to its end. One of `signals` is sent each time that it says a whole line. */
+  command(
+    name: string,
+    { args = [], input = '', signals = [] }: { args?: string[]; input?: string; signals?: NodeJS.Signals[] } = {},
+  ): Promise<Ended> {
     const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
     const [file = '', ...rest] = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
       pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'worker/main.ts'), name, '--config', join(home, 'worker.json'), ...args]),
     )
     const child = spawn(file, rest, { cwd: ROOT, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' }, timeout: 30_000, killSignal: 'SIGKILL' })
     let [stdout, stderr] = ['', '']
-    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk))
+    child.stdout.on('data', (chunk: Buffer) => {
+      stdout += chunk
+      const signal = signals[stdout.split('\n').length - 2]
+      if (signal !== undefined) child.kill(signal)
+    })
     child.stderr.on('data', (chunk: Buffer) => (stderr += chunk))
     child.stdin.on('error', () => undefined) // it may end before it reads
     child.stdin.end(input)

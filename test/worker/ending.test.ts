@@ -1,7 +1,7 @@
 // How a worker begins and ends: what it refuses to start with, what it finishes before it goes, and what it leaves behind.
 
 import { spawnSync } from 'node:child_process'
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { Child, pdeathsig } from '../../infra/child.ts'
@@ -84,6 +84,54 @@ test('SIGTERM: no more work is taken, what runs comes to its end, all is settled
   await lone.said('stopped', { running: 0, waiting: 0 })
   await lone.start()
   expect((await lone.settled(waiting)).statement.predicate.state).toBe('succeeded')
+})
+
+test('SIGTERM or SIGINT ends an idle worker with exit code 0', async () => {
+  lone = await LoneWorker.make()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const { status, stdout } = await lone.command('run', { args: ['--json'], signals: [signal] })
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).msg),
+    ).toEqual(['ready', 'stopping', 'stopped'])
+    expect(status).toBe(0)
+  }
+})
+
+test('a second signal does not wait for the drain: exit code 1, and the sandbox dies with the worker', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 60_000 })
+  await lone.start()
+  const call = await lone.call({ argv: ['sleep', '4711'], timeout_ms: 60_000 })
+  await eventually('the process runs', () => processesWith('sleep\x004711') > 0)
+  const { pid = 0 } = lone.process
+  process.kill(pid, 'SIGTERM')
+  await lone.said('stopping', { running: 1 })
+  process.kill(pid, 'SIGINT')
+  await lone.said('killed by a second signal', { signal: 'SIGINT' })
+  await eventually('nothing of the call is left', () => processesWith('sleep\x004711') === 0)
+  await eventually('the worker is gone', () => !lone?.process.running)
+  expect(call.settlements).toBe(0)
+})
+
+const processesWith = (words: string): number =>
+  readdirSync('/proc').filter((name) => {
+    try {
+      return /^[0-9]+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'latin1').includes(words)
+    } catch {
+      return false // it ended while we looked
+    }
+  }).length
+
+test('the process that serves is the one that was started, in its second and smaller life', async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+  const argv = readFileSync(`/proc/${lone.process.pid}/cmdline`, 'latin1').split('\0')
+  expect(argv[1]).toMatch(/^--max-semi-space-size=/)
+  expect(argv[2]).toMatch(/worker\/serving\.ts$/)
+  expect(argv.slice(3, 5)).toEqual(['--config', expect.stringMatching(/worker\.json$/)])
 })
 
 test('SIGTERM: what runs longer than the drain is ended, and the call says that the worker was stopped', async () => {
