@@ -8,12 +8,12 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Budget, Call, RunSpec } from '../../shared/wire.ts'
 import type { Incoming, Verbs } from '../app.ts'
-import { decide } from '../decide.ts'
+import { authorize, decide } from '../decide.ts'
 import type { AgentPrincipal } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
-import { idempotencyKey, waitMs } from '../intake.ts'
+import { idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
 import type { RunRecord } from '../run-record.ts'
 
@@ -116,7 +116,9 @@ export const agentRoutes: Verbs<Names> = {
     return ok(
       eventStream(from, async (after) => {
         const entries = await run.value.journal(reader(caller), after, 15_000)
-        return entries.ok ? entries.value : []
+        const still = await identifyByKey(request, env) // a stream outlives its request: the key and the policy of now count
+        const may = still.ok && authorize(still.value.directory, still.value.principal, 'run.read').allowed
+        return entries.ok && may ? entries.value : null
       }),
     )
   },
@@ -210,12 +212,14 @@ function smallest(base: Budget, agent: Asked = {}, run: Asked = {}): Budget {
 
 type Entries = ReadonlyArray<{ seq: number; kind: string }>
 
-function eventStream(from: number, next: (after: number) => Promise<Entries>): Response {
+/** Until `next` answers `null`. */
+function eventStream(from: number, next: (after: number) => Promise<Entries | null>): Response {
   const text = new TextEncoder()
   let after = from
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const entries = await next(after)
+      if (entries === null) return controller.close()
       // A comment keeps intermediaries from cutting a quiet stream.
       const lines =
         entries.length === 0
