@@ -94,7 +94,8 @@ export class RunObject extends DurableObject<Env> {
     return this.#commit(() => {
       if (!this.#mine(agent)) return err(NO_RUN)
       for (const record of this.#store.live()) this.#apply(record, { kind: 'cancel' })
-      this.#save({ ...this.#run, cancelled: true })
+      if (!this.#run.cancelled) this.#save({ ...this.#store.append(this.#run, Date.now(), 'run_cancelled', null, {}), cancelled: true })
+      this.#waiters.wake('journal')
       return ok(runView(this.#run))
     })
   }
