@@ -126,10 +126,9 @@ export function waitMs(request: Request): number {
 export function idempotencyKey(request: Request): Result<string | null> {
   const header = request.headers.get('idempotency-key')
   if (header === null) return ok(null)
-  const value = /^"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"$/.exec(header)?.[1] ?? header
-  return /^[\x21-\x7e]{1,255}$/.test(value)
-    ? ok(value)
-    : err(failure('invalid_request', 'an `Idempotency-Key` has 1 to 255 visible characters'))
+  const quoted = /^"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"$/.exec(header)?.[1]
+  const value = quoted ?? /^[\x21\x23-\x7e]{1,255}$/.exec(header)?.[0]
+  return value === undefined ? err(failure('invalid_request', 'an `Idempotency-Key` has 1 to 255 visible characters')) : ok(value)
 }
 
 export const isTenant = (env: Env, tenant: string): boolean => PATTERNS.tenant.test(tenant) && identityOf(env).tenants.has(tenant)
