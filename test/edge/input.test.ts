@@ -66,7 +66,11 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['G05 U+0000 in a name', call('{"a\\u0000b":1}'), '400 json_bad_text'],
   ['S47 U+0000 as an argument of a program', call('{"text":"\\u0000"}'), '400 json_bad_text'],
   ['G05 a raw control character', call('{"text":"a\u0001b"}'), '400 not_json'],
-  ['G10 a hundred thousand members', call(`{${Array.from({ length: 100_000 }, (_, i) => `"${i.toString(36)}":1`).join()}}`), '400 json_too_many'],
+  [
+    'G10 a hundred thousand members',
+    call(`{${Array.from({ length: 100_000 }, (_, i) => `"${i.toString(36)}":1`).join()}}`),
+    '400 json_too_many',
+  ],
   ['G10 a hundred thousand elements', call(`{"x":[${Array.from({ length: 100_000 }, () => '1').join()}]}`), '400 json_too_many'],
   ['nothing', '', '400 not_json'],
   ['a blank', ' ', '400 not_json'],
