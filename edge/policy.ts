@@ -7,6 +7,7 @@ import wasm from '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.was
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Reads } from './policy-reads.ts'
@@ -34,6 +35,9 @@ export type Question = {
   entities: EntityJson[]
 }
 export type Verdict = { readonly allowed: boolean; readonly policies: readonly string[]; readonly errors: readonly string[] }
+
+/** Statements name the policies that determined a decision: what they can't hold can't be a name. */
+const NAME = /^[\w.:/-](?:[\w.:/ -]{0,126}[\w.:/-])?$/
 
 /**
  * Compiles the floor and a tenant's set as one. `slot` names where the engine keeps it: a tenant's new set takes the
@@ -66,12 +70,14 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
       const found = readsOf(read.json)
       reads.push(found)
       const id = notes['id'] ?? `${file}/${index + 1}`
+      if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
       if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
       texts[id] = policy
       const { effect } = read.json
       rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null, effect, byApproval: readsApproval(found) })
     }
   }
+  if (rules.size > LIMITS.policies) errors.push({ at: 'policies', message: `more than ${LIMITS.policies} policies, the floor's included` })
   if (errors.length > 0) return err(failure('invalid_policy', `${errors.length} mistakes in the policies`, errors))
   const answer = cedar.preparsePolicySet(slot, { staticPolicies: texts })
   if (answer.type === 'failure') {
