@@ -1,0 +1,152 @@
+// No answer is a refusal (L6): a policy that errs denies, a set that can't be read is not taken, and nobody locks themselves out.
+
+import { expect, test } from 'vitest'
+import { LIMITS } from '../../shared/limits.ts'
+import { verifyBundle } from '../../shared/statement.ts'
+import { Desk, granted, refusal } from '../support/desk.ts'
+import { PeerWorker } from '../support/peer-worker.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const dev = sharedStack()
+const desk = new Desk('policy-errors', dev)
+const agent = await desk.agent()
+const schema = { type: 'object', properties: { text: { type: 'string' }, n: { type: 'integer' } } }
+const [broken, healthy] = [await desk.tool({ input_schema: schema }), await desk.tool({ input_schema: schema })]
+
+const rule = (effect: 'permit' | 'forbid', condition: string, tool = broken): string =>
+  `@id("${desk.name()}") ${effect} (principal, action == Action::"tool.execute/${tool}", resource) when { ${condition} };`
+const decisionOn = async (tool: string, args: Record<string, unknown> = { text: 'a', n: 5 }) =>
+  granted(await agent.client('decide', { body: { tool, args } })).decision
+
+const ERRING: ReadonlyArray<readonly [string, string]> = [
+  ['an attribute that is not there', 'context.args.absent == 1'],
+  ['an attribute of something that has none', 'context.args.text.inner == 1'],
+  ['a comparison of unlike things', 'context.args.text > 5'],
+  ['a sum that runs over', 'context.args.n * 9223372036854775807 > 1'],
+  ['a decimal that is none', 'decimal(context.args.text).lessThan(decimal("1.0"))'],
+  ['an attribute of a principal that has none', 'principal.clearance == "high"'],
+  ['an address that is none', 'ip(context.args.text).isLoopback()'],
+]
+
+test.each(ERRING)('G13 a forbid that errs denies, and only what it is about: %s', async (_name, condition) => {
+  await desk.withPolicies({ erring: rule('forbid', condition) }, async () => {
+    expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
+    expect(await decisionOn(healthy)).toMatchObject({ effect: 'allow' })
+  })
+  expect(await decisionOn(broken)).toMatchObject({ effect: 'allow' })
+})
+
+test('G13 a permit that errs denies too, though another permits', async () => {
+  await desk.withPolicies({ erring: rule('permit', 'context.args.absent == 1') }, async () => {
+    expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
+  })
+})
+
+test('G13 a policy that errs only for some arguments denies those', async () => {
+  await desk.withPolicies({ erring: rule('forbid', 'context.args.n > 10') }, async () => {
+    expect(await decisionOn(broken, { n: 5 })).toMatchObject({ effect: 'allow' })
+    expect(await decisionOn(broken, { n: 11 })).toMatchObject({ effect: 'deny', code: 'denied' })
+    expect(await decisionOn(broken, { text: 'no n' })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+  })
+})
+
+test('G13 a call that an erring policy denied is attested, journalled and counted like any other', async () => {
+  const call = await desk.withPolicies({ erring: rule('forbid', 'context.args.absent == 1') }, async () =>
+    granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } })),
+  )
+  expect(call).toMatchObject({ state: 'denied', result: { ok: false, error: { code: 'policy_error' } } })
+  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  expect(verifyBundle(bundle, dev.keys)).toMatchObject({ ok: true, statement: { predicate: { state: 'denied', error: 'policy_error' } } })
+  expect(granted(await agent.client('readRun', { params: { run: call.run } })).used).toEqual({ calls: 0, denied: 1 })
+})
+
+test('G13 an approval does not help against a policy that errs', async () => {
+  const sensitive = await desk.tool({ capabilities: ['network'] })
+  const call = await desk.asked(agent.client, sensitive)
+  const answered = await desk.withPolicies({ erring: rule('forbid', 'context.args.absent == 1', sensitive) }, async () =>
+    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } })),
+  )
+  expect(answered.status).toBe('denied')
+  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('denied')
+})
+
+test('G13 what was granted and then comes under a policy that errs is not handed out', async () => {
+  const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } }))
+  expect(call.state).toBe('granted')
+  await desk.withPolicies({ erring: rule('forbid', 'context.args.absent == 1') }, async () => {
+    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  })
+  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))).toMatchObject({ state: 'cancelled' })
+})
+
+test('L1 what was granted and is now asked for by policy is not handed out without an approval', async () => {
+  const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } }))
+  await desk.withPolicies({ asking: rule('forbid', '!context.approval.granted') }, async () => {
+    expect(await decisionOn(broken)).toMatchObject({ effect: 'ask' })
+    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  })
+  const ended = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+  expect(ended).toMatchObject({ state: 'cancelled' })
+  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  expect(verifyBundle(bundle, dev.keys).ok).toBe(true)
+})
+
+const put = async (policies: Record<string, string>) => desk.root('putPolicies', { body: { policies, activate: true } })
+const present = async () => granted(await desk.root('readPolicies', {}))
+
+test.each([
+  ['no Cedar', { a: 'allow everything' }],
+  ['one mistake among many', { a: 'permit (principal, action, resource);', b: 'forbid (principal, action resource);' }],
+  ['a template', { a: 'permit (principal == ?principal, action, resource);' }],
+  ['a name twice', { a: '@id("x") permit (principal, action, resource); @id("x") forbid (principal, action, resource);' }],
+  ['a name of the floor', { a: '@id("sensitive-needs-approval") permit (principal, action, resource);' }],
+  ['a name longer than a statement can hold', { a: `@id("${'x'.repeat(129)}") permit (principal, action, resource);` }],
+  ['a name of nothing', { a: '@id("") permit (principal, action, resource);' }],
+  ['a name with a line break', { a: '@id("a\\nb") permit (principal, action, resource);' }],
+  ['more policies than a statement can name', { a: 'permit (principal, action, resource);'.repeat(LIMITS.policies + 1) }],
+  ['a set under which nobody may change it', {}],
+  ['a set that forbids its author', { a: 'permit (principal, action, resource);', b: 'forbid (principal is Operator, action, resource);' }],
+  [
+    'a set that errs on everything',
+    { a: 'permit (principal, action, resource);', b: 'forbid (principal, action, resource) when { context.absent };' },
+  ],
+])('a set that can’t be worked with is refused, and the present one stays: %s', async (_name, policies) => {
+  const before = await present()
+  const answer = await put(policies)
+  if (answer.ok) granted(await put(before.policies)) // else every later test would fail for this one's sake
+  expect(refusal(answer)).toBe('422 invalid_policy')
+  expect(await present()).toEqual(before)
+})
+
+test('the floor is not the tenant’s to lift', async () => {
+  const sensitive = await desk.tool({
+    capabilities: ['process_exec'],
+    executor: { tiers: ['B', 'C'] },
+    egress: { mode: 'none', hosts: [] },
+  })
+  await desk.withPolicies({ lenient: '@id("anything-goes") permit (principal, action, resource);' }, async () => {
+    expect(await decisionOn(sensitive, {})).toMatchObject({ effect: 'ask', policies: expect.arrayContaining(['sensitive-needs-approval']) })
+    const narrow = await desk.agent({ tools: [] })
+    const { decision } = granted(await narrow.client('decide', { body: { tool: healthy, args: {} } }))
+    expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
+  })
+})
+
+test('a mistake is named by file, line and column', async () => {
+  const refused = await put({ mine: 'permit (principal, action, resource);\n\nforbid (principal, action resource);' })
+  expect(refused.ok || refused.error.errors?.[0]?.at).toMatch(/^mine:3:\d+$/)
+})
+
+test('each set is a version; one that is not activated changes nothing', async () => {
+  const before = await present()
+  const { policies } = before
+  const draft = granted(
+    await desk.root('putPolicies', { body: { policies: { ...policies, more: rule('forbid', 'true') }, activate: false } }),
+  )
+  expect(draft).toMatchObject({ active: false })
+  expect(draft.version).toBeGreaterThan(before.version)
+  expect(await present()).toEqual(before)
+  expect(await decisionOn(broken)).toMatchObject({ effect: 'allow' })
+})
