@@ -3,14 +3,23 @@
 
 import { type Signer, seal } from '../shared/dsse.ts'
 import { attestationId, split } from '../shared/ids.ts'
-import type { Outcome } from '../shared/plan.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Outcome, StreamSummary } from '../shared/plan.ts'
 import { type Execution, endingOf, type Grant, STATEMENT_TYPE, statementOf } from '../shared/statement.ts'
 import type { Settlement } from '../shared/wire.ts'
 
 /** What came of a call, and the bytes that were kept of its output. */
 export type Ran = { readonly execution: Execution; readonly stdout: Uint8Array; readonly stderr: Uint8Array }
 
-export function settlementOf(grant: Grant, grant_sha256: string, { execution, stdout, stderr }: Ran, signer: Signer): Settlement {
+export function settlementOf(grant: Grant, grant_sha256: string, ran: Ran, signer: Signer): Settlement {
+  const settlement = sealed(grant, grant_sha256, ran, signer)
+  const { envelope, output } = settlement
+  const beside = envelope.payload.length + BESIDE_BYTES
+  if (beside + output.stdout.length + output.stderr.length <= LIMITS.body_bytes) return settlement
+  return sealed(grant, grant_sha256, shortened(ran, Math.floor(((LIMITS.body_bytes - beside) * 3) / 4)), signer)
+}
+
+function sealed(grant: Grant, grant_sha256: string, { execution, stdout, stderr }: Ran, signer: Signer): Settlement {
   const { facts, worker, fence, deadline_ms } = grant
   if (execution.outcome === null) throw new Error('a worker always saw an outcome')
   const statement = statementOf({
@@ -21,6 +30,27 @@ export function settlementOf(grant: Grant, grant_sha256: string, { execution, st
     execution,
   })
   return { fence, envelope: seal(STATEMENT_TYPE, statement, signer), output: { stdout: base64(stdout), stderr: base64(stderr) } }
+}
+
+/** What a settlement holds besides the payload and the output: names, a signature, and numbers that shortening may lengthen. */
+const BESIDE_BYTES = 1_024
+
+/** A settlement is one request, and a request has a bound: what does not fit of the output is cut out of the middle of each stream. */
+function shortened({ execution, stdout, stderr }: Ran, room: number): Ran {
+  const share = (mine: Uint8Array, other: Uint8Array): number =>
+    Math.min(mine.byteLength, Math.max(Math.floor(room / 2), room - other.byteLength))
+  const cut = (bytes: Uint8Array, most: number): Uint8Array => {
+    const tail = Math.floor(most / 4)
+    return bytes.byteLength <= most ? bytes : Buffer.concat([bytes.subarray(0, most - tail), bytes.subarray(bytes.byteLength - tail)])
+  }
+  const [out, error] = [cut(stdout, share(stdout, stderr)), cut(stderr, share(stderr, stdout))]
+  const summary = (of: StreamSummary | null, kept: Uint8Array): StreamSummary | null =>
+    of && { ...of, kept: kept.byteLength, truncated: kept.byteLength < of.bytes }
+  return {
+    execution: { ...execution, stdout: summary(execution.stdout, out), stderr: summary(execution.stderr, error) },
+    stdout: out,
+    stderr: error,
+  }
 }
 
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')

@@ -98,6 +98,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
 
   // What waits in the spool goes first; doorbells are heard once the edge has had it.
   settling.adopt(left)
+  intake.close('spool full', spool.full)
   let queue: Queue | undefined
   if ((await before(stop, heartbeat.first)) && (await before(stop, settling.offered()))) {
     const { redis_url, tenant, pool, concurrency } = config

@@ -51,6 +51,7 @@ export type Proposal = {
   readonly stdin?: Stdin
   readonly tier?: 'B' | 'C'
   readonly timeout_ms?: number
+  readonly output_bytes?: number
 }
 
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
@@ -118,7 +119,14 @@ export class FakeEdge {
     this.bend = (claim) => claim
   }
 
-  propose({ argv, args = {}, stdin = 'none', tier = 'C', timeout_ms = 10_000 }: Proposal): FakeCall {
+  propose({
+    argv,
+    args = {},
+    stdin = 'none',
+    tier = 'C',
+    timeout_ms = 10_000,
+    output_bytes = DEFAULT_LIMITS.output_bytes,
+  }: Proposal): FakeCall {
     const run = `run_${ulid(Date.now())}`
     const plan: Plan = {
       tier,
@@ -126,7 +134,7 @@ export class FakeEdge {
       egress: tier === 'C' ? { mode: 'strict', hosts: [] } : { mode: 'none', hosts: [] },
       secrets: [],
       workspace: 'call',
-      limits: { ...DEFAULT_LIMITS, timeout_ms },
+      limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes },
     }
     const call: FakeCall = {
       run,
@@ -192,6 +200,7 @@ export class FakeEdge {
     if (route === undefined) return this.#send(response, problem('not_found', 'no such route'))
     const misdeed = this.#misdeeds.find((candidate) => candidate.route === route && candidate.left > 0)
     if (misdeed !== undefined) misdeed.left -= 1
+    if (misdeed?.after === false) this.heard.push({ route, headers: request.headers, body: undefined, refused: undefined })
     const reply = misdeed?.after === false ? undefined : this.#answer(route, path, request, raw)
     const said = misdeed === undefined ? reply : misdeed.reply
     if (said === 'cut' || said === undefined) return void request.socket.destroy()

@@ -2,7 +2,7 @@
 // one folder that goes with it; every process is ours and is ended by its pid.
 
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -70,6 +70,12 @@ export class LoneWorker {
   configure(changes: Record<string, unknown>): void {
     const path = join(this.state.worker, 'worker.json')
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...changes }))
+  }
+
+  /** What a test has put into a folder of the worker's. */
+  ownByWorker(folder: string): void {
+    const { uid, gid } = statSync(this.state.worker)
+    for (const name of readdirSync(folder)) chownSync(join(folder, name), uid, gid)
   }
 
   /** Runs one command of the worker, as its user, to its end. One of `signals` is sent each time that it says a whole line. */

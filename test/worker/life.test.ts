@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { kidOf, payloadBytes, publicKey, signedByExactly } from '../../shared/dsse.ts'
 import { canonical, digestOf, sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import { STATEMENT_TYPE } from '../../shared/statement.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
@@ -91,6 +92,18 @@ test('output that fails on the way is told whole by the settlement', async () =>
   lone.edge.misbehave('output', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1 })
   const call = await lone.call({ argv: ['sh', '-c', 'echo a; sleep 0.4; echo b; sleep 0.4; echo c'] })
   expect((await lone.settled(call)).stdout.toString()).toBe('a\nb\nc\n')
+})
+
+test('more output than a request may hold is cut in the middle of each stream, and the statement says so', async () => {
+  const script = 'yes out | head -c 1000000; yes err | head -c 400000 >&2; echo end; echo end >&2'
+  const call = await lone.call({ argv: ['sh', '-c', script], output_bytes: LIMITS.output_bytes })
+  const { statement, stdout, stderr } = await lone.settled(call)
+  const { execution } = statement.predicate
+  expect(execution.stdout).toMatchObject({ bytes: 1_000_004, kept: stdout.byteLength, truncated: true })
+  expect(execution.stderr).toMatchObject({ bytes: 400_004, kept: stderr.byteLength })
+  expect(execution.stdout?.sha256).toBe(sha256(`${'out\n'.repeat(250_000)}end\n`))
+  for (const kept of [stdout.toString(), stderr.toString()]) expect(kept.slice(-8)).toMatch(/^(out|err)\nend\n$/)
+  expect(stdout.byteLength + stderr.byteLength).toBeGreaterThan(700_000)
 })
 
 test('a cancelled call hears of it from a heartbeat and is dead within 4 s', async () => {

@@ -1,6 +1,9 @@
 // No result is lost between the worker and the edge, whatever fails between them and whenever; and none is made up.
 
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { SPOOL_BOUNDS } from '../../worker/spool.ts'
 import type { FakeCall } from '../support/fake-edge.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
@@ -16,7 +19,7 @@ const endsOf = async ({ call }: FakeCall): Promise<number> => {
   await lone.said('ended', { call })
   return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
 }
-const spoolIsEmpty = (): Promise<true> => eventually('the spool is empty', () => lone.spool.length === 0)
+const spoolIsEmpty = (): Promise<true> => eventually('no result waits', () => !lone.spool.some((name) => name.endsWith('.json')))
 
 test.each([
   ['answers 503', busy, false],
@@ -101,6 +104,29 @@ test('L2 kill -9 while a call runs: the next life does not run it again, though 
   expect(call.claims).toBeGreaterThan(1)
   expect(lone.log.some((line) => line.msg === 'ended' && line['call'] === call.call)).toBe(false)
   expect(call.settlements).toBe(0)
+})
+
+test('a full spool takes no doorbell until the edge has taken what is in it', async () => {
+  lone.edge.misbehave('settle', { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } }, { times: 1_000_000 })
+  const call = await lone.call({ argv: ['true'] })
+  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.process.kill()
+  const spool = join(lone.state.worker, 'spool')
+  const spooled = readFileSync(join(spool, `${call.call}.json`), 'utf8')
+  for (let n = 2; n <= SPOOL_BOUNDS.files; n++) {
+    const other = call.call.replace(/_1$/, `_${n}`)
+    writeFileSync(join(spool, `${other}.json`), spooled.replace(call.call, other), { mode: 0o600 })
+  }
+  lone.ownByWorker(spool)
+  const from = lone.edge.count('claim')
+  await lone.start()
+  const waiting = await lone.call({ argv: ['true'] })
+  const settles = lone.edge.count('settle')
+  await eventually('the whole spool was offered', () => lone.edge.count('settle') > settles + 2 * SPOOL_BOUNDS.files, 60_000)
+  expect(lone.edge.count('claim')).toBe(from)
+  lone.edge.behave()
+  expect((await lone.settled(waiting, 60_000)).statement.predicate.state).toBe('succeeded')
+  await spoolIsEmpty()
 })
 
 test('J03 an edge whose clock stands an hour off is believed', async () => {
