@@ -4,9 +4,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { arch, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { asWorker } from '../../infra/as-worker.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
@@ -15,6 +16,8 @@ import type { Answer, BareOrder, BareSeen, FactsSeen, LaunchOrder, LaunchSeen, O
 
 export const UID = process.geteuid?.() === 0 ? 65_533 : (process.getuid?.() ?? 0)
 const ROOT = join(import.meta.dirname, '..', '..')
+/** From the root: the user may find the repository elsewhere. */
+const DRIVER = relative(ROOT, fileURLToPath(new URL('./driver.ts', import.meta.url)))
 
 type Waiting = { readonly settle: (value: never) => void; readonly fail: (error: Error) => void; readonly hear: (said: string) => void }
 /** Everything of an order but its number. */
@@ -57,7 +60,7 @@ export class Arena {
     const argv = asWorker({ uid: UID, gid: UID }, { repository: ROOT, arena: home }, (at) => {
       seen = at.arena
       const told: Setup = { ...setup, folder: join(at.arena, 'worker') }
-      return [...under, join(at.repository, 'node_modules/.bin/node'), join(at.repository, 'test/escape/driver.ts'), JSON.stringify(told)]
+      return [...under, join(at.repository, 'node_modules/.bin/node'), join(at.repository, DRIVER), JSON.stringify(told)]
     })
     const extra = leak === undefined ? [] : [...new Array<'ignore'>(leak.as - 3).fill('ignore'), leak.fd]
     const driver = spawn(argv[0] ?? '', argv.slice(1), { env: { ...env }, stdio: ['pipe', 'pipe', 'pipe', ...extra] })

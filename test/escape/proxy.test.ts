@@ -116,6 +116,48 @@ test('a body goes through, in both framings', async () => {
   expect(asked.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST hello', 'POST hello'])
 })
 
+test('the last bytes of a long answer arrive, though the other side hangs up at once', async () => {
+  const body = 'x'.repeat(8 * 1024 * 1024)
+  const talker = createTcp((socket) => socket.on('error', () => socket.destroy()).end(`HTTP/1.0 200 OK\r\n\r\n${body}`))
+  const port = await listening(talker)
+  hangUp()
+  proxy.close()
+  await open({ hosts: [`127.0.0.1:${port}`], privateHosts: new Set([`127.0.0.1:${port}`]) })
+  const tunnelled = await say(`${tunnel(`127.0.0.1:${port}`)}hello`)
+  expect(tunnelled.length).toBe(lines('HTTP/1.1 200 Connection established').length + 'HTTP/1.0 200 OK\r\n\r\n'.length + body.length)
+  const forwarded = await say(get(`http://127.0.0.1:${port}/`))
+  expect(forwarded.split('x').length - 1).toBe(body.length)
+  expect(egress.connections.map(({ bytes_in }) => bytes_in > body.length)).toEqual([true, true])
+  talker.close()
+})
+
+test('what a listed host answers wrongly ends that connection, never the worker', async () => {
+  const answers = [
+    'HTTP/1.1 000 Odd\r\n\r\n',
+    'HTTP/1.1 99 Odd\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nx: a\0b\r\n\r\n',
+    'nonsense\r\n\r\n',
+    '',
+    'HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nshort',
+  ]
+  for (const answer of answers) {
+    const odd = createTcp((socket) => socket.on('error', () => socket.destroy()).once('data', () => socket.end(answer)))
+    const port = await listening(odd)
+    hangUp()
+    proxy.close()
+    await open({ hosts: [`127.0.0.1:${port}`], privateHosts: new Set([`127.0.0.1:${port}`]) })
+    await say(get(`http://127.0.0.1:${port}/`))
+    expect(egress.connections, answer).toMatchObject([{ verdict: 'allowed' }])
+    odd.close()
+  }
+  const many = get(`http://127.0.0.1:${webPort}/`)
+  hangUp()
+  proxy.close()
+  await open()
+  expect(await say(many)).toContain('web says /')
+})
+
 test('N12 nobody without the call’s own token is served', async () => {
   const wrong = `proxy-authorization: Basic ${Buffer.from('call:other').toString('base64')}`
   for (const more of [[], [wrong], ['proxy-authorization: Bearer x'], ['proxy-authorization: ']]) {

@@ -5,6 +5,7 @@ import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Argv } from '../../shared/plan.ts'
+import { outcomeOf } from '../../worker/sandbox/verdict.ts'
 import { Arena, attack, planOf, told } from './arena.ts'
 
 let arena: Arena
@@ -55,6 +56,46 @@ os._exit(3)`
       const folder = await arena.launch({ plan: planOf(['/usr'], { tier }) })
       expect(folder.outcome, tier).toEqual({ kind: 'exit', code: 126 })
     }
+  })
+})
+
+describe('what went wrong', () => {
+  const ending = {
+    spawnError: undefined,
+    code: undefined,
+    signal: undefined,
+    stop: undefined,
+    survivors: false,
+    status: undefined,
+    complaint: '',
+  }
+  const failed = (complaint: string) => outcomeOf({ ...ending, code: 1, status: { child: 7, code: undefined }, complaint })
+
+  test('a moment’s want of the host is a failure of ours, what the host lacks is a refusal', () => {
+    for (const spawnError of ['EAGAIN', 'ENOMEM', 'EMFILE']) expect(outcomeOf({ ...ending, spawnError }).kind).toBe('infra')
+    for (const spawnError of ['ENOENT', 'EACCES'])
+      expect(outcomeOf({ ...ending, spawnError })).toMatchObject({ code: 'sandbox_unavailable' })
+    expect(outcomeOf({ ...ending, spawnError: 'E2BIG' })).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+    expect(failed("bwrap: Can't fork for pid 1: Resource temporarily unavailable\n").kind).toBe('infra')
+    expect(failed('bwrap: Creating new namespace failed: No space left on device\n')).toMatchObject({ code: 'sandbox_unavailable' })
+    expect(failed('bwrap: No permissions to create new namespace, likely because …\n')).toMatchObject({ code: 'sandbox_unavailable' })
+    expect(failed("bwrap: Can't chdir to /workspace/x: No such file or directory\n")).toMatchObject({ code: 'invalid_arguments' })
+  })
+
+  test('a process that outlived its call is told of, whatever else happened', () => {
+    expect(outcomeOf({ ...ending, code: 0, survivors: true }).kind).toBe('infra')
+    expect(outcomeOf({ ...ending, stop: 'timeout', survivors: true }).kind).toBe('infra')
+  })
+
+  test('a sandbox that was killed by someone else is our failure, not the tool’s', () => {
+    const killed = { ...ending, signal: 'SIGKILL', status: { child: 7, code: undefined } }
+    expect(outcomeOf(killed).kind).toBe('infra')
+    expect(outcomeOf({ ...killed, stop: 'cancelled' })).toEqual({ kind: 'cancelled' })
+  })
+
+  test('a detail fits its place', () => {
+    const { detail = '' } = failed('x'.repeat(5_000)) as { detail?: string }
+    expect(detail.length).toBeLessThanOrEqual(500)
   })
 })
 

@@ -14,7 +14,7 @@ import { type SocketMode, seccompProgram } from './seccomp.ts'
 import { removeFolder } from './workspace.ts'
 
 export type SandboxOptions = {
-  /** A folder of this worker alone: calls of tier B get theirs in it, and relays their sockets. Left-overs of a killed worker are removed. */
+  /** A folder of this worker alone: for the calls of tier B, pipes and relays. Left-overs of a killed worker are removed. */
   readonly folder: string
   /** Exact `host:port` that the proxy may reach although the address is private. An operator's decision, in the worker's configuration. */
   readonly privateHosts?: readonly string[]
@@ -35,7 +35,7 @@ export type Equipment = {
 }
 export type Filter = { readonly bytes: Buffer; readonly fd: number }
 
-const LEFT_OVER = /^(?:relay|call)-/
+const LEFT_OVER = /^(?:relay|call|pipes)-/
 
 /** Works on any host: what is lacking shows in the proof, and is refused. */
 export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOptions): Promise<Equipment> {
@@ -51,7 +51,7 @@ export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOp
     folder,
     scratch,
     devNull: openSync('/dev/null', 'r'),
-    pipes: PipeStock.open(host.programs.mkfifo, scratch),
+    pipes: PipeStock.open(host.programs.mkfifo, folder),
     filters,
     relays,
     privateHosts: new Set(privateHosts),
@@ -65,7 +65,7 @@ export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOp
 
 export async function unequip({ devNull, pipes, filters, relays }: Equipment): Promise<void> {
   closeSync(devNull)
-  pipes.close()
+  await pipes.close()
   for (const { fd } of Object.values(filters ?? {})) closeSync(fd)
   await relays?.close()
 }

@@ -51,8 +51,9 @@ export class PipeStock {
     return stock
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#closed = true
+    await this.#making?.catch(() => undefined)
     for (const fd of this.#idle.splice(0)) closeSync(fd)
   }
 
@@ -72,7 +73,7 @@ export class PipeStock {
   }
 
   async #make(): Promise<void> {
-    const folder = await mkdtemp(join(this.#folder, 'countersign-pipes-'))
+    const folder = await mkdtemp(join(this.#folder, 'pipes-'))
     try {
       const paths = Array.from({ length: BATCH }, (_, index) => join(folder, `${index}`))
       await promisify(execFile)(this.#mkfifo, ['-m', '600', '--', ...paths], { env: {} })

@@ -64,12 +64,13 @@ async function leadsInside(folder: string, cwd: string): Promise<boolean> {
 /** Egress `preflight`: what is named must lead to the public internet now. Nothing holds the process to it. */
 async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): Promise<string | undefined> {
   if (egress.mode !== 'preflight') return undefined
-  for (const pattern of egress.hosts.filter((name) => !name.startsWith('.'))) {
+  const named = egress.hosts.filter((pattern) => !pattern.startsWith('.'))
+  const checks = named.map(async (pattern) => {
     const [host = '', port = '443'] = pattern.split(':')
     const checked = await checkedAddresses({ host, port: Number(port) }, privateHosts)
-    if (!checked.ok) return `\`${pattern}\` is not a host on the public internet (${checked.error})`
-  }
-  return undefined
+    return checked.ok ? [] : [`\`${pattern}\` is not a host on the public internet (${checked.error})`]
+  })
+  return (await Promise.all(checks)).flat()[0]
 }
 
 async function withRelay({ relays, privateHosts }: Equipment, { egress: { hosts } }: Plan, place: Place): Promise<Result<Setting, NotRun>> {

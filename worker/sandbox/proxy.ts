@@ -70,7 +70,7 @@ async function tunnel(egress: Egress, asked: IncomingMessage, client: Duplex, he
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
   const { socket, to, mismatch } = reached.value
   client.on('close', () => socket.destroy())
-  socket.on('close', () => client.destroy())
+  socket.on('close', () => client.end()) // not destroyed: what came last may still be on its way to the sandbox
   client.write('HTTP/1.1 200 Connection established\r\n\r\n')
   if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
   if (to.port === TLS_PORT && !(await asksFor(client, to.host))) return mismatch()
@@ -111,17 +111,27 @@ async function forward(egress: Egress, asked: IncomingMessage, answer: ServerRes
   const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
   if (!reached.ok) return turn(STATUS[reached.error], reached.error)
   const { socket } = reached.value
+  answer.on('close', () => socket.destroy())
   // The host that was judged is the one asked for, whatever header came along (N11).
   const headers = { ...endToEnd(asked.headers), host: url?.host, connection: 'close' }
   const passed = request({ method: asked.method, path: url?.path, headers, setHost: false, createConnection: () => socket })
-  passed.on('error', () => answer.destroy())
-  passed.on('response', (got) => {
-    answer.writeHead(got.statusCode ?? STATUS.failed, endToEnd(got.headers))
-    got.on('error', () => answer.destroy())
-    got.pipe(answer)
+  passed.on('error', () => asked.socket.destroy())
+  passed.on('close', () => {
+    if (!answer.headersSent) asked.socket.destroy() // it changed protocols, which nobody asked for
   })
-  answer.on('close', () => socket.destroy())
+  passed.on('response', (got) => passBack(got, answer))
   asked.pipe(passed)
+}
+
+function passBack(got: IncomingMessage, answer: ServerResponse): void {
+  try {
+    answer.writeHead(got.statusCode ?? STATUS.failed, endToEnd(got.headers))
+  } catch {
+    answer.destroy() // a status or header that HTTP does not have, from a host that is listed but need not be friendly
+    return
+  }
+  got.on('error', () => answer.destroy())
+  got.pipe(answer)
 }
 
 /** `http://host[:port]/path`; anything else is not for a proxy. The authority is parsed once, by egress. */
