@@ -1,10 +1,12 @@
 // Promise: a tool sees only itself, and when its call is over nothing of it is left, however it tried.
 
-import { openSync } from 'node:fs'
+import { mkdirSync, openSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { removeLeftOvers } from '../../worker/sandbox/workspace.ts'
 import { Arena, attack, eventually, planOf, processesWith, told, unique } from './arena.ts'
-import type { Swap } from './orders.ts'
+import type { LaunchSeen, Swap } from './orders.ts'
 
 const SECRET = 'canary-of-the-worker'
 
@@ -177,7 +179,7 @@ describe('what is left', () => {
     }
     const word = unique()
     const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
-    await arena.bare({ plan: planOf(attack(DAEMON(word, 2))), swaps: [shared, [['--die-with-parent'], []]] })
+    await arena.bare({ plan: planOf(attack(DAEMON(word, 1))), swaps: [shared, [['--die-with-parent'], []]] })
     expect(processesWith(word)).toHaveLength(1)
     await gone(word)
   })
@@ -203,7 +205,7 @@ describe('what is left', () => {
     expect(seen.signal).toBe('SIGKILL')
     await gone(word)
     const other = unique()
-    await arena.bare({ plan: planOf(TWO(other, 2)), killOn: 'ready', swaps: [[['--die-with-parent'], []]] })
+    await arena.bare({ plan: planOf(TWO(other, 1)), killOn: 'ready', swaps: [[['--die-with-parent'], []]] })
     expect(processesWith(other).length).toBeGreaterThan(1)
     await gone(other)
   })
@@ -224,6 +226,24 @@ describe('what is left', () => {
     await gone(words.B)
     await gone(words.C)
     await victim.close()
+  })
+
+  test('a second process of the worker’s user removes what a killed one left, and nothing of one that runs', async () => {
+    const word = unique()
+    let running: Promise<LaunchSeen> | undefined
+    const ready = new Promise<void>((settle) => {
+      running = arena.launch({ plan: planOf(TWO(word, 60), { tier: 'B' }) }, () => settle())
+    })
+    await ready
+    const root = join(arena.home, 'worker')
+    const [own] = readdirSync(root).filter((name) => name.startsWith('call-'))
+    expect(own).toBeDefined()
+    mkdirSync(join(root, 'call-4194305-killed', 'deep'), { recursive: true }) // no process has that number
+    await removeLeftOvers(root)
+    expect(readdirSync(root).filter((name) => name.startsWith('call-'))).toEqual([own])
+    for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL')
+    await running
+    expect(readdirSync(root).filter((name) => name.startsWith('call-'))).toEqual([])
   })
 
   test('S36 a deadline holds against whoever ignores SIGTERM', async () => {
@@ -261,7 +281,7 @@ describe('what is left', () => {
   test.each(Object.entries(STORMS))('S37 a storm of %s leaves nothing', async (_name, source) => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
-      const limits = { timeout_ms: 700, pids: 32 }
+      const limits = { timeout_ms: 400, pids: 32 }
       const seen = await arena.launch({ plan: planOf(attack(`# ${word}\n${source}`), { tier, limits }) })
       expect(['timeout', 'exit', 'signal'], tier).toContain(seen.outcome.kind)
       expect(processesWith(word), tier).toEqual([])

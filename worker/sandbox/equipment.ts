@@ -3,18 +3,17 @@
 
 import { createHash } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
-import { mkdir, readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir } from 'node:fs/promises'
 import { namelessFile, scratchFolder } from './descriptors.ts'
 import { type Host, obstacles } from './host.ts'
 import { PipeStock } from './pipes.ts'
 import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './profiles.ts'
 import { RelayStock } from './relay.ts'
 import { type SocketMode, seccompProgram } from './seccomp.ts'
-import { removeFolder } from './workspace.ts'
+import { removeLeftOvers } from './workspace.ts'
 
 export type SandboxOptions = {
-  /** A folder of this worker alone: for the calls of tier B, pipes and relays. Left-overs of a killed worker are removed. */
+  /** A folder of the worker's user alone: for the calls of tier B, pipes and relays. Left-overs of killed workers are removed. */
   readonly folder: string
   /** Exact `host:port` that the proxy may reach although the address is private. An operator's decision, in the worker's configuration. */
   readonly privateHosts?: readonly string[]
@@ -35,13 +34,10 @@ export type Equipment = {
 }
 export type Filter = { readonly bytes: Buffer; readonly fd: number }
 
-const LEFT_OVER = /^(?:relay|call|pipes)-/
-
 /** Works on any host: what is lacking shows in the proof, and is refused. */
 export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOptions): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const left = (await readdir(folder)).filter((name) => LEFT_OVER.test(name))
-  await Promise.all(left.map((name) => removeFolder(join(folder, name))))
+  await removeLeftOvers(folder)
   const scratch = scratchFolder()
   const filters = filtersFor(host, scratch)
   const relays = obstacles(host, 'egress').length === 0 ? new RelayStock(host.programs, folder) : undefined

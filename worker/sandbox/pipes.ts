@@ -4,10 +4,11 @@
 
 import { execFile } from 'node:child_process'
 import { closeSync, constants, openSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { ownFolder } from './workspace.ts'
 
 /** Neither end yet; open it to get one. The flag is Linux's, Node does not name it. */
 const O_PATH = 0o10000000
@@ -73,7 +74,7 @@ export class PipeStock {
   }
 
   async #make(): Promise<void> {
-    const folder = await mkdtemp(join(this.#folder, 'pipes-'))
+    const folder = await ownFolder(this.#folder, 'pipes')
     try {
       const paths = Array.from({ length: BATCH }, (_, index) => join(folder, `${index}`))
       await promisify(execFile)(this.#mkfifo, ['-m', '600', '--', ...paths], { env: {} })

@@ -14,7 +14,7 @@ import { serveProxy } from './proxy.ts'
 import { proxyUrl } from './relay.ts'
 import { newMark } from './tree.ts'
 import { infra, type NotRun, refused } from './verdict.ts'
-import { freshFolder, removeFolder } from './workspace.ts'
+import { callFolder, removeFolder } from './workspace.ts'
 
 export type Setting = {
   readonly place: Place
@@ -41,7 +41,7 @@ async function onHost(
 ): Promise<Result<Setting, NotRun>> {
   const unreachable = await preflight(plan, privateHosts)
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
-  const folder = runFolder ?? (await freshFolder(root, cwd))
+  const folder = runFolder ?? (await callFolder(root, cwd))
   if (runFolder !== undefined && !(await leadsInside(folder, cwd)))
     return err(refused('invalid_arguments', 'the folder that `cwd` names is not there'))
   return ok({

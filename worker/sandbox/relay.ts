@@ -4,7 +4,7 @@
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,9 +13,12 @@ import { joinNetwork } from './argv.ts'
 import { EGRESS_CAPS } from './egress.ts'
 import type { Programs } from './host.ts'
 import { killGroup } from './tree.ts'
+import { ownFolder } from './workspace.ts'
 
 /** The port is free in every namespace: there is nothing else in it. */
 const PORT = 3128
+/** sun_path of unix(7), less its NUL. */
+const SOCKET_PATH_MAX = 107
 const PREPARE_WITHIN_MS = 5_000
 const POLL_MS = 2
 
@@ -35,9 +38,10 @@ export class Relay {
   }
 
   static async prepare(programs: Programs, root: string): Promise<Relay> {
-    const folder = await mkdtemp(join(root, 'relay-'))
+    const folder = await ownFolder(root, 'relay')
     const server = createServer({ headersTimeout: EGRESS_CAPS.hello_ms, keepAliveTimeout: EGRESS_CAPS.idle_ms })
     const path = join(folder, 'proxy')
+    if (path.length > SOCKET_PATH_MAX) throw new Error(`\`${path}\` is too long for a unix socket: give the worker a shorter home`)
     await new Promise<void>((settle, refuse) => server.once('error', refuse).listen(path, settle))
     const holder = hold(programs, path)
     const relay = new Relay(holder.pid ?? 0, server, folder)
