@@ -62,8 +62,11 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async putTool({ env, caller, params, body }) {
-    const schema = checkSchema(body.input_schema)
-    return schema.ok ? here(env, caller).putTool(params.name, body, caller.principal.name) : schema
+    for (const schema of [body.input_schema, body.output_schema]) {
+      const checked = schema === undefined ? ok(schema) : checkSchema(schema)
+      if (!checked.ok) return checked
+    }
+    return here(env, caller).putTool(params.name, body, caller.principal.name)
   },
 
   async readTool({ caller, params }) {
