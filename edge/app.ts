@@ -16,6 +16,7 @@ import { operatorRoutes } from './api/operators.ts'
 import { workerRoutes } from './api/workers.ts'
 import { authorize } from './decide.ts'
 import type { Env } from './env.ts'
+import { headersOf } from './headers.ts'
 import type { Identified } from './intake.ts'
 import { headersFit, identifyByKey, identifyBySignature, parseBody, parseParams, readBody, shaped } from './intake.ts'
 import { logError } from './log.ts'
@@ -52,7 +53,7 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     if (done.value instanceof Response) return done.value
     return new Response(JSON.stringify(done.value), {
       status: route.status,
-      headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+      headers: headersOf('application/json'),
     })
   })
 }
@@ -95,7 +96,7 @@ app.notFound((context) => {
     new RegExp(`^${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}$`).test(context.req.path),
   )
   if (allowed.length === 0) return problem(failure('not_found', 'no such route; see /docs'))
-  const methods = allowed.map(({ method }) => method).join(', ')
+  const methods = allowed.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
   return problem(failure('method_not_allowed', `use ${methods}`), { allow: methods })
 })
 

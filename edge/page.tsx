@@ -4,20 +4,19 @@
 import type { Failure } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
 import type { Approval } from '../shared/wire.ts'
+import { headersOf } from './headers.ts'
 import { approvalStyle } from './style.ts'
 
 type Node = { toString(): string | Promise<string> }
 
 const SECURITY = {
   'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-  'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
-  'cache-control': 'no-store',
   'x-robots-tag': 'noindex',
 } as const
 
 export const html = (page: Node, status = 200): Response =>
-  new Response(`<!doctype html>${page.toString()}`, { status, headers: { 'content-type': 'text/html; charset=utf-8', ...SECURITY } })
+  new Response(`<!doctype html>${page.toString()}`, { status, headers: { ...headersOf('text/html; charset=utf-8'), ...SECURITY } })
 
 export function Page({ title, children }: { title: string; children?: unknown }) {
   return (

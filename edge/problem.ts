@@ -2,6 +2,7 @@
 
 import type { Failure } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
+import { headersOf } from './headers.ts'
 
 export function problem({ code, detail, errors }: Failure, headers: Record<string, string> = {}): Response {
   const { status, todo, retry } = FAILURES[code]
@@ -18,8 +19,7 @@ export function problem({ code, detail, errors }: Failure, headers: Record<strin
   return new Response(JSON.stringify(body), {
     status: httpStatus(status),
     headers: {
-      'content-type': 'application/problem+json',
-      'cache-control': 'no-store',
+      ...headersOf('application/problem+json'),
       ...(status === 401 ? { 'www-authenticate': 'Bearer realm="countersign"' } : {}),
       ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
       ...headers,

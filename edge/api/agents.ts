@@ -12,6 +12,7 @@ import { authorize, decide } from '../decide.ts'
 import type { AgentPrincipal } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
+import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
@@ -159,7 +160,7 @@ function answer(result: Result<Call>): Result<Call | Response> {
   return ok(
     new Response(JSON.stringify(result.value), {
       status: 202,
-      headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+      headers: headersOf('application/json'),
     }),
   )
 }
@@ -229,5 +230,5 @@ function eventStream(from: number, next: (after: number) => Promise<Entries | nu
       controller.enqueue(text.encode(lines))
     },
   })
-  return new Response(stream, { headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' } })
+  return new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } })
 }

@@ -5,6 +5,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
 import { docsPage } from '../docs.tsx'
 import { DEFAULT_TENANT, logObject, poolObject, tenantObject } from '../env.ts'
+import { headersOf } from '../headers.ts'
 import { isTenant } from '../intake.ts'
 import { openapi } from '../openapi.ts'
 import { html } from '../page.tsx'
@@ -39,11 +40,11 @@ export const openRoutes: Verbs<Names> = {
   async metrics({ env }) {
     const { size } = await logObject(env, DEFAULT_TENANT).checkpoint()
     const text = `# HELP countersign_calls_ended_total Calls that ended, by the tenant's log.\n# TYPE countersign_calls_ended_total counter\ncountersign_calls_ended_total ${size}\n`
-    return ok(new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4' } }))
+    return ok(new Response(text, { headers: headersOf('text/plain; version=0.0.4') }))
   },
 
   async openapi({ env }) {
-    return ok(new Response(JSON.stringify(openapi(env.PUBLIC_URL)), { headers: { 'content-type': 'application/openapi+json' } }))
+    return ok(new Response(JSON.stringify(openapi(env.PUBLIC_URL)), { headers: headersOf('application/openapi+json') }))
   },
   async docs() {
     return ok(html(docsPage()))
