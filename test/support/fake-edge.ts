@@ -74,6 +74,8 @@ export class FakeEdge {
   /** Turns what a claim would answer into something else. */
   bend: (claim: Claim, grant: Grant) => Claim = (claim) => claim
   revoked = false
+  /** Made to it so far. */
+  connections = 0
   readonly #misdeeds: (Misdeed & { left: number })[] = []
   readonly #nonces = new Set<string>()
   readonly #server = createServer((request, response) => void this.#serve(request, response))
@@ -86,6 +88,7 @@ export class FakeEdge {
 
   constructor() {
     this.#server.on('connection', (socket) => {
+      this.connections += 1
       this.#sockets.add(socket)
       socket.once('close', () => this.#sockets.delete(socket))
     })
