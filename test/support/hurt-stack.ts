@@ -1,7 +1,8 @@
 // A stack that is hurt on purpose: the real one, with tools that leave a mark outside of our own bookkeeping, and clients that go on asking
 // while parts of it are down. It changes nothing of the product.
 
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { randomInt } from 'node:crypto'
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -55,6 +56,9 @@ export const TOOLS = {
   'mark.asking': tool(MARK, { sensitive: true }),
   'talk.slowly': tool(TALK, {}, 'none'),
 } as const satisfies Record<string, ToolSpec>
+
+/** One line of the worker's log. */
+export type Line = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
 
 export type Wish = { readonly key?: string; readonly run?: string; readonly wait?: number }
 
@@ -123,14 +127,37 @@ export class HurtStack {
   }
 
   /** The worker's log from its beginning, each line parsed. */
-  workerLog(): { readonly msg: string; readonly [field: string]: unknown }[] {
+  workerLog(): Line[] {
     const path = join(this.stack.state.log, 'worker.log')
     const lines = readFileSync(path, 'utf8').split('\n')
-    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as { msg: string }) // worker/log wrote it
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line) // worker/log wrote it
   }
 
   spool(): string[] {
     return globSync(join(this.stack.state.worker, 'spool', '*.json'))
+  }
+
+  /** The worker finds its edge at another address from now on. */
+  async leadWorker(edge_url: string): Promise<void> {
+    const path = join(this.stack.state.worker, 'worker.json')
+    await this.stack.worker.stop()
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), edge_url })) // in place: it stays the worker's
+    await revive(this.stack.worker)
+  }
+
+  /** How the call ended, as the tenant's log tells: its run's object is left in peace, so that nobody but time wakes it. */
+  toldByLog({ id }: Call, within_ms: number): Promise<string> {
+    const look = async (): Promise<string | undefined> => {
+      const { items } = must(await insist(() => this.operator('listCalls', { query: { last: 100 } })))
+      return items.find(({ call }) => call === id)?.state
+    }
+    return eventually(`the log tells the end of ${id}`, look, within_ms)
+  }
+
+  /** The worker says that the edge would not have its result of this call. */
+  dropped({ id }: Call, within_ms = 15_000): Promise<unknown> {
+    const look = () => this.workerLog().find(({ msg, call }) => call === id && msg.startsWith('the edge did not take a result'))?.['code']
+    return eventually(`the worker drops its result of ${id}`, look, within_ms)
   }
 
   /** Redis as the edge may use it: what whoever stole its password could do. */
@@ -170,6 +197,9 @@ export async function revive(part: Child): Promise<void> {
   const started = await part.start()
   if (!started.ok) throw new Error(started.error)
 }
+
+/** That many seconds and a fraction that nobody else on this host says: a process is found by it. */
+export const about = (seconds: number): string => `${seconds}.${randomInt(100_000, 1_000_000)}`
 
 /** Processes, zombies aside, whose command line holds this text. */
 export const processesWith = (text: string): number[] =>
