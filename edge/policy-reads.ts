@@ -1,48 +1,72 @@
 // What a policy can read, found in its syntax tree: Cedar names attributes literally, so an attribute that appears nowhere
-// can't matter and need not be handed over. Whatever this can't follow counts as reading everything.
+// can't matter and need not be handed over. Whatever this can't follow counts as read whole.
 
-import type { PolicyJson } from '@cedar-policy/cedar-wasm/web'
+import type { CedarValueJson, PolicyJson } from '@cedar-policy/cedar-wasm/web'
 
+/** How much of a value is read: all of it, or what is in some of its attributes. */
+export type Reading = 'whole' | ReadonlyMap<string, Reading>
 export type Reads = {
-  /** Every name and string in the conditions. */
-  readonly words: ReadonlySet<string>
-  /** `context` as a whole is read, not attribute by attribute. */
-  readonly wholeContext: boolean
+  readonly context: Reading
   /** More of the resource is read than its identity. */
   readonly resource: boolean
 }
 
 export function readsOf(policy: PolicyJson): Reads {
-  const words = new Set<string>()
-  let wholeContext = false
+  let context: Reading = new Map()
   let resource = policy.resource.op === 'in' || (policy.resource.op === 'is' && 'in' in policy.resource)
-  const walk = (node: unknown, accessed: boolean): void => {
-    if (typeof node === 'string') words.add(node)
-    if (typeof node !== 'object' || node === null) return
-    for (const [key, inner] of Object.entries(node)) {
-      if (key === 'Var' && inner === 'context' && !accessed) wholeContext = true
-      if (key === 'Var' && inner === 'resource') resource = true
-      words.add(key)
-      if ((key === '.' || key === 'has') && typeof inner === 'object' && inner !== null) {
-        const { left, ...rest } = inner as { left?: unknown } // an access or a test: its left side is what is read from
-        walk(left, true)
-        walk(rest, false)
-      } else walk(inner, false)
-    }
+  const walk = (node: unknown): void => {
+    const path = pathOf(node)
+    if (path !== undefined) context = both(context, along(path))
+    else if (isVar(node, 'resource')) resource = true
+    else if (typeof node === 'object' && node !== null) Object.values(node).forEach(walk)
   }
-  walk(policy.conditions, false)
-  return { words, wholeContext, resource }
+  walk(policy.conditions)
+  return { context, resource }
+}
+
+const isVar = (node: unknown, name: string): boolean => typeof node === 'object' && node !== null && 'Var' in node && node.Var === name
+
+/**
+ * `['args', 'amount']` for `context.args.amount`, for `context.args has amount` and for `context has args.amount`; undefined where the way
+ * does not begin at the context.
+ */
+function pathOf(node: unknown): string[] | undefined {
+  if (isVar(node, 'context')) return []
+  if (typeof node !== 'object' || node === null) return undefined
+  const step: unknown = '.' in node ? node['.'] : 'has' in node ? node.has : undefined
+  if (typeof step !== 'object' || step === null || !('left' in step && 'attr' in step)) return undefined
+  const before = pathOf(step.left)
+  const names: unknown[] = [step.attr].flat()
+  return before !== undefined && names.every((name) => typeof name === 'string') ? [...before, ...names] : undefined
+}
+
+const along = ([first, ...rest]: readonly string[]): Reading => (first === undefined ? 'whole' : new Map([[first, along(rest)]]))
+
+function both(one: Reading, other: Reading): Reading {
+  if (one === 'whole' || other === 'whole') return 'whole'
+  const merged = new Map(one)
+  for (const [name, reading] of other) merged.set(name, both(merged.get(name) ?? reading, reading))
+  return merged
 }
 
 /** The reads of many policies. */
-export function together(all: readonly Reads[]): Reads {
-  return {
-    words: new Set(all.flatMap(({ words }) => [...words])),
-    wholeContext: all.some((reads) => reads.wholeContext),
-    resource: all.some((reads) => reads.resource),
+export const together = (all: readonly Reads[]): Reads => ({
+  context: all.map(({ context }) => context).reduce(both, new Map()),
+  resource: all.some((reads) => reads.resource),
+})
+
+/** Of a value, what is read of it. A value that only looks like a record (a decimal, an entity) has no attributes to leave out. */
+export function readPart(reading: Reading, value: CedarValueJson): CedarValueJson {
+  if (reading === 'whole' || typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  if ('__extn' in value || '__entity' in value) return value
+  const part: Record<string, CedarValueJson> = {}
+  for (const [name, inner] of reading) {
+    const there = Object.hasOwn(value, name) ? value[name] : undefined
+    if (there !== undefined) part[name] = readPart(inner, there)
   }
+  return part
 }
 
 /** What a human's yes changes in the context. */
 const APPROVAL = ['approval', 'allow_sensitive_tools']
-export const readsApproval = ({ words, wholeContext }: Reads): boolean => wholeContext || APPROVAL.some((name) => words.has(name))
+export const readsApproval = ({ context }: Reads): boolean => context === 'whole' || APPROVAL.some((name) => context.has(name))

@@ -11,7 +11,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Reads } from './policy-reads.ts'
-import { readsApproval, readsOf, together } from './policy-reads.ts'
+import { readPart, readsApproval, readsOf, together } from './policy-reads.ts'
 
 cedar.initSync({ module: wasm })
 
@@ -26,7 +26,14 @@ export type Rule = {
 }
 
 /** A policy set that the engine holds ready, under a name of its own. */
-export type PolicySet = { readonly id: string; readonly digest: string; readonly rules: ReadonlyMap<string, Rule>; readonly reads: Reads }
+export type PolicySet = {
+  readonly id: string
+  readonly digest: string
+  readonly rules: ReadonlyMap<string, Rule>
+  readonly reads: Reads
+  /** What was answered to which question, to the letter: nothing but the two goes into an answer, and a changed set begins anew. */
+  readonly answers: Map<string, Verdict>
+}
 export type Question = {
   principal: TypeAndId
   action: string
@@ -89,7 +96,7 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
       ),
     )
   }
-  return ok({ id: slot, digest: digestOf(texts), rules, reads: together(reads) })
+  return ok({ id: slot, digest: digestOf(texts), rules, reads: together(reads), answers: new Map() })
 }
 
 function place(file: string, text: string, offset: number | undefined): string {
@@ -100,16 +107,29 @@ function place(file: string, text: string, offset: number | undefined): string {
 
 /** Of a context, what the set can read: handing over the rest costs time and changes nothing. */
 export function readable(set: PolicySet, context: Record<string, CedarValueJson>): Record<string, CedarValueJson> {
-  if (set.reads.wholeContext) return context
-  return Object.fromEntries(Object.entries(context).filter(([name]) => set.reads.words.has(name)))
+  return readPart(set.reads.context, context) as Record<string, CedarValueJson> // part of a record is a record
 }
 
 /** Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals. */
 export const standsRegardless = (set: PolicySet, { policies, errors }: Verdict): boolean =>
   errors.length === 0 && policies.some((id) => set.rules.get(id)?.effect === 'forbid' && set.rules.get(id)?.byApproval === false)
 
-/** One question. Cedar skips a policy that errs, a forbid too: so any error is a denial. */
+const ANSWERS_KEPT = 1_000
+const LONGEST_KEPT = 2_048
+
+/** One question. The engine is asked once for each: what policies read repeats far more than calls do. */
 export function ask(set: PolicySet, question: Question): Verdict {
+  const text = JSON.stringify(question)
+  const known = set.answers.get(text)
+  if (known !== undefined) return known
+  const verdict = evaluate(set, question)
+  if (set.answers.size >= ANSWERS_KEPT) set.answers.clear()
+  if (text.length <= LONGEST_KEPT) set.answers.set(text, verdict)
+  return verdict
+}
+
+/** Cedar skips a policy that errs, a forbid too: so any error is a denial. */
+function evaluate(set: PolicySet, question: Question): Verdict {
   const answer = cedar.statefulIsAuthorized({
     principal: question.principal,
     action: { type: 'Action', id: question.action },
