@@ -63,7 +63,7 @@ type Admitted = { caller: Identified | null; params: unknown; query: unknown; bo
 async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
   const headers = headersFit(request)
   if (!headers.ok) return headers
-  const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request)
+  const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request, route.body_bytes)
   if (!bytes.ok) return bytes
   const identified = await identify(route, request, bytes.value, env)
   if (!identified.ok) return identified

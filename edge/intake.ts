@@ -6,7 +6,7 @@ import { failure } from '../shared/failures.ts'
 import { readSignatureInput } from '../shared/http-signature.ts'
 import { PATTERNS, parseKey } from '../shared/ids.ts'
 import type { Json } from '../shared/json.ts'
-import { parseJson } from '../shared/json.ts'
+import { BODY, parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -65,17 +65,16 @@ export function headersFit(request: Request): Result<true> {
 }
 
 /** The body's bytes, counted as they come: no announced length is believed, and nobody holds a place by being slow (G10). */
-export async function readBody(request: Request): Promise<Result<Uint8Array>> {
-  const tooLarge = err(failure('body_too_large', `more than ${LIMITS.body_bytes} bytes`))
+export async function readBody(request: Request, limit: number = LIMITS.body_bytes): Promise<Result<Uint8Array>> {
   if (request.body === null) return ok(new Uint8Array())
-  if (Number(request.headers.get('content-length') ?? 0) > LIMITS.body_bytes) return tooLarge
+  if (Number(request.headers.get('content-length') ?? 0) > limit) return tooLarge(limit)
   if ((request.headers.get('content-encoding') ?? 'identity') !== 'identity')
     return err(failure('unsupported_media_type', 'compressed bodies are refused'))
   const slow = Promise.withResolvers<Result<Uint8Array>>()
   const timer = setTimeout(() => slow.resolve(err(failure('body_too_slow', `not all there after ${LIMITS.body_ms} ms`))), LIMITS.body_ms)
   const whole = request.headers.has('content-length')
     ? request.arrayBuffer().then((buffer): Result<Uint8Array> => ok(new Uint8Array(buffer)))
-    : counted(request.body as ReadableStream<Uint8Array>)
+    : counted(request.body as ReadableStream<Uint8Array>, limit)
   try {
     return await Promise.race([whole.catch(() => err(failure('not_json', 'the body broke off'))), slow.promise])
   } finally {
@@ -83,12 +82,14 @@ export async function readBody(request: Request): Promise<Result<Uint8Array>> {
   }
 }
 
-async function counted(body: ReadableStream<Uint8Array>): Promise<Result<Uint8Array>> {
+const tooLarge = (limit: number) => err(failure('body_too_large', `more than ${limit} bytes`))
+
+async function counted(body: ReadableStream<Uint8Array>, limit: number): Promise<Result<Uint8Array>> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of body) {
     size += chunk.byteLength
-    if (size > LIMITS.body_bytes) return err(failure('body_too_large', `more than ${LIMITS.body_bytes} bytes`))
+    if (size > limit) return tooLarge(limit)
     chunks.push(chunk)
   }
   return ok(Buffer.concat(chunks))
@@ -96,9 +97,10 @@ async function counted(body: ReadableStream<Uint8Array>): Promise<Result<Uint8Ar
 
 const JSON_TYPE = /^application\/json(?:;\s*charset=utf-8)?$/i
 
+/** The bytes have passed `readBody`, which knows how many there may be. */
 export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType): Result<unknown> {
   if (!JSON_TYPE.test(request.headers.get('content-type') ?? '')) return err(failure('unsupported_media_type', 'the body must be JSON'))
-  const parsed = parseJson(bytes)
+  const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
   return parsed.ok ? shaped(schema, parsed.value, 'body') : parsed
 }
 

@@ -23,7 +23,7 @@ class Refused extends Error {
 }
 
 export type Bounds = { readonly bytes: number; readonly depth: number; readonly nodes: number }
-const BODY: Bounds = { bytes: LIMITS.body_bytes, depth: LIMITS.json_depth, nodes: LIMITS.json_nodes }
+export const BODY: Bounds = { bytes: LIMITS.body_bytes, depth: LIMITS.json_depth, nodes: LIMITS.json_nodes }
 /** A file of evidence holds a body's arguments and more around them. */
 export const EVIDENCE: Bounds = { bytes: LIMITS.evidence_bytes, depth: LIMITS.json_depth + 8, nodes: LIMITS.evidence_nodes }
 

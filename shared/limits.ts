@@ -52,6 +52,8 @@ export const LIMITS = {
   argv_bytes: 1 * MiB,
   /** Output kept of one stream of one call; the digest covers all of it. */
   output_bytes: 1 * MiB,
+  /** A settlement: both streams in base64, and the statement. */
+  settlement_bytes: 3 * MiB + 512 * KiB,
   /** One chunk of streamed output. */
   output_chunk_bytes: 256 * KiB,
   /** Things a tenant may hold, so that its directory stays one message. */

@@ -1,6 +1,7 @@
 // What workers ask.
 
 import { z } from 'zod'
+import { LIMITS } from '../limits.ts'
 import * as wire from '../wire.ts'
 import { routes } from './route.ts'
 
@@ -46,6 +47,7 @@ export const WORKERS = routes({
     action: 'worker.settle',
     summary: 'Settle a call with its attestation',
     body: wire.Settlement,
+    body_bytes: LIMITS.settlement_bytes,
     status: 200,
     result: wire.Settled,
     failures: ['stale_fence', 'already_ended', 'attestation_invalid'],
