@@ -15,7 +15,7 @@ export function askRecord({ id, agent, tool, args, plan, decision, now }: Asked)
   return {
     id,
     requestedAt: now,
-    expiresAt: now + LIMITS.approval_ttl_s * 1000,
+    expiresAt: now + (tool.approval_ttl_s ?? LIMITS.approval_ttl_s) * 1000,
     answers: [],
     prompt: {
       title: `${agent} wants to run ${tool.name}`,

@@ -38,6 +38,8 @@ export const ToolSpec = z.strictObject({
   sensitive: z.boolean().optional(),
   /** Declared safe to run again: only then is a lost execution retried. */
   idempotent: z.boolean().optional(),
+  /** How long humans have to answer: less for what is stale soon, more for what may wait for the morning. */
+  approval_ttl_s: z.int().min(1).max(LIMITS.approval_ttl_max_s).optional(),
   executor: z.strictObject({
     kind: z.literal('process'),
     /** From least to most isolated; policy makes the planner climb. */
