@@ -58,6 +58,7 @@ test('a card says who wants what, what runs, why somebody is asked, and until wh
   expect(JSON.parse(prompt.arguments)).toEqual({ text: 'hello' })
   expect(prompt.plan).toContain('["echo","hi"]')
   expect([requestedAt, expiresAt - requestedAt, answers]).toEqual([NOW, LIMITS.approval_ttl_s * 1000, []])
+  expect(card({}, { tool: { approval_ttl_s: 30 } }).expiresAt - NOW).toBe(30_000)
 })
 
 test('the plan in words tells isolation, network, folder, secrets and time', () => {
