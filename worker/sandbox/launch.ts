@@ -126,12 +126,13 @@ async function runWired(command: Command, wired: Wiring, mark: number | undefine
   const [stdout, stderr] = [capture('stdout'), capture('stderr')]
   const streams = [follow(wired.stdout, stdout), follow(wired.stderr, stderr)]
 
+  const started = Date.now()
   const child = spawn(command, wired)
   stopper.watch(child.pid, call)
   const { exitCode, signal, code } = await child
   stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
-  const gone = await everyoneIsGone(child.pid, status, mark)
+  const gone = await everyoneIsGone(child.pid, status, mark, started)
   await drained(streams)
 
   const spawnError = child.pid === undefined ? (code ?? 'unknown') : undefined
@@ -194,8 +195,13 @@ class Stopper {
 }
 
 /** Waits for the last process of the call. Only then is its output whole and its folder still. */
-function everyoneIsGone(pid: number | undefined, status: Status | undefined, mark: number | undefined): Promise<boolean> | true {
+function everyoneIsGone(
+  pid: number | undefined,
+  status: Status | undefined,
+  mark: number | undefined,
+  since_ms: number,
+): Promise<boolean> | true {
   if (pid === undefined) return true
-  if (mark !== undefined) return endMarked(pid, mark)
+  if (mark !== undefined) return endMarked(pid, mark, since_ms)
   return status?.child === undefined || sandboxIsGone(status.child)
 }

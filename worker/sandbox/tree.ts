@@ -2,12 +2,12 @@
 // proof. In tier B there is no namespace, so processes are found by a mark that they can't take off by chance.
 
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readlinkSync, readSync, statSync } from 'node:fs'
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises'
 
 const WAIT_MS = 2_000
 /** A sandbox that has ended is empty within this time, almost always; a timer would take longer. */
-const SPIN_MS = 1
+const SPIN_MS = 0.3
 const PAUSE_MS = 1
 
 /** SIGKILL for a session leader's process group; for what was in it when it was just started, too. */
@@ -23,15 +23,33 @@ function send(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Fields of /proc/PID/stat after the name, which may hold anything. */
-function statusOf(pid: number): { state: string; session: number } | undefined {
+/** Enough for `stat` and `limits`. */
+const PROC_BYTES = 2_048
+
+/** A file of /proc, which is made when it is read: `readFile` would ask for its size and read on after its end. */
+function proc(path: string): string | undefined {
+  let fd: number
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    const [state = '', , , session = ''] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return { state, session: Number(session) }
+    fd = openSync(`/proc/${path}`, 'r')
   } catch {
     return undefined
   }
+  try {
+    const bytes = Buffer.allocUnsafe(PROC_BYTES)
+    return bytes.toString('latin1', 0, readSync(fd, bytes))
+  } catch {
+    return undefined // ESRCH: it ended meanwhile
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Fields of /proc/PID/stat after the name, which may hold anything. */
+function statusOf(pid: number): { state: string; session: number } | undefined {
+  const stat = proc(`${pid}/stat`)
+  if (stat === undefined) return undefined
+  const [state = '', , , session = ''] = stat.slice(stat.lastIndexOf(')') + 2).split(' ', 4)
+  return { state, session: Number(session) }
 }
 
 const isOver = (state: string | undefined): boolean => state === undefined || state === 'Z' || state === 'X'
@@ -65,14 +83,16 @@ export const newMark = (): number => 2 ** 52 + randomBytes(6).readUIntBE(0, 6)
  * new one turns up, because a fork bomb outruns a killer but not a freezer: stopped processes keep their places under the limit.
  * One that lowers its own mark on purpose and has left the session escapes. Tier B is for tools that do not.
  */
-export async function endMarked(session: number, mark: number): Promise<boolean> {
+export async function endMarked(session: number, mark: number, since_ms: number): Promise<boolean> {
+  const all = Date.now() - since_ms > FRESH_MS
   for (const deadline = Date.now() + WAIT_MS; ; await sleep(PAUSE_MS)) {
     let known = -1
-    let found = marked(session, mark)
+    let found = marked(session, mark, all)
+    // Looked at twice at least: one that forks and exits could slip through a single look.
     while (found.length > known && Date.now() <= deadline) {
       for (const pid of found) send(pid, 'SIGSTOP')
       known = found.length
-      found = marked(session, mark)
+      found = marked(session, mark, all)
     }
     for (const pid of found) send(pid, 'SIGKILL')
     if (found.length === 0) return true
@@ -80,24 +100,26 @@ export async function endMarked(session: number, mark: number): Promise<boolean>
   }
 }
 
-function marked(session: number, mark: number): number[] {
+/** Numbers are given in rising order. A call younger than this has none below its first, unless they began anew meanwhile. */
+const FRESH_MS = 2_000
+
+function marked(session: number, mark: number, all: boolean): number[] {
   const uid = process.getuid?.()
+  const least = all || lastNumber() < session ? 0 : session
   const found: number[] = []
   for (const name of readdirSync('/proc')) {
     const pid = Number(name)
-    if (!(pid > 0) || pid === process.pid) continue
+    if (!(pid >= least && pid > 0) || pid === process.pid) continue
     const owner = statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid
     // A process that hides its memory (agents of keys do) is shown as root's.
     if (owner !== uid && owner !== 0) continue
-    if ((bears(pid, mark) || (owner === uid && statusOf(pid)?.session === session)) && !isOver(statusOf(pid)?.state)) found.push(pid)
+    const status = statusOf(pid)
+    if (!isOver(status?.state) && (status?.session === session || bears(pid, mark))) found.push(pid)
   }
   return found
 }
 
-function bears(pid: number, mark: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/limits`, 'latin1').includes(` ${mark} `)
-  } catch {
-    return false
-  }
-}
+/** The process number that was given last. */
+const lastNumber = (): number => Number(proc('loadavg')?.trim().split(' ').at(-1))
+
+const bears = (pid: number, mark: number): boolean => proc(`${pid}/limits`)?.includes(` ${mark} `) === true
