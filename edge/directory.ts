@@ -54,10 +54,15 @@ const SENSITIVE: ReadonlySet<string> = new Set(['process_exec', 'network', 'secr
 
 const cache = new Map<string, Loaded>()
 
-/** The tenant's present directory. One small message where nothing changed. */
+/** Where one process is all there is: the objects' own directories, not copies of them. */
+const atHand = new Map<string, () => Directory>()
+export const keepAtHand = (tenant: string, present: () => Directory): unknown => atHand.set(tenant, present)
+
+/** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
 export async function directoryOf(env: Env, tenant: string): Promise<Loaded> {
-  const fresh = await tenantObject(env, tenant).directory(knownVersion(tenant))
-  return directoryFrom(tenant, fresh)
+  const present = atHand.get(tenant)?.()
+  if (present === undefined) return directoryFrom(tenant, await tenantObject(env, tenant).directory(knownVersion(tenant)))
+  return directoryFrom(tenant, present.version === knownVersion(tenant) ? null : present)
 }
 
 /** The version to ask with: the tenant answers with its directory only where it has another. */

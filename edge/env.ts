@@ -21,6 +21,8 @@ export type Env = {
   PUBLIC_URL: string
   /** Tenants that exist, separated by commas; a key of any other is refused before an object is made for it. */
   TENANTS?: string
+  /** Set where one process is all there is (self-hosted): what an object holds in memory is then at hand for the router beside it. */
+  ONE_PROCESS?: string
 }
 
 export const DEFAULT_TENANT = 'default'

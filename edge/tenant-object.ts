@@ -16,6 +16,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { AgentSpec, Approval, OperatorSpec, Tool, ToolSpec } from '../shared/wire.ts'
 import type { Directory, Member } from './directory.ts'
+import { keepAtHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { DEFAULTS } from './policies.ts'
@@ -37,6 +38,7 @@ export class TenantObject extends DurableObject<Env> {
     super(ctx, env)
     if (this.#db.select().from(meta).get() === undefined) this.#found()
     this.#directory = this.#read()
+    if (env.ONE_PROCESS === 'yes') keepAtHand(this.#tenant, () => this.#directory)
   }
 
   /** What a tenant starts with: the default policies, and on the first tenant the operator whose key set-up made. */

@@ -70,6 +70,7 @@ const edge :Workerd.Worker = (
     bindings = ${list([
       ...OBJECTS.map(({ binding, className }) => `(name = "${binding}", durableObjectNamespace = "${className}")`),
       ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
+      '(name = "ONE_PROCESS", text = "yes")',
     ])},
     durableObjectNamespaces = ${list(
       OBJECTS.map(({ className, uniqueKey }) => `(className = "${className}", uniqueKey = "${uniqueKey}", enableSql = true)`),
