@@ -20,7 +20,7 @@ import { directoryAt, directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf, poolObject } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
-import type { Answered, CallRecord, Event, Proposal, Status } from './lifecycle.ts'
+import type { Answered, CallRecord, Event, Proposal, Running, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
 import { digestInput, prepare } from './proposal.ts'
@@ -175,7 +175,7 @@ export class RunObject extends DurableObject<Env> {
       if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence)
         return err(failure('stale_fence', 'the call is not running under this fence'))
       const next = offset + data.byteLength
-      this.#leases.set(n, Date.now() + LIMITS.lease_ms)
+      this.#hold(n, status)
       if (next <= LIMITS.output_bytes) this.#store.saveOutput(n, stream, offset, Buffer.from(data))
       return ok({ next, stop: status.cancelRequested })
     })
@@ -204,13 +204,17 @@ export class RunObject extends DurableObject<Env> {
 
   /** A worker speaks for what it runs; the answer names what to stop. Leases live in memory: after a restart each call gets one anew. */
   async renew(worker: string, running: ReadonlyArray<{ n: number; fence: number }>): Promise<number[]> {
-    const until = Date.now() + LIMITS.lease_ms
     return running.flatMap(({ n, fence }) => {
       const status = this.#store.call(n)?.status
       if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence) return [n]
-      this.#leases.set(n, until)
+      this.#hold(n, status)
       return status.cancelRequested ? [n] : []
     })
+  }
+
+  /** Speaking for a call keeps it until its grant's deadline and no longer: what has not settled by then never will. */
+  #hold(n: number, { deadline }: Running): void {
+    this.#leases.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }
 
   /** Of these calls, those that still wait for a worker. */
