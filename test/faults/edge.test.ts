@@ -1,0 +1,167 @@
+// Promise: the edge may die at any moment of a call's life. What it has said stands, what was under way goes on, approvals wait and expire as if
+// nothing had been, and who waited can ask again.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Call } from '../../shared/wire.ts'
+import { eventually, HurtStack, must, revive, strike } from '../support/hurt-stack.ts'
+import { attested, endsIn, journalOf } from '../support/record.ts'
+
+const AWAY_MS = 15_000
+
+let hurt: HurtStack
+/** On a stack of its own, and most of it is waiting: begun before the other tests, told by the last. */
+let expiring: Promise<PromiseSettledResult<void>[]>
+beforeAll(async () => {
+  hurt = await HurtStack.start()
+  expiring = Promise.allSettled([expireUnderFire()])
+})
+afterAll(async () => {
+  await expiring
+  await hurt?.stop()
+})
+
+/** kill -9, and back. */
+async function restartEdge({ stack }: HurtStack = hurt): Promise<void> {
+  const back = await stack.edge.restart()
+  if (!back.ok) throw new Error(back.error)
+}
+const kindsOf = async ({ run }: Call): Promise<string[]> => (await journalOf(hurt, run)).map(({ kind }) => kind)
+const approvalOf = ({ approval }: Call): string => approval?.id ?? ''
+const runs = (call: Call): Promise<true> => eventually(`${call.id} runs`, () => hurt.marks(call.run).length > 0)
+
+test('killed between approval and claim: the approval stands, and the call runs once', async () => {
+  await strike(hurt.stack.worker)
+  const call = await hurt.propose('mark.asking', { mark: 'approved\n' })
+  must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: { decision: 'approve' } }))
+  await restartEdge()
+  expect((await hurt.read(call)).state).toBe('granted')
+  await revive(hurt.stack.worker)
+  const ended = await hurt.ended(call, 30_000)
+  expect(ended.state).toBe('succeeded')
+  expect((await attested(hurt, ended)).predicate.facts.approval?.answers).toHaveLength(1)
+  expect(hurt.marks(call.run)).toEqual(['approved'])
+  expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
+})
+
+test('killed between claim and settlement, twice: the process goes on, and its result is taken', async () => {
+  const call = await hurt.propose('mark.slowly', { mark: 'goes on\n', seconds: '4' })
+  await runs(call)
+  await restartEdge()
+  await restartEdge()
+  const ended = await hurt.ended(call)
+  expect(ended).toMatchObject({ state: 'succeeded', result: { output: 'goes on\n' } })
+  await attested(hurt, ended)
+  expect(hurt.marks(call.run)).toEqual(['goes on'])
+  expect(await kindsOf(call)).toEqual(['allowed', 'claimed', 'succeeded'])
+})
+
+test('killed while an approval waits: it waits on, is in the inbox once, and its link still decides', async () => {
+  const call = await hurt.propose('mark.asking', { mark: 'by link\n' })
+  const id = approvalOf(call)
+  const { url = '' } = must(await hurt.operator('readApproval', { params: { id } }))
+  await restartEdge()
+  expect((await hurt.read(call)).state).toBe('awaiting_approval')
+  const inbox = await eventually('it is in the inbox', async () => {
+    const { items } = must(await hurt.operator('listApprovals', { query: { status: 'pending' } }))
+    return items.some((approval) => approval.id === id) && items
+  })
+  expect(inbox.filter((approval) => approval.id === id)).toHaveLength(1)
+  const page = await (await fetch(url)).text()
+  const nonce = /name="nonce" value="([^"]+)"/.exec(page)?.[1] ?? ''
+  const answer = () =>
+    fetch(url, {
+      method: 'POST',
+      headers: { origin: new URL(url).origin, 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ decision: 'approve', nonce }),
+    })
+  expect((await answer()).status).toBe(200)
+  await restartEdge()
+  expect((await answer()).status).toBe(409) // used is used, in the next life too
+  const ended = await hurt.ended(call, 30_000)
+  expect(ended.state).toBe('succeeded')
+  await attested(hurt, ended)
+  expect(hurt.marks(call.run)).toEqual(['by link'])
+})
+
+test('killed while a client waits: the client is told of the break, asks again under its key, and hears the truth', async () => {
+  const run = await hurt.run()
+  const waiting = hurt.propose('mark.slowly', { mark: 'waited for\n', seconds: '2' }, { run, key: 'the-one', wait: 30 })
+  const broken = expect(waiting).rejects.toThrow('fetch failed')
+  await eventually('it runs', () => hurt.marks(run).length > 0)
+  await restartEdge()
+  await broken
+  const call = await hurt.propose('mark.slowly', { mark: 'waited for\n', seconds: '2' }, { run, key: 'the-one', wait: 20 })
+  expect(call.state).toBe('succeeded')
+  expect(must(await hurt.agent('readRun', { params: { run } })).used.calls).toBe(1)
+  expect(hurt.marks(run)).toEqual(['waited for'])
+})
+
+test(`away for ${AWAY_MS / 1000} s: what ended meanwhile is spooled and taken, what still runs goes on; a lease counts from the edge’s return`, async () => {
+  const [ends, stays] = [
+    await hurt.propose('mark.slowly', { mark: 'ends\n', seconds: '2' }),
+    await hurt.propose('mark.slowly', { mark: 'stays\n', seconds: `${AWAY_MS / 1000 + 3}` }),
+  ]
+  for (const call of [ends, stays]) await runs(call)
+  await strike(hurt.stack.edge)
+  const at = Date.now()
+  await eventually('the result is in the spool', () =>
+    hurt.spool().some((file) => file.includes(ends.id) && readFileSync(file, 'utf8').includes('envelope')),
+  )
+  await sleep(at + AWAY_MS - Date.now())
+  await revive(hurt.stack.edge)
+  for (const call of [ends, stays]) {
+    const ended = await hurt.ended(call)
+    expect(ended.state).toBe('succeeded')
+    await attested(hurt, ended)
+    expect(await kindsOf(call)).toEqual(['allowed', 'claimed', 'succeeded'])
+    expect(hurt.marks(call.run)).toHaveLength(1)
+  }
+  await eventually('the spool is empty', () => hurt.spool().length === 0)
+}, 90_000)
+
+const TTL_S = 6
+
+/** The edge as it is, but for one number: nobody waits a quarter of an hour for a test. */
+function shortenApprovals(other: HurtStack): void {
+  const bundle = join(other.stack.state.edge, 'bundle/main.js')
+  const parts = readFileSync(bundle, 'utf8').split('approval_ttl_s: 15 * 60,')
+  if (parts.length !== 2) throw new Error('the bundle does not say how long an approval waits, or says it twice')
+  writeFileSync(bundle, parts.join(`approval_ttl_s: ${TTL_S},`))
+}
+
+async function expireUnderFire(): Promise<void> {
+  const other = await HurtStack.start()
+  try {
+    shortenApprovals(other)
+    await restartEdge(other)
+    // Killed at once and back in time: the alarm stands.
+    const early = await other.propose('mark.asking', { mark: 'early\n' })
+    await restartEdge(other)
+    expect(await other.toldByLog(early, TTL_S * 1_000 + 4_000)).toBe('expired')
+    // Away when the time comes: it is caught up with.
+    const late = await other.propose('mark.asking', { mark: 'late\n' })
+    await strike(other.stack.edge)
+    await sleep(TTL_S * 1_000 + 500)
+    await revive(other.stack.edge)
+    expect(await other.toldByLog(late, 4_000)).toBe('expired')
+    for (const call of [early, late]) {
+      const ended = await other.read(call)
+      expect((ended.ended_at_ms ?? 0) - call.created_at_ms).toBeGreaterThanOrEqual(TTL_S * 1_000)
+      await attested(other, ended)
+      const answer = await other.operator('answerApproval', { params: { id: approvalOf(call) }, body: { decision: 'approve' } })
+      expect(answer).toMatchObject({ ok: false })
+      expect(endsIn(await journalOf(other, call.run)).map(({ kind }) => kind)).toEqual(['expired'])
+      expect(other.marks(call.run)).toEqual([])
+    }
+  } finally {
+    await other.stop()
+  }
+}
+
+test('killed while an approval waits: it expires on time, and at once where the time came while the edge was away', async () => {
+  const [told] = await expiring
+  if (told?.status !== 'fulfilled') throw told?.reason
+})
