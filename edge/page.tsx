@@ -11,6 +11,7 @@ type Node = { toString(): string | Promise<string> }
 
 const SECURITY = {
   'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
   'x-robots-tag': 'noindex',
 } as const

@@ -26,6 +26,8 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const { link, approval } = opened.value
+    if (approval.status === 'expired' || (approval.status === 'pending' && Date.now() >= approval.expires_at))
+      return ok(refused(failure('approval_expired', 'nobody answered in time'), { ...approval, status: 'expired' }))
     return ok(
       html(
         approvalPage({ approval, approver: link.approver, nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }) }),
@@ -68,10 +70,14 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   return ok({ link, approval: approval.value, run })
 }
 
-/** Browsers say where a form was sent from; one that says nothing is no browser with our page in it (P03). */
+/**
+ * Browsers say where a form was sent from; one that says nothing is no browser with our page in it (P03). A page that asks
+ * for `no-referrer`, as ours does, has its forms sent with the origin `null`: then the browser's own word for the site counts.
+ */
 function fromOurPage(request: Request, publicUrl: string): boolean {
   const site = request.headers.get('sec-fetch-site')
   const origin = request.headers.get('origin')
+  if (origin === 'null') return site === 'same-origin'
   const allowed = new Set([new URL(publicUrl).origin, new URL(request.url).origin])
   return origin !== null && allowed.has(origin) && (site === null || site === 'same-origin')
 }
