@@ -60,7 +60,9 @@ export class RunObject extends DurableObject<Env> {
     if (tenant === undefined) return err(NO_RUN)
     const directory = await directoryAt(this.env, tenant, input.version)
     const proposed = await this.#commit(() => this.#propose(directory, input))
-    return proposed.ok ? this.read(input.agent, proposed.value, input.waitMs) : proposed
+    if (!proposed.ok) return proposed
+    const record = proposed.value
+    return hasEnded(record.status) ? ok(this.#view(record)) : this.read(input.agent, record.proposal.n, input.waitMs)
   }
 
   async read(agent: string | null, n: number, waitMs: number): Promise<Result<Call>> {
@@ -86,7 +88,7 @@ export class RunObject extends DurableObject<Env> {
       const record = this.#readable(agent, n)
       if (record === undefined) return err(NO_CALL)
       const done = this.#apply(record, { kind: 'cancel' })
-      return done.ok ? ok(this.#view(this.#call(n))) : done
+      return done.ok ? ok(this.#view(done.value)) : done
     })
   }
 
@@ -125,7 +127,7 @@ export class RunObject extends DurableObject<Env> {
       const given = { by, decision: answer.decision, channel, scope: answer.scope, reason: answer.reason, at_ms: Date.now() }
       const decision = this.#decideAgain(directory, record, [...record.status.approval.answers, given])
       const done = this.#apply(record, { kind: 'answered', answer: given, decision })
-      return done.ok ? ok(approvalView(this.#run.record, this.#call(n)) as Approval) : done // it has an approval, so it has a view
+      return done.ok ? ok(approvalView(this.#run.record, done.value) as Approval) : done // it has an approval, so it has a view
     })
   }
 
@@ -156,7 +158,7 @@ export class RunObject extends DurableObject<Env> {
       const decision = this.#decideAgain(directory, record, status.approval?.answers ?? [])
       const done = this.#apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
       if (!done.ok) return done
-      return done.value.state === 'running'
+      return done.value.status.state === 'running'
         ? ok(handOver(envelope))
         : err(failure('not_claimable', 'policy has changed and denies the call'))
     })
@@ -247,7 +249,7 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Inside ──
 
-  #propose(directory: Loaded, input: Propose): Result<number> {
+  #propose(directory: Loaded, input: Propose): Result<CallRecord> {
     if (input.create !== null && !this.#sameOrNew(input.create))
       return err(failure('idempotency_key_reused', 'the key made a run with other settings'))
     if (!this.#mine(input.agent)) return err(NO_RUN)
@@ -255,7 +257,7 @@ export class RunObject extends DurableObject<Env> {
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
     if (known !== undefined)
       return known.proposal.fingerprint === fingerprint
-        ? ok(known.proposal.n)
+        ? ok(known)
         : err(failure('idempotency_key_reused', 'the key stands for another call'))
     const prepared = prepare(directory, this.#run, input, fingerprint, () => this.#store.pendingApprovals(), Date.now())
     if (prepared.kind === 'closed') return err(prepared.failure)
@@ -267,12 +269,11 @@ export class RunObject extends DurableObject<Env> {
     const { proposal, decision, ask } = prepared
     const denied = decision.effect === 'deny' ? 1 : 0
     this.#row = { ...row, calls: proposal.n, allowed: row.allowed + 1 - denied, denied: row.denied + denied }
-    this.#apply(proposal, { kind: 'proposed', decision, ask }, input.key)
-    return ok(proposal.n)
+    return this.#apply(proposal, { kind: 'proposed', decision, ask }, input.key)
   }
 
   /** The one commit point of a call: its new status, the journal entry, the edge's attestation, the run's head. */
-  #apply(from: CallRecord | Proposal, event: Event, key: string | null = null): Result<Status> {
+  #apply(from: CallRecord | Proposal, event: Event, key: string | null = null): Result<CallRecord> {
     const now = Date.now()
     const before = 'status' in from ? from.status : null
     const stepped = step(from, event, now)
@@ -299,7 +300,7 @@ export class RunObject extends DurableObject<Env> {
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
     this.#waiters.wake('journal')
-    return ok(status)
+    return ok(record)
   }
 
   /** Where nothing ran, the edge is the executor: a denial, an expiry, a lost worker are attested too (L5). */
