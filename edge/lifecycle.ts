@@ -21,7 +21,6 @@ type AskRecord = Readonly<{ id: string; prompt: Approval['prompt']; requestedAt:
 /** Everything fixed when the call is proposed. Nothing here changes afterwards: the digest covers it (L3). */
 export type Proposal = Readonly<{
   n: number
-  fingerprint: string
   tool: ToolRef
   args: Record<string, unknown>
   plan: Plan | null

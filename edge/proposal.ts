@@ -31,7 +31,6 @@ export function prepare(
   directory: Loaded,
   row: RunRow,
   { agent, tool: name, args }: Asked,
-  fingerprint: string,
   pending: () => number,
   now: number,
 ): Prepared {
@@ -72,7 +71,6 @@ export function prepare(
     args,
     argsSha256: sha256(argsText),
     plan,
-    fingerprint,
     tool,
     pool: principal.spec.pool ?? 'default',
     now,
@@ -94,17 +92,15 @@ type Parts = {
   args: Record<string, unknown>
   argsSha256: string
   plan: Plan | null
-  fingerprint: string
   tool: LoadedTool
   pool: string
   now: number
 }
 
-function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, fingerprint, tool: { tool }, pool, now }: Parts): Proposal {
+function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, tool: { tool }, pool, now }: Parts): Proposal {
   const ref = { name: tool.name, version: tool.version, digest: tool.digest }
   return {
     n,
-    fingerprint,
     tool: ref,
     args,
     plan,

@@ -253,13 +253,12 @@ export class RunObject extends DurableObject<Env> {
     if (input.create !== null && !this.#sameOrNew(input.create))
       return err(failure('idempotency_key_reused', 'the key made a run with other settings'))
     if (!this.#mine(input.agent)) return err(NO_RUN)
-    const fingerprint = digestOf({ tool: input.tool, args: input.args })
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
     if (known !== undefined)
-      return known.proposal.fingerprint === fingerprint
+      return known.proposal.tool.name === input.tool && known.proposal.argsSha256 === digestOf(input.args)
         ? ok(known)
         : err(failure('idempotency_key_reused', 'the key stands for another call'))
-    const prepared = prepare(directory, this.#run, input, fingerprint, () => this.#store.pendingApprovals(), Date.now())
+    const prepared = prepare(directory, this.#run, input, () => this.#store.pendingApprovals(), Date.now())
     if (prepared.kind === 'closed') return err(prepared.failure)
     const row = this.#run
     if (prepared.kind === 'refused') {

@@ -42,7 +42,6 @@ export const ask: Asked = {
 
 export const proposal = (change: Partial<Proposal> = {}): Proposal => ({
   n: 1,
-  fingerprint: SHA,
   tool: { name: 'a-tool', version: 1, digest: SHA },
   args: { text: 'a' },
   plan: null,
