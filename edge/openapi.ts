@@ -9,8 +9,10 @@ import type { Caller, Route } from '../shared/routes/route.ts'
 type Schema = Record<string, unknown>
 
 const jsonSchema = (type: z.ZodType, io: 'input' | 'output'): Schema => {
-  const { $schema: _, ...schema } = z.toJSONSchema(type, { io, target: 'draft-2020-12', unrepresentable: 'any', reused: 'inline' })
-  return schema
+  const options = { io, target: 'draft-2020-12', unrepresentable: 'any', reused: 'inline' } as const
+  const { $schema: _, $defs: __, ...schema } = z.toJSONSchema(type, options)
+  // Only one schema of ours is about itself, and a reference of its own kind can't reach out of where it stands: any JSON.
+  return JSON.parse(JSON.stringify(schema).replaceAll(/"#\/\$defs\/\w+"/g, '"#/components/schemas/Json"')) as Schema // what it was
 }
 
 const SECURITY: Record<Caller, Schema | null> = {
@@ -19,6 +21,14 @@ const SECURITY: Record<Caller, Schema | null> = {
   worker: { signature: [] },
   link: null,
   anyone: null,
+}
+
+const WHO: Record<Caller, string> = {
+  agent: 'Machines that propose calls, by API key.',
+  operator: 'People who approve and administer, by API key.',
+  worker: 'Hosts that run calls, by signature.',
+  link: 'Approvers, by the link that each was given.',
+  anyone: 'Open: keys, log, health and documents.',
 }
 
 /** What any route may answer, beside what it names itself. */
@@ -38,7 +48,7 @@ export function openapi(url: string): Schema {
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url }],
-    tags: [{ name: 'agent' }, { name: 'operator' }, { name: 'worker' }, { name: 'link' }, { name: 'anyone' }],
+    tags: Object.entries(WHO).map(([name, description]) => ({ name, description })),
     ...made,
     components: {
       securitySchemes: {
@@ -51,6 +61,7 @@ export function openapi(url: string): Schema {
         },
       },
       schemas: {
+        Json: { description: 'Any JSON value.' },
         Problem: {
           type: 'object',
           required: ['type', 'title', 'status', 'code', 'detail', 'todo'],
