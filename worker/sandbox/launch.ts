@@ -178,6 +178,7 @@ class Stopper {
     signal?.addEventListener('abort', cancel, { once: true })
     if (signal?.aborted === true) cancel() // while the call's descriptors were waited for
     this.#unsubscribe = () => signal?.removeEventListener('abort', cancel)
+    if (signal?.aborted === true) cancel() // while the call waited for its pipes
   }
 
   stop(why: Stop): void {
