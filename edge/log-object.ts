@@ -2,11 +2,12 @@
 // also serves operators the same leaves as a readable list. It holds no argument and no output.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, desc, eq, gt, gte, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, gte, max, sql } from 'drizzle-orm'
 import migrations from '../migrations/log/migrations.js'
 import { signCheckpoint } from '../shared/checkpoint.ts'
 import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
+import type { Node } from '../shared/merkle.ts'
 import { append, inclusion, leafHash, root } from '../shared/merkle.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -19,7 +20,6 @@ import { Waiters } from './waiters.ts'
 
 /** The end of one call, as its run's journal has it. */
 export type Leaf = {
-  run: string
   seq: number
   hash: string
   call: string
@@ -48,7 +48,13 @@ function statements(db: ReturnType<typeof openDatabase>) {
     took: p('took'),
   }
   return {
-    addLeaf: db.insert(leaves).values(leaf).onConflictDoNothing().returning({ index: leaves.index }).prepare(),
+    addLeaf: db.insert(leaves).values(leaf).prepare(),
+    /** Where the log stands in a run's journal. */
+    lastOf: db
+      .select({ seq: max(leaves.seq) })
+      .from(leaves)
+      .where(eq(leaves.run, p('run')))
+      .prepare(),
     leaf: db
       .select({ hash: leaves.hash })
       .from(leaves)
@@ -70,6 +76,8 @@ export class LogObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #waiters = new Waiters<'leaf'>()
   readonly #q = statements(this.#db)
+  /** The last full subtree of each level: what an append builds on. One of an append undone is made again before it is read. */
+  readonly #frontier: Node[] = []
   #size: number
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -78,14 +86,17 @@ export class LogObject extends DurableObject<Env> {
     this.#size = last === undefined ? 0 : last.index + 1
   }
 
-  /** Appends what is new; a leaf that came before is known by its place in its run's journal. */
-  async append(batch: readonly Leaf[]): Promise<void> {
+  /** Appends what is new of one run's journal; what came before is known by its place there. */
+  async append(run: string, ends: readonly Leaf[]): Promise<void> {
     this.#size = this.ctx.storage.transactionSync(() => {
       let size = this.#size
-      for (const leaf of batch) {
-        if (this.#q.addLeaf.all({ index: size, ...leaf }).length === 0) continue
-        const [, ...above] = append(size, hashOf(leaf.hash), this.#read)
-        for (const node of above) this.#q.addNode.run(node)
+      const known = this.#q.lastOf.get({ run })?.seq ?? 0
+      for (const end of ends.filter(({ seq }) => seq > known)) {
+        this.#q.addLeaf.run({ index: size, run, ...end })
+        for (const node of append(size, hashOf(end.hash), this.#read)) {
+          this.#frontier[node.level] = node
+          if (node.level > 0) this.#q.addNode.run(node)
+        }
         size++
       }
       return size
@@ -95,6 +106,7 @@ export class LogObject extends DurableObject<Env> {
 
   /** The leaves are the lowest level; what is above them is kept apart. */
   readonly #read = (level: number, index: number): string => {
+    if (this.#frontier[level]?.index === index) return this.#frontier[level].hash
     const hash = level === 0 ? this.#q.leaf.get({ index })?.hash : this.#q.node.get({ level, index })?.hash
     if (hash === undefined) throw new Error(`the log lacks its node ${level}/${index}`)
     return level === 0 ? hashOf(hash) : hash

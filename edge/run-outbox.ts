@@ -66,10 +66,10 @@ export class Outbox {
       if (call === null || ended === undefined) return []
       const { proposal, status } = ended
       const took = at_ms - proposal.createdAt
-      return [{ run: record.id, seq, hash, call, agent: record.agent, tool: proposal.tool.name, state: status.state, at: at_ms, took }]
+      return [{ seq, hash, call, agent: record.agent, tool: proposal.tool.name, state: status.state, at: at_ms, took }]
     })
     try {
-      await logObject(this.#env, record.tenant).append(leaves)
+      await logObject(this.#env, record.tenant).append(record.id, leaves)
     } catch {
       return this.#run.arm(Date.now() + RETRY_MS)
     }
