@@ -59,17 +59,19 @@ function preAuthEncoding(type: string, payload: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`DSSEv1 ${Buffer.byteLength(type)} ${type} ${payload.byteLength} `), payload])
 }
 
+function signature(type: string, payload: Buffer, { kid, key }: Signer): Envelope['signatures'][number] {
+  return { keyid: kid, sig: sign(null, preAuthEncoding(type, payload), key).toString('base64') }
+}
+
 export function seal(type: string, payload: unknown, signer: Signer): Envelope {
   const bytes = Buffer.from(canonical(payload))
-  const envelope = { payloadType: type, payload: bytes.toString('base64'), signatures: [] }
-  return countersign(envelope, signer)
+  return { payloadType: type, payload: bytes.toString('base64'), signatures: [signature(type, bytes, signer)] }
 }
 
 /** Adds a signature over the same payload. */
 export function countersign(envelope: Envelope, signer: Signer): Envelope {
-  const bytes = Buffer.from(envelope.payload, 'base64')
-  const sig = sign(null, preAuthEncoding(envelope.payloadType, bytes), signer.key).toString('base64')
-  return { ...envelope, signatures: [...envelope.signatures, { keyid: signer.kid, sig }] }
+  const added = signature(envelope.payloadType, Buffer.from(envelope.payload, 'base64'), signer)
+  return { ...envelope, signatures: [...envelope.signatures, added] }
 }
 
 /**
