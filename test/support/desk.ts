@@ -96,10 +96,11 @@ export class Desk {
     return url
   }
 
-  /** The tenant's own policies with `more` beside them while `work` runs; put back after, come what may. */
-  async withPolicies<T>(more: Record<string, string>, work: () => Promise<T>): Promise<T> {
+  /** The tenant's own policies while `work` runs: with these beside them, and without those that are `null`. Put back after, come what may. */
+  async withPolicies<T>(changes: Readonly<Record<string, string | null>>, work: () => Promise<T>): Promise<T> {
     const { policies } = granted(await this.root('readPolicies', {}))
-    granted(await this.root('putPolicies', { body: { policies: { ...policies, ...more }, note: 'a test' } }))
+    const changed = Object.entries({ ...policies, ...changes }).filter((entry): entry is [string, string] => entry[1] !== null)
+    granted(await this.root('putPolicies', { body: { policies: Object.fromEntries(changed), note: 'a test' } }))
     try {
       return await work()
     } finally {
