@@ -43,7 +43,7 @@ export class RunObject extends DurableObject<Env> {
   readonly #waiters = new Waiters<number | 'journal'>()
   readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, save: (row) => this.#save(row), arm: (at) => this.#arm(at) })
   readonly #leases = new Map<number, number>()
-  readonly #started = Date.now()
+  #listening = Date.now()
   #row: RunRow | undefined = this.#store.run()
   #alarmAt = Number.POSITIVE_INFINITY
 
@@ -227,6 +227,7 @@ export class RunObject extends DurableObject<Env> {
   // ── Time ──
 
   override async alarm(): Promise<void> {
+    if (Date.now() - this.#alarmAt > LIMITS.heartbeat_ms) this.#listening = Date.now() // who slept can't tell who was silent
     this.#alarmAt = Number.POSITIVE_INFINITY
     if (this.#row === undefined) return
     await this.#commit(() => {
@@ -241,7 +242,7 @@ export class RunObject extends DurableObject<Env> {
 
   #due(record: CallRecord, now: number): void {
     const { status, proposal } = record
-    const leaseUntil = Math.max(this.#leases.get(proposal.n) ?? 0, this.#started + LIMITS.lease_ms)
+    const leaseUntil = Math.max(this.#leases.get(proposal.n) ?? 0, this.#listening + LIMITS.lease_ms)
     if (this.#apply(record, { kind: 'due', leaseUntil }).ok) return
     if (status.state === 'granted') this.#ring(proposal, status.until)
     this.#store.updateCall(record, dueAt(status, now, leaseUntil), false)
@@ -367,7 +368,7 @@ export class RunObject extends DurableObject<Env> {
     if (due >= this.#alarmAt) return
     // The first time in this object's life an earlier alarm may stand, which must not be put off.
     const before = this.#alarmAt === Number.POSITIVE_INFINITY ? (this.#store.nextDue() ?? due) : due
-    this.#alarmAt = Math.min(due, before)
+    this.#alarmAt = Math.max(Math.min(due, before), Date.now()) // never in the past: an alarm that comes late says that we slept
     void this.ctx.storage.setAlarm(this.#alarmAt)
   }
 
