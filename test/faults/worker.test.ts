@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire.ts'
-import { about, eventually, HurtStack, must, processesWith, revive, strike } from '../support/hurt-stack.ts'
+import { about, boundTo, eventually, HurtStack, must, processesWith, revive, strike } from '../support/hurt-stack.ts'
 import { attested, endsIn, journalOf } from '../support/record.ts'
 
 const KNOWN_WITHIN_MS = 20_000
@@ -23,7 +23,7 @@ afterAll(async () => {
 })
 
 /** A call whose process has left its mark and stays for `seconds`. */
-async function running(tool: 'mark.slowly' | 'mark.again', seconds: string, on = hurt): Promise<Call> {
+async function running(tool: 'mark.slowly' | 'mark.again' | 'mark.relayed', seconds: string, on = hurt): Promise<Call> {
   const call = await on.propose(tool, { mark: `${seconds}\n`, seconds })
   await eventually(`the process of ${call.id} runs`, () => on.marks(call.run).length === 1 && processesWith(seconds).length > 0)
   return on.read(call)
@@ -35,16 +35,18 @@ describe('a worker killed in the middle', () => {
   let call: Call
   let again: Call
   let at: number
-  const stays = about(60)
+  const [stays, relayed] = [about(60), about(60)]
   beforeAll(async () => {
     call = await running('mark.slowly', stays)
     again = await running('mark.again', about(4))
+    await running('mark.relayed', relayed)
     at = Date.now()
     await strike(hurt.stack.worker)
   })
 
   test('S35 its process is gone at once, the call is indeterminate within 20 s though nobody asks, and attested', async () => {
-    await eventually('no process is left', () => processesWith(stays).length === 0, 2_000)
+    const left = () => [...processesWith(stays), ...processesWith(relayed), ...boundTo(hurt.stack.state.worker)]
+    await eventually('no process is left, no relay either', () => left().length === 0, 2_000)
     expect(await hurt.toldByLog(call, KNOWN_WITHIN_MS + 2_000)).toBe('indeterminate')
     const ended = await hurt.read(call)
     expect((ended.ended_at_ms ?? 0) - at).toBeLessThan(KNOWN_WITHIN_MS)
@@ -78,7 +80,11 @@ describe('a worker killed in the middle', () => {
 
 test('Q05 a worker that slept beyond its lease: what it then says of a finished call is refused, and what still runs is ended', async () => {
   const [brief, stays] = [about(5), about(60)]
-  const [short, long] = [await running('mark.slowly', brief), await running('mark.slowly', stays)]
+  const [short, long, again] = [
+    await running('mark.slowly', brief),
+    await running('mark.slowly', stays),
+    await running('mark.again', brief),
+  ]
   const { pid = 0 } = hurt.stack.worker
   process.kill(pid, 'SIGSTOP')
   const at = Date.now()
@@ -87,6 +93,7 @@ test('Q05 a worker that slept beyond its lease: what it then says of a finished 
     expect(Date.now() - at).toBeGreaterThan(LIMITS.lease_ms - LIMITS.heartbeat_ms - 1_000)
     await eventually('the short one’s process has ended by itself', () => processesWith(brief).length === 0)
     expect(processesWith(stays)).not.toEqual([]) // a sleeping worker kills nothing
+    await hurt.until(again, ['granted'])
   } finally {
     process.kill(pid, 'SIGCONT')
   }
@@ -99,8 +106,13 @@ test('Q05 a worker that slept beyond its lease: what it then says of a finished 
     expect(hurt.marks(call.run)).toHaveLength(1)
   }
   expect(processesWith(stays)).toEqual([])
+  // The idempotent one was granted anew meanwhile: its first result is refused too, and its second is the one.
+  expect(await hurt.dropped(again)).toBe('stale_fence')
+  const second = await hurt.ended(again)
+  expect(second.state).toBe('succeeded')
+  expect((await attested(hurt, second)).predicate.grant?.fence).toBe(2)
+  expect(hurt.marks(again.run)).toHaveLength(2)
   expect(hurt.stack.worker.pid).toBe(pid)
-  expect((await hurt.propose('text.stats', { text: 'still here\n' }, { wait: 20 })).state).toBe('succeeded')
 })
 
 test('a cancel reaches the running process within 5 s, and the worker attests the end', async () => {
@@ -114,6 +126,26 @@ test('a cancel reaches the running process within 5 s, and the worker attests th
   const { predicate } = await attested(hurt, ended)
   expect(predicate.execution.outcome).toEqual({ kind: 'cancelled' })
   expect(predicate.execution.executor).not.toBe('edge')
+})
+
+test('P11 cancels that race with claims: each call has one end, and no process outlives it', async () => {
+  const stays = about(60)
+  const race = async (n: number): Promise<Call> => {
+    const call = await hurt.propose('mark.slowly', { mark: 'race\n', seconds: stays })
+    await sleep(n * 4) // from before the claim to well behind it
+    must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
+    return hurt.ended(call, 10_000)
+  }
+  const ended = await Promise.all(Array.from({ length: 24 }, (_, n) => race(n)))
+  await eventually('no process is left', () => processesWith(stays).length === 0, 1_000)
+  for (const call of ended) {
+    expect([call.state, call.result?.error?.code]).toEqual([call.state === 'cancelled' ? 'cancelled' : 'failed', 'cancelled'])
+    const { predicate } = await attested(hurt, call)
+    expect(predicate.execution.executor === 'edge').toBe(call.state === 'cancelled')
+    expect(hurt.marks(call.run).length).toBeLessThanOrEqual(call.state === 'cancelled' ? 0 : 1)
+    expect(await endsOf(call)).toHaveLength(1)
+  }
+  expect(new Set(ended.map(({ state }) => state)).size).toBe(2) // both happened
 })
 
 async function dieTogether(): Promise<{ call: Call; back: number; told: string }> {

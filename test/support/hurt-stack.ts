@@ -2,7 +2,7 @@
 // while parts of it are down. It changes nothing of the product.
 
 import { randomInt } from 'node:crypto'
-import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -54,6 +54,7 @@ export const TOOLS = {
   'mark.slowly': tool(MARK_AND_STAY),
   'mark.again': tool(MARK_AND_STAY, { idempotent: true }),
   'mark.asking': tool(MARK, { sensitive: true }),
+  'mark.relayed': tool(MARK_AND_STAY, { egress: { mode: 'strict', hosts: ['example.com:443'] } }),
   'talk.slowly': tool(TALK, {}, 'none'),
 } as const satisfies Record<string, ToolSpec>
 
@@ -201,13 +202,30 @@ export async function revive(part: Child): Promise<void> {
 /** That many seconds and a fraction that nobody else on this host says: a process is found by it. */
 export const about = (seconds: number): string => `${seconds}.${randomInt(100_000, 1_000_000)}`
 
+const alive = (): string[] =>
+  globSync('/proc/[0-9]*').filter((path) => path !== `/proc/${process.pid}` && !/^State:\s+[ZX]/m.test(told(join(path, 'status'))))
+
+const told = (path: string): string => {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return '' // gone meanwhile
+  }
+}
+
+/** Processes that have to do with the folder: by command line, environment, working directory, or a mount in their namespace. */
+export function boundTo(dir: string): string[] {
+  const below = (path: string): boolean => {
+    try {
+      return readlinkSync(join(path, 'cwd')).startsWith(dir)
+    } catch {
+      return false
+    }
+  }
+  const names = (path: string, file: string): boolean => told(join(path, file)).includes(dir)
+  return alive().filter((path) => names(path, 'cmdline') || names(path, 'environ') || names(path, 'mountinfo') || below(path))
+}
+
 /** Processes, zombies aside, whose command line holds this text. */
 export const processesWith = (text: string): number[] =>
-  globSync('/proc/[0-9]*').flatMap((path) => {
-    try {
-      const zombie = /^State:\s+[ZX]/m.test(readFileSync(join(path, 'status'), 'utf8'))
-      return !zombie && readFileSync(join(path, 'cmdline'), 'utf8').includes(text) ? [Number(path.slice('/proc/'.length))] : []
-    } catch {
-      return [] // gone meanwhile
-    }
-  })
+  alive().flatMap((path) => (told(join(path, 'cmdline')).includes(text) ? [Number(path.slice('/proc/'.length))] : []))

@@ -1,0 +1,144 @@
+// Promise: what passes through a stack stays where it belongs (L7), and when the stack stops, or dies whole, nothing of it stays on the host.
+
+import { randomBytes } from 'node:crypto'
+import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { readSecrets } from '../../infra/state.ts'
+import { about, boundTo, eventually, HurtStack, must, processesWith, strike } from '../support/hurt-stack.ts'
+import { journalOf } from '../support/record.ts'
+
+/** Files below a folder, with their content as bytes. */
+function* contents(folder: string): Generator<readonly [string, Buffer]> {
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name)
+    if (entry.isFile()) yield [path, readFileSync(path)]
+  }
+}
+
+/** The spellings in which a text may turn up by accident. */
+const spellings = (text: string): string[] => [
+  text,
+  Buffer.from(text).toString('base64').replace(/=*$/, '').slice(0, -1), // the last character depends on what follows
+  Buffer.from(text).toString('hex'),
+  [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
+]
+const holds = (bytes: Buffer, text: string): boolean => spellings(text).some((spelling) => bytes.includes(spelling))
+
+const told = (path: string): Buffer => {
+  try {
+    return readFileSync(path)
+  } catch {
+    return Buffer.alloc(0) // gone meanwhile, or a kernel thread
+  }
+}
+
+/** Processes of this host whose command line or environment holds the text: ours aside, which made it up. */
+const tellers = (text: string): string[] =>
+  globSync('/proc/[0-9]*')
+    .filter((path) => path !== `/proc/${process.pid}`)
+    .filter((path) => holds(told(join(path, 'cmdline')), text) || holds(told(join(path, 'environ')), text))
+    .map((path) => told(join(path, 'cmdline')).toString().replaceAll('\0', ' '))
+
+test('V02 L7 a canary in arguments, output and complaints is in no file of Redis, no log, no journal, no process list', async () => {
+  const hurt = await HurtStack.start()
+  onTestFinished(() => hurt.stop())
+  const { state, dev } = hurt.stack
+  const canary = `canary-${randomBytes(12).toString('hex')}`
+  const name = 'cry.aloud'
+  // It says on its standard error what it was given, and fails; the other one says it on its standard output.
+  const argv = ['/bin/sh', '-c', 'tee /dev/stderr; exit 3']
+  const { items } = must(await hurt.operator('listTools', {}))
+  expect(items.map((tool) => tool.name)).toContain('mark.slowly')
+  const spec = must(await hurt.operator('readTool', { params: { name: 'mark.slowly' } }))
+  const { name: _name, version: _version, digest: _digest, ...body } = spec
+  must(await hurt.operator('putTool', { params: { name }, body: { ...body, executor: { ...body.executor, argv } } }))
+
+  const mark = `${canary}\n`
+  const running = await hurt.propose('mark.slowly', { mark, seconds: '1' })
+  await eventually('it runs', () => hurt.marks(running.run).length > 0)
+  expect(tellers(canary)).toEqual([])
+  const calls = [
+    await hurt.ended(running),
+    await hurt.propose(name, { mark }, { wait: 10 }),
+    await hurt.propose('text.stats', { text: canary }, { wait: 10 }),
+    await hurt.propose('mark.asking', { mark }),
+  ]
+  expect(calls.map((call) => call.state)).toEqual(['succeeded', 'failed', 'succeeded', 'awaiting_approval'])
+  expect(calls[0]?.result?.output).toContain(canary) // it did come out, where it belongs
+  expect(calls[1]?.result?.stderr).toContain(canary)
+  // What is refused is not logged either.
+  for (const args of [{ mark: 7, extra: canary }, { [canary]: canary }]) {
+    const refused = await hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.quickly', args } })
+    expect(refused.ok).toBe(false)
+  }
+  for (const call of calls) expect(JSON.stringify(await journalOf(hurt, call.run))).not.toContain(canary)
+
+  const secrets = readSecrets(state)
+  const keys = [dev.agent_key, dev.operator_key, secrets.edge.d, secrets.redis.edge, secrets.redis.worker]
+  await eventually('the spool is empty', () => hurt.spool().length === 0)
+  await hurt.stack.redis.stop() // all that it knows is on disk then
+  let seen = 0
+  for (const folder of [state.redis, state.log]) {
+    for (const [path, bytes] of contents(folder)) {
+      seen += 1
+      for (const text of [canary, ...keys]) expect([path, holds(bytes, text)]).toEqual([path, false])
+    }
+  }
+  expect(seen).toBeGreaterThan(4)
+  const aof = [...contents(join(state.redis, 'appendonlydir'))].map(([, bytes]) => bytes.toString('latin1')).join('')
+  expect(aof).toContain(running.id) // the doorbell was there, and it is all that was
+  for (const [path, bytes] of contents(state.worker))
+    if (!path.includes('/runs/')) expect([path, holds(bytes, canary)]).toEqual([path, false])
+  for (const key of keys) expect([...globSync('/proc/[0-9]*/cmdline')].filter((path) => holds(told(path), key))).toEqual([])
+})
+
+const mounts = (): string => readFileSync('/proc/self/mountinfo', 'utf8')
+const cgroups = (): string[] =>
+  existsSync('/sys/fs/cgroup')
+    ? readdirSync('/sys/fs/cgroup', { recursive: true, encoding: 'utf8' })
+        .filter((path) => path.endsWith('cgroup.procs'))
+        .toSorted()
+    : []
+
+/** The worker holds its home by this name, in the kernel's table of sockets. */
+function homeHeld(home: string): () => boolean {
+  const { dev, ino } = statSync(home)
+  return () => readFileSync('/proc/net/unix', 'latin1').includes(`@countersign-worker-${dev}-${ino}`)
+}
+
+const refusedAt = (port: number): Promise<boolean> =>
+  new Promise((settle) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => socket.destroy())
+    socket.once('connect', () => settle(false))
+    socket.once('error', () => settle(true))
+  })
+
+test.each(['stopped', 'killed whole'])(
+  'a stack that is %s while a call runs leaves no process, mount, cgroup or socket behind',
+  async (how) => {
+    const hurt = await HurtStack.start()
+    onTestFinished(() => hurt.stop())
+    const { state, url, redisPort, worker, edge, redis } = hurt.stack
+    const before = { mounts: mounts(), cgroups: cgroups() }
+    const held = homeHeld(state.worker)
+    const stays = about(60)
+    expect((await hurt.propose('text.stats', { text: 'a\n' }, { wait: 10 })).state).toBe('succeeded')
+    const call = await hurt.propose('mark.slowly', { mark: 'left\n', seconds: stays })
+    await eventually('it runs', () => hurt.marks(call.run).length > 0)
+    expect(boundTo(state.dir).length).toBeGreaterThan(5) // three of the stack, and what makes a sandbox
+    expect(processesWith(stays)).not.toEqual([])
+    expect(held()).toBe(true)
+    const began = Date.now()
+    if (how === 'stopped') await hurt.stop()
+    else for (const part of [redis, worker, edge]) await strike(part)
+    expect(Date.now() - began).toBeLessThan(15_000)
+    await eventually('its processes are gone', () => processesWith(stays).length === 0 && boundTo(state.dir).length === 0, 5_000)
+    expect(held()).toBe(false)
+    expect({ mounts: mounts(), cgroups: cgroups() }).toEqual(before)
+    for (const port of [Number(new URL(url).port), redisPort]) expect(await refusedAt(port)).toBe(true)
+    expect(existsSync(state.dir)).toBe(how !== 'stopped') // the folder goes with a stack for tests
+  },
+)
