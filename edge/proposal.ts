@@ -27,13 +27,7 @@ export type Prepared =
   | { kind: 'refused'; failure: Failure }
   | { kind: 'closed'; failure: Failure }
 
-export function prepare(
-  directory: Loaded,
-  row: RunRow,
-  { agent, tool: name, args }: Asked,
-  pending: () => number,
-  now: number,
-): Prepared {
+export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, args }: Asked, pending: () => number, now: number): Prepared {
   const { record } = row
   const { budget } = record
   const closed = (code: Failure['code'], detail: string): Prepared => ({ kind: 'closed', failure: failure(code, detail) })
