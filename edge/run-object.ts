@@ -25,11 +25,9 @@ import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
 import { digestInput, prepare } from './proposal.ts'
 import { Outbox } from './run-outbox.ts'
-import type { RunRecord, RunRow } from './run-record.ts'
-import { approvalView, callView, factsOf, runView } from './run-record.ts'
+import { approvalView, callView, factsOf, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
-import type { WorkerKey } from './settlement.ts'
-import { checkSettlement, edgeStatement, finishedOf } from './settlement.ts'
+import { checkSettlement, edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
 export type Propose = Asked & { version: number; key: string | null; create: RunRecord | null; waitMs: number }
@@ -41,7 +39,7 @@ export class RunObject extends DurableObject<Env> {
   readonly #store = new RunStore(this.ctx)
   readonly #commits = new GroupCommit(this.ctx.storage)
   readonly #waiters = new Waiters<number | 'journal'>()
-  readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, save: (row) => this.#save(row), arm: (at) => this.#arm(at) })
+  readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, note: (row) => this.#note(row), arm: (at) => this.#arm(at) })
   readonly #leases = new Map<number, number>()
   #listening = Date.now()
   #row: RunRow | undefined = this.#store.run()
@@ -341,8 +339,12 @@ export class RunObject extends DurableObject<Env> {
   }
 
   #save(row: RunRow): void {
-    this.#row = row
+    this.#note(row)
     this.#store.saveRun(row)
+  }
+
+  #note(row: RunRow): void {
+    this.#row = row
   }
 
   #call(n: number): CallRecord {

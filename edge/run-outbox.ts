@@ -8,12 +8,16 @@ import type { Leaf } from './log-object.ts'
 import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
+import { PAGE } from './run-store.ts'
 
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
 
-/** The run's row as it is at this moment, and how it is stored: awaiting others, the row may have moved on. */
-export type RowAccess = { row: () => RunRow; save: (row: RunRow) => void; arm: (at: number) => void }
+/**
+ * The run's row as it is at this moment: awaiting others, it may have moved on. What is noted in it is stored with the next change of the run;
+ * if that never comes, the log is told again and knows it.
+ */
+export type RowAccess = { row: () => RunRow; note: (row: RunRow) => void; arm: (at: number) => void }
 
 export class Outbox {
   readonly #env: Env
@@ -75,7 +79,7 @@ export class Outbox {
     }
     const row = this.#run.row()
     if (last <= row.logged) return // another delivery was faster
-    this.#run.save({ ...row, logged: last })
-    if (last < row.seq) this.#run.arm(Date.now() + LOG_DELAY_MS)
+    this.#run.note({ ...row, logged: last })
+    if (entries.length === PAGE) this.soon(false)
   }
 }

@@ -11,7 +11,8 @@ import type { Kept, RunRecord, RunRow } from './run-record.ts'
 import { openDatabase } from './tables/open.ts'
 import { attestations, calls, journal, output, run } from './tables/run.ts'
 
-const PAGE = 500
+/** Journal entries read at a time. */
+export const PAGE = 500
 
 const p = sql.placeholder
 
