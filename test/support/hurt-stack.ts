@@ -49,7 +49,7 @@ const MARK = ['tee', '-a', '--', 'ran']
 const MARK_AND_STAY = ['/bin/sh', '-c', 'tee -a -- ran && sleep "$0"', '{seconds}']
 const TALK = ['/bin/sh', '-c', 'i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); sleep 0.05; done']
 
-export const TOOLS = {
+const TOOLS = {
   'mark.quickly': tool(MARK),
   'mark.slowly': tool(MARK_AND_STAY),
   'mark.again': tool(MARK_AND_STAY, { idempotent: true }),
@@ -76,9 +76,14 @@ export class HurtStack {
 
   static async start(options: Omit<StackOptions, 'state'> = {}): Promise<HurtStack> {
     const hurt = new HurtStack(await startTestStack(options))
-    for (const [name, body] of Object.entries(TOOLS)) must(await hurt.operator('putTool', { params: { name }, body }))
-    must(await hurt.operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } } }))
-    return hurt
+    try {
+      for (const [name, body] of Object.entries(TOOLS)) must(await hurt.operator('putTool', { params: { name }, body }))
+      must(await hurt.operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } } }))
+      return hurt
+    } catch (error) {
+      await hurt.stop()
+      throw error
+    }
   }
 
   stop(): Promise<void> {
