@@ -173,7 +173,7 @@ function refusedByTool(directory: Loaded, situation: Situation, error: Failure):
 }
 
 /** The policy snapshot: what this agent may do in this run, as of now. Content-addressed; kept with the run that used it. */
-export const policySnapshot = (directory: Loaded, { agent, run, tool }: Situation) => ({
+const policySnapshot = (directory: Loaded, { agent, run, tool }: Situation) => ({
   allowed_tools: agent.spec.tools,
   budget: run.budget,
   policy_set: directory.policies.digest,

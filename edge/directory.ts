@@ -142,7 +142,7 @@ function loadTool(tool: Tool): LoadedTool {
   return loaded
 }
 
-export function entitiesOf(kind: Principal['kind'], name: string, parentType: 'Group' | 'Role', parents: readonly string[]): EntityJson[] {
+function entitiesOf(kind: Principal['kind'], name: string, parentType: 'Group' | 'Role', parents: readonly string[]): EntityJson[] {
   // Without attributes and parents an entity says nothing that its name does not.
   return parents.length === 0
     ? []

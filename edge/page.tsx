@@ -77,9 +77,9 @@ function Facts({ approval: { prompt, digest, call, requested_at, expires_at } }:
       <dd>{prompt.plan}</dd>
       <dt>Arguments</dt>
       <dd>
-        <pre tabindex={0} role="region" aria-label="Arguments of the call">
-          {prompt.arguments}
-        </pre>
+        <section tabindex={0} aria-label="Arguments of the call">
+          <pre>{prompt.arguments}</pre>
+        </section>
       </dd>
       <dt>On yes</dt>
       <dd>{prompt.on_yes}</dd>
@@ -111,10 +111,10 @@ function Form({ nonce, approver }: { nonce: string; approver: string }) {
       <textarea id="reason" name="reason" rows={2} maxlength={1000}></textarea>
       <p class="quiet">You answer as {approver}.</p>
       <div class="buttons">
-        <button class="deny" name="decision" value="deny">
+        <button type="submit" class="deny" name="decision" value="deny">
           Deny
         </button>
-        <button class="approve" name="decision" value="approve">
+        <button type="submit" class="approve" name="decision" value="approve">
           Approve once
         </button>
       </div>

@@ -97,7 +97,7 @@ function decode(bytes: Buffer): string | undefined {
   }
 }
 
-export function approvalStatus(status: Status): Approval['status'] {
+function approvalStatus(status: Status): Approval['status'] {
   if (status.state === 'awaiting_approval') return 'pending'
   if (status.state === 'rejected' || status.state === 'denied') return 'denied'
   if (status.state === 'expired') return 'expired'

@@ -21,7 +21,7 @@ label{display:block;font-size:.9rem;margin-top:1rem}
 textarea{width:100%;font:inherit;color:inherit;background:var(--wash);border:1px solid var(--line);border-radius:.5rem;padding:.5rem}
 .buttons{display:grid;grid-template-columns:1fr 1fr;gap:.75rem;margin-top:.75rem}
 button{font:inherit;font-weight:600;padding:.85rem;border-radius:.6rem;border:1px solid transparent;cursor:pointer;min-height:3rem}
-button.approve{background:var(--go);color:#fff}button.deny{background:transparent;color:var(--no);border-color:currentColor}
+button.approve{background:#0b6b3a;color:#fff}button.deny{background:transparent;color:var(--no);border-color:currentColor}
 :focus-visible{outline:3px solid #3b82f6;outline-offset:2px}
 table{border-collapse:collapse;width:100%;font-size:.9rem}td,th{text-align:left;padding:.35rem .5rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 `

@@ -12,7 +12,7 @@ import { Connection, EgressMode, Limits, Outcome, Plan, StreamSummary } from './
 
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
-export const PREDICATE_TYPE = 'https://countersign.dev/attestation/v1'
+const PREDICATE_TYPE = 'https://countersign.dev/attestation/v1'
 export const BUNDLE_FORMAT = 'countersign-bundle/v1'
 
 const Sha256 = z.string().regex(PATTERNS.sha256)

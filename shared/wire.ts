@@ -191,7 +191,7 @@ export type JournalEntry = z.infer<typeof JournalEntry>
 
 // ── Approvals ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-export const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
+const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 export const Approval = z.strictObject({
   id: ApprovalId,
   status: ApprovalStatus,
@@ -251,7 +251,7 @@ export const Claim = z.strictObject({ grant: Envelope, plan: Plan, args: z.recor
 export type Claim = z.infer<typeof Claim>
 
 const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
-export const StreamName = z.enum(['stdout', 'stderr'])
+const StreamName = z.enum(['stdout', 'stderr'])
 export const OutputChunk = z.strictObject({ fence: z.int().min(1), stream: StreamName, offset: z.int().min(0), data: Chunk })
 export const Settlement = z.strictObject({
   fence: z.int().min(1),

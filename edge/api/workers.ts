@@ -54,18 +54,20 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'output' | 'settle' | 'hea
     const byRun = Map.groupBy(running, ({ call }) => split(call).run)
     const [, ...stops] = await Promise.all([
       tenantObject(env, caller.directory.tenant).seen(worker.id, tiers),
-      ...[...byRun.values()].map(async (calls) => {
-        const first = place(env, caller, calls[0]?.call ?? '')
-        const stop =
-          (await first.object?.renew(
-            worker.id,
-            calls.map(({ call, fence }) => ({ n: split(call).n, fence })),
-          )) ?? []
-        return calls.flatMap(({ call }) => (first.object === undefined || stop.includes(split(call).n) ? [call] : []))
-      }),
+      ...[...byRun.values()].map((calls) => renewed(env, caller, worker.id, calls)),
     ])
     return ok({ stop: stops.flat(), now_ms: Date.now() })
   },
+}
+
+type InHand = { call: string; fence: number }
+
+/** Which of these calls, all of one run, are to be stopped. A run that can't be asked stops none: the lease decides. */
+async function renewed(env: Env, caller: Identified, worker: string, calls: readonly InHand[]): Promise<string[]> {
+  const { object } = place(env, caller, calls[0]?.call ?? '')
+  const numbered = calls.map(({ call, fence }) => ({ n: split(call).n, fence }))
+  const stop = await object?.renew(worker, numbered).catch((): number[] => [])
+  return calls.flatMap(({ call }) => (object === undefined || stop?.includes(split(call).n) ? [call] : []))
 }
 
 function place(env: Env, { directory: { tenant }, worker }: Identified, call: string) {

@@ -5,7 +5,7 @@ import type { Row } from './rounds.ts'
 
 export type Name = 'floor' | 'healthz' | 'denial' | 'dry_run' | 'tier_b' | 'tier_c' | 'denial_in_full_run' | 'tier_c_in_full_run'
 
-export const TITLES: Readonly<Record<Name, string>> = {
+const TITLES: Readonly<Record<Name, string>> = {
   floor: 'floor: the same bwrap, bare',
   healthz: 'GET /healthz',
   denial: 'denied call',
@@ -33,7 +33,7 @@ const WANTED = { denied_p50_ms: 0.8, denied_per_s: 3_000, tier_c_floor: 2, tier_
 /** What must not become dearer as the store fills. */
 const GROWING: readonly Name[] = ['denial', 'denial_in_full_run', 'tier_b', 'tier_c', 'tier_c_in_full_run']
 
-export const percent = (share: number): string => `${share >= 0 ? '+' : '−'}${Math.abs(share * 100).toFixed(0)} %`
+const percent = (share: number): string => `${share >= 0 ? '+' : '−'}${Math.abs(share * 100).toFixed(0)} %`
 const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toFixed(1))
 
 export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>[]): Growth[] {

@@ -36,6 +36,19 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   'due, the lease renewed': [{ kind: 'due', leaseUntil: FAR + 1 }, FAR],
 }
 
+const each = (events: readonly string[], outcome: string): Record<string, string> =>
+  Object.fromEntries(events.map((event) => [event, outcome]))
+/** Nobody is asked, so nobody can answer. */
+const NOT_ASKED = each(
+  Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'answered'),
+  'already_answered',
+)
+/** No worker has it, so none can settle it. */
+const NOT_RUNNING = each(
+  Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'settled'),
+  'stale_fence',
+)
+
 /** `state · effects · journal`, or the code of the refusal. */
 const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Readonly<Record<string, string>>>> = {
   awaiting_approval: {
@@ -52,13 +65,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'claimed, policy denies': 'not_claimable',
     'claimed, policy asks': 'not_claimable',
     'claimed too late': 'not_claimable',
-    settled: 'stale_fence',
-    'settled as failed': 'stale_fence',
-    'settled as timed out': 'stale_fence',
-    'settled after the lease': 'stale_fence',
-    'settled by another': 'stale_fence',
-    'settled under an old fence': 'stale_fence',
-    'settled under a later fence': 'stale_fence',
+    ...NOT_RUNNING,
     cancel: 'cancelled · mirror attest · cancelled',
     'due, too early': 'conflict',
     due: 'expired · mirror attest · expired',
@@ -66,25 +73,12 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
   },
   granted: {
     'proposed again': 'conflict',
-    'yes, policy allows': 'already_answered',
-    'yes, policy asks for more': 'already_answered',
-    'yes, policy denies': 'already_answered',
-    no: 'already_answered',
-    'no, though policy would allow': 'already_answered',
-    'yes, a millisecond before expiry': 'already_answered',
-    'yes, at expiry': 'already_answered',
-    'no, at expiry': 'already_answered',
+    ...NOT_ASKED,
     claimed: 'running · notify · claimed',
     'claimed, policy denies': 'cancelled · attest · withdrawn',
     'claimed, policy asks': 'cancelled · attest · withdrawn',
     'claimed too late': 'not_claimable',
-    settled: 'stale_fence',
-    'settled as failed': 'stale_fence',
-    'settled as timed out': 'stale_fence',
-    'settled after the lease': 'stale_fence',
-    'settled by another': 'stale_fence',
-    'settled under an old fence': 'stale_fence',
-    'settled under a later fence': 'stale_fence',
+    ...NOT_RUNNING,
     cancel: 'cancelled · attest · cancelled',
     'due, too early': 'conflict',
     due: 'lapsed · attest · lapsed',
@@ -92,14 +86,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
   },
   running: {
     'proposed again': 'conflict',
-    'yes, policy allows': 'already_answered',
-    'yes, policy asks for more': 'already_answered',
-    'yes, policy denies': 'already_answered',
-    no: 'already_answered',
-    'no, though policy would allow': 'already_answered',
-    'yes, a millisecond before expiry': 'already_answered',
-    'yes, at expiry': 'already_answered',
-    'no, at expiry': 'already_answered',
+    ...NOT_ASKED,
     claimed: 'already_claimed',
     'claimed, policy denies': 'already_claimed',
     'claimed, policy asks': 'already_claimed',
