@@ -65,7 +65,7 @@ export function showApproval({ id, status, prompt, digest, call, requested_at, e
     ...(url === undefined ? [] : [['link', url]]),
   ]
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(prompt.plan)}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}`
+  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}`
 }
 
 export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {

@@ -23,7 +23,8 @@ export function askRecord({ id, agent, tool, args, plan, decision, now }: Asked)
       tool: tool.name,
       tool_version: tool.version,
       risk: riskOf(tool),
-      plan: plan === null ? 'nothing runs' : planInWords(plan, args),
+      command: plan === null ? '' : readable(redactArgv(plan.executor.argv, args)),
+      plan: plan === null ? 'nothing runs' : planInWords(plan),
       arguments: readable(redact(args)),
       on_yes: 'exactly this call runs once; any change needs a new approval',
       policies: decision.policies,
@@ -38,7 +39,7 @@ function riskOf({ capabilities, sensitive }: Tool): Approval['prompt']['risk'] {
   return capabilities.includes('network') || sensitive === true ? 'medium' : 'low'
 }
 
-function planInWords({ tier, executor, egress, secrets, workspace, limits }: Plan, args: Asked['args']): string {
+function planInWords({ tier, egress, secrets, workspace, limits }: Plan): string {
   const where = tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
   const network =
     egress.mode !== 'strict'
@@ -48,7 +49,7 @@ function planInWords({ tier, executor, egress, secrets, workspace, limits }: Pla
         : `with network to ${egress.hosts.join(', ')} only`
   const folder = workspace === 'run' ? 'in the folder of its run' : 'in a folder of its own that is thrown away'
   const given = secrets.length === 0 ? '' : `, with the secrets ${secrets.join(', ')}`
-  return `${readable(redactArgv(executor.argv, args))} ${where}, ${network}${given}, ${folder}, for ${Math.ceil(limits.timeout_ms / 1000)} s at most`
+  return `${where}, ${network}${given}, ${folder}, for ${Math.ceil(limits.timeout_ms / 1000)} s at most`
 }
 
 /** Characters that make a text look like another: controls, bidirectional and invisible ones, blanks that are no space. */

@@ -4,7 +4,7 @@ import { ROUTES } from '../shared/api.ts'
 import { FAILURES } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Caller, Route } from '../shared/routes/route.ts'
-import { Page } from './page.tsx'
+import { Page, Prose } from './page.tsx'
 
 const WHO: Record<Caller, string> = {
   agent: 'Agents: `authorization: Bearer <key>`',
@@ -27,7 +27,9 @@ export function docsPage() {
       </p>
       {kinds.map((kind) => (
         <section>
-          <h2>{WHO[kind]}</h2>
+          <h2>
+            <Prose text={WHO[kind]} />
+          </h2>
           <table>
             <tbody>
               {routes
@@ -40,7 +42,7 @@ export function docsPage() {
                       </code>
                       <br />
                       <span class="quiet">
-                        {summary}
+                        <Prose text={summary} />
                         {action === null ? '' : ` · policy: ${action}`}
                         {failures.length === 0 ? '' : ` · may answer ${failures.join(', ')}`}
                       </span>
@@ -60,7 +62,9 @@ export function docsPage() {
                 <code>{code}</code>
               </td>
               <td>{status === 200 ? 'ending' : status}</td>
-              <td>{todo}</td>
+              <td>
+                <Prose text={todo} />
+              </td>
             </tr>
           ))}
         </tbody>

@@ -3,9 +3,10 @@
 
 import type { Failure } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
 import type { Approval } from '../shared/wire.ts'
 import { headersOf } from './headers.ts'
-import { approvalStyle } from './style.ts'
+import { pageStyle } from './style.ts'
 
 type Node = { toString(): string | Promise<string> }
 
@@ -26,109 +27,185 @@ export function Page({ title, children }: { title: string; children?: unknown })
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
+        <meta name="theme-color" content="#ffffff" media="(prefers-color-scheme: light)" />
+        <meta name="theme-color" content="#111418" media="(prefers-color-scheme: dark)" />
         <title>{title} · Countersign</title>
-        <style>{approvalStyle}</style>
+        <style>{pageStyle}</style>
       </head>
       <body>
+        <header>
+          <span class="brand">Countersign</span>
+        </header>
         <main>{children as string}</main>
       </body>
     </html>
   )
 }
 
-const when = (ms: number): string => `${new Date(ms).toISOString().replace('T', ' ').slice(0, 19)} UTC`
+/** A sentence of ours or of a policy: what stands between backticks is code. */
+export function Prose({ text }: { text: string }) {
+  return <>{text.split('`').map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
+}
+
+function Time({ ms }: { ms: number }) {
+  const iso = new Date(ms).toISOString()
+  return <time datetime={iso}>{`${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`}</time>
+}
+
+/** In the largest unit that is at least one, rounded down: never more time than there is. */
+function left(ms: number): string {
+  const minutes = Math.floor(ms / 60_000)
+  if (minutes >= 120) return `${Math.floor(minutes / 60)} hours`
+  return minutes >= 2 ? `${minutes} minutes` : `${Math.max(0, Math.floor(ms / 1000))} seconds`
+}
 
 const OUTCOME: Record<Approval['status'], string> = {
-  pending: 'Waiting for an answer',
+  pending: 'Your answer is recorded; others are still asked',
   approved: 'Approved',
   denied: 'Denied',
   expired: 'Expired: nobody answered in time',
-  cancelled: 'Cancelled by the agent',
+  cancelled: 'Cancelled before anybody answered',
 }
 
-type Shown = { approval: Approval; approver: string; nonce: string | null }
+/** What an answer leads to, for whoever still has the page open. */
+const AFTER: Record<Approval['status'], string> = {
+  pending: 'The call waits until enough people have answered.',
+  approved: 'Exactly this call may run, once.',
+  denied: 'The call will not run.',
+  expired: 'The call will not run. The agent can ask again.',
+  cancelled: 'The call will not run.',
+}
 
-export function approvalPage({ approval, approver, nonce }: Shown) {
-  const open = approval.status === 'pending' && nonce !== null && !approval.answers.some(({ by }) => by === approver)
+type Shown = { approval: Approval; approver: string; nonce: string | null; now: number }
+
+export function approvalPage({ approval, approver, nonce, now }: Shown) {
+  const { prompt, status, expires_at, answers } = approval
+  const open = status === 'pending' && nonce !== null && !answers.some(({ by }) => by === approver)
+  if (!open) return <EndedPage approval={approval} />
   return (
-    <Page title={open ? approval.prompt.title : OUTCOME[approval.status]}>
-      <h1>{approval.prompt.title}</h1>
-      {open ? <p class={`badge ${approval.prompt.risk}`}>{approval.prompt.risk} risk</p> : <Outcome approval={approval} />}
-      <Facts approval={approval} />
-      {open && nonce !== null ? <Form nonce={nonce} approver={approver} /> : <p class="quiet">You can close this page.</p>}
+    <Page title={prompt.title}>
+      <form method="post">
+        <input type="hidden" name="nonce" value={nonce} />
+        <h1>{prompt.title}</h1>
+        <p class="tags">
+          <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
+          <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
+        </p>
+        <Facts approval={approval} />
+        <div class="field">
+          <label for="reason">Reason</label>
+          <span class="quiet" id="reason-help">
+            Optional. It is kept on record, and a denial’s is told to the agent.
+          </span>
+          <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
+        </div>
+        <div class="answer">
+          <p class="quiet">
+            You answer as <strong>{approver}</strong>.
+          </p>
+          <div class="buttons">
+            <button type="submit" class="deny" name="decision" value="deny">
+              Deny
+            </button>
+            <button type="submit" class="approve" name="decision" value="approve">
+              Approve once
+            </button>
+          </div>
+        </div>
+      </form>
     </Page>
   )
 }
 
-function Outcome({ approval }: { approval: Approval }) {
-  const last = approval.answers.at(-1)
+function EndedPage({ approval }: { approval: Approval }) {
+  const { prompt, status, answers } = approval
+  const last = answers.at(-1)
   return (
-    <p class={`outcome ${approval.status}`} role="status">
-      {approval.status === 'pending' ? 'Your answer is recorded; others are still asked' : OUTCOME[approval.status]}
-      {last === undefined ? '' : ` · ${last.by}, ${when(last.at_ms)}`}
-    </p>
+    <Page title={OUTCOME[status]}>
+      <section class={`outcome ${status}`} role="status">
+        <h1>{OUTCOME[status]}</h1>
+        {last === undefined ? (
+          ''
+        ) : (
+          <p>
+            by <strong>{last.by}</strong>, <Time ms={last.at_ms} />
+            {last.reason === '' ? '' : `: ${last.reason}`}
+          </p>
+        )}
+        <p>{AFTER[status]} You can close this page.</p>
+      </section>
+      <h2>{prompt.title}</h2>
+      <Facts approval={approval} />
+    </Page>
   )
 }
 
 function Facts({ approval: { prompt, digest, call, requested_at, expires_at } }: { approval: Approval }) {
   return (
-    <dl>
-      <dt>What runs</dt>
-      <dd>{prompt.plan}</dd>
-      <dt>Arguments</dt>
-      <dd>
-        <section tabindex={0} aria-label="Arguments of the call">
+    <>
+      <dl>
+        <dt>Would run</dt>
+        <dd class="prose">
+          {prompt.command === '' ? '' : <pre class="command">{prompt.command}</pre>}
+          {prompt.plan}
+        </dd>
+        <dt>Arguments</dt>
+        <dd>
           <pre>{prompt.arguments}</pre>
-        </section>
-      </dd>
-      <dt>On yes</dt>
-      <dd>{prompt.on_yes}</dd>
-      <dt>Why you are asked</dt>
-      <dd>{prompt.reason}</dd>
-      <dt>Tool</dt>
-      <dd>
-        {prompt.tool}, version {prompt.tool_version}
-      </dd>
-      <dt>Asked</dt>
-      <dd>
-        {when(requested_at)}; a denial at {when(expires_at)}
-      </dd>
-      <dt>Digest</dt>
-      <dd>
-        <code>{digest}</code>
-        <br />
-        <code class="quiet">{call}</code>
-      </dd>
-    </dl>
-  )
-}
-
-function Form({ nonce, approver }: { nonce: string; approver: string }) {
-  return (
-    <form method="post">
-      <input type="hidden" name="nonce" value={nonce} />
-      <label for="reason">Reason (optional, kept on record)</label>
-      <textarea id="reason" name="reason" rows={2} maxlength={1000}></textarea>
-      <p class="quiet">You answer as {approver}.</p>
-      <div class="buttons">
-        <button type="submit" class="deny" name="decision" value="deny">
-          Deny
-        </button>
-        <button type="submit" class="approve" name="decision" value="approve">
-          Approve once
-        </button>
-      </div>
-    </form>
+        </dd>
+        <dt>Why you are asked</dt>
+        <dd class="prose">
+          <Prose text={prompt.reason} />
+        </dd>
+        <dt>If you approve</dt>
+        <dd class="prose">{prompt.on_yes}</dd>
+      </dl>
+      <details>
+        <summary>Details</summary>
+        <dl>
+          <dt>Tool</dt>
+          <dd>
+            <code>{prompt.tool}</code>, version {prompt.tool_version}
+          </dd>
+          <dt>Agent</dt>
+          <dd>
+            <code>{prompt.agent}</code>
+          </dd>
+          <dt>Asked</dt>
+          <dd>
+            <Time ms={requested_at} />, until <Time ms={expires_at} />
+          </dd>
+          <dt>Policies</dt>
+          <dd>
+            <code>{prompt.policies.join(', ')}</code>
+          </dd>
+          <dt>Call</dt>
+          <dd>
+            <code>{call}</code>
+          </dd>
+          <dt>Digest of exactly this call</dt>
+          <dd>
+            <code>{digest}</code>
+          </dd>
+        </dl>
+      </details>
+    </>
   )
 }
 
 export function refusalPage({ code, detail }: Failure, approval?: Approval) {
-  const { todo } = FAILURES[code]
+  if (approval !== undefined && approval.status !== 'pending') return <EndedPage approval={approval} />
   return (
     <Page title="Not answered">
-      <h1>{approval === undefined ? 'This can’t be answered' : OUTCOME[approval.status]}</h1>
-      <p role="status">{detail}.</p>
-      <p class="quiet">What to do: {todo}.</p>
+      <section class="outcome denied" role="status">
+        <h1>This can’t be answered</h1>
+        <p class="prose">
+          <Prose text={detail} />.
+        </p>
+        <p>
+          What to do: <Prose text={FAILURES[code].todo} />.
+        </p>
+      </section>
       {approval === undefined ? '' : <Facts approval={approval} />}
     </Page>
   )

@@ -203,6 +203,9 @@ export const Approval = z.strictObject({
     tool: z.string(),
     tool_version: z.int(),
     risk: z.enum(['low', 'medium', 'high', 'critical']),
+    /** The command line, as a list; empty where nothing runs. */
+    command: z.string(),
+    /** Where and how it would run, in words. */
     plan: z.string(),
     arguments: z.string(),
     on_yes: z.string(),

@@ -30,7 +30,12 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
       return ok(refused(failure('approval_expired', 'nobody answered in time'), { ...approval, status: 'expired' }))
     return ok(
       html(
-        approvalPage({ approval, approver: link.approver, nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }) }),
+        approvalPage({
+          approval,
+          approver: link.approver,
+          nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }),
+          now: Date.now(),
+        }),
       ),
     )
   },
@@ -52,7 +57,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
     if (operator === undefined || !authorize(directory, operator, 'approval.decide').allowed)
       return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
     const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
-    if (answered.ok) return ok(html(approvalPage({ approval: answered.value, approver: link.approver, nonce: null })))
+    if (answered.ok) return ok(html(approvalPage({ approval: answered.value, approver: link.approver, nonce: null, now: Date.now() })))
     const now = await run.approval(split(approval.id).n)
     return ok(refused(answered.error, now.ok ? now.value : undefined))
   },

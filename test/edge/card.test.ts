@@ -56,7 +56,7 @@ test('a card says who wants what, what runs, why somebody is asked, and until wh
     reason: 'policy says ask',
   })
   expect(JSON.parse(prompt.arguments)).toEqual({ text: 'hello' })
-  expect(prompt.plan).toContain('["echo","hi"]')
+  expect(prompt.command).toBe('["echo","hi"]')
   expect([requestedAt, expiresAt - requestedAt, answers]).toEqual([NOW, LIMITS.approval_ttl_s * 1000, []])
   expect(card({}, { tool: { approval_ttl_s: 30 } }).expiresAt - NOW).toBe(30_000)
 })
