@@ -42,9 +42,10 @@ export function Page({ title, children }: { title: string; children?: unknown })
   )
 }
 
-/** A sentence of ours or of a policy: what stands between backticks is code. */
+/** A sentence of ours or of a policy, begun as sentences are: what stands between backticks is code, and stays as it is. */
 export function Prose({ text }: { text: string }) {
-  return <>{text.split('`').map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
+  const sentence = text.charAt(0).toUpperCase() + text.slice(1)
+  return <>{sentence.split('`').map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
 }
 
 function Time({ ms }: { ms: number }) {
@@ -140,25 +141,33 @@ function EndedPage({ approval }: { approval: Approval }) {
   )
 }
 
-function Facts({ approval: { prompt, digest, call, requested_at, expires_at } }: { approval: Approval }) {
+function Facts({ approval: { status, prompt, digest, call, requested_at, expires_at } }: { approval: Approval }) {
   return (
     <>
       <dl>
         <dt>Would run</dt>
-        <dd class="prose">
+        <dd>
           {prompt.command === '' ? '' : <pre class="command">{prompt.command}</pre>}
-          {prompt.plan}
+          <Prose text={prompt.plan} />
         </dd>
         <dt>Arguments</dt>
         <dd>
           <pre>{prompt.arguments}</pre>
         </dd>
-        <dt>Why you are asked</dt>
-        <dd class="prose">
+        <dt>Why a human is asked</dt>
+        <dd>
           <Prose text={prompt.reason} />
         </dd>
-        <dt>If you approve</dt>
-        <dd class="prose">{prompt.on_yes}</dd>
+        {status === 'pending' ? (
+          <>
+            <dt>If you approve</dt>
+            <dd>
+              <Prose text={prompt.on_yes} />
+            </dd>
+          </>
+        ) : (
+          ''
+        )}
       </dl>
       <details>
         <summary>Details</summary>
@@ -199,11 +208,11 @@ export function refusalPage({ code, detail }: Failure, approval?: Approval) {
     <Page title="Not answered">
       <section class="outcome denied" role="status">
         <h1>This can’t be answered</h1>
-        <p class="prose">
+        <p>
           <Prose text={detail} />.
         </p>
         <p>
-          What to do: <Prose text={FAILURES[code].todo} />.
+          <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
         </p>
       </section>
       {approval === undefined ? '' : <Facts approval={approval} />}

@@ -26,7 +26,6 @@ a{color:var(--focus)}
 dl{margin:.75rem 0}
 dt{color:var(--soft);font-size:.8125rem;font-weight:600;margin-top:1rem}
 dd{margin:.125rem 0 0;overflow-wrap:anywhere}
-.prose::first-letter{text-transform:uppercase}
 pre,code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 code{font-size:.875em}
 pre{margin:.25rem 0 .375rem;padding:.625rem .75rem;background:var(--wash);border:1px solid var(--line);border-radius:.5rem;font-size:.8125rem;line-height:1.5;white-space:pre-wrap;tab-size:2}
