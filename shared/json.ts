@@ -44,11 +44,13 @@ export function parseJson(bytes: Uint8Array, bounds: Bounds = BODY): Result<Json
 }
 
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y
-const WORDS: ReadonlyArray<readonly [string, Json]> = [
-  ['true', true],
-  ['false', false],
-  ['null', null],
-]
+const WORDS: ReadonlyMap<string, readonly [string, Json]> = new Map([
+  ['t', ['true', true]],
+  ['f', ['false', false]],
+  ['n', ['null', null]],
+])
+/** What a string holds up to its end or its first escape. */
+const PLAIN = /[^"\\\u0000-\u001f]*/y
 
 class Parser {
   readonly #text: string
@@ -114,7 +116,17 @@ class Parser {
 
   #string(): string {
     const start = this.#at
-    let end = start + 1
+    PLAIN.lastIndex = start + 1
+    PLAIN.test(this.#text)
+    const { lastIndex: end } = PLAIN
+    if (this.#text.charCodeAt(end) !== 0x22) return this.#escapedString(start, end)
+    this.#at = end + 1
+    return this.#text.slice(start + 1, end)
+  }
+
+  /** From its first escape on, which alone can bring in U+0000 or a lone surrogate: the text itself was valid UTF-8. */
+  #escapedString(start: number, escape: number): string {
+    let end = escape
     for (let code = this.#text.charCodeAt(end); code !== 0x22; code = this.#text.charCodeAt(++end)) {
       if (Number.isNaN(code) || code < 0x20) throw this.#unexpected(end)
       if (code === 0x5c) end++
@@ -131,11 +143,10 @@ class Parser {
   }
 
   #scalar(): Json {
-    for (const [word, value] of WORDS) {
-      if (this.#text.startsWith(word, this.#at)) {
-        this.#at += word.length
-        return value
-      }
+    const [word, meaning] = WORDS.get(this.#text.charAt(this.#at)) ?? []
+    if (word !== undefined && meaning !== undefined && this.#text.startsWith(word, this.#at)) {
+      this.#at += word.length
+      return meaning
     }
     NUMBER.lastIndex = this.#at
     const match = NUMBER.exec(this.#text)
