@@ -1,0 +1,15 @@
+// A real browser for the tests of our pages: the system's Chromium, without a head, with a profile that goes with it.
+
+import { existsSync } from 'node:fs'
+import { type Browser, chromium } from 'playwright-core'
+
+const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/chrome']
+
+export function openBrowser(): Promise<Browser> {
+  const executablePath = PROGRAMS.find((path) => existsSync(path))
+  if (executablePath === undefined)
+    throw new Error('no Chromium on this machine; `npm test` installs it, or run `apt-get install chromium`')
+  // Chromium refuses to sandbox itself as root. What it opens here is our own page on loopback.
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  return chromium.launch({ executablePath, args })
+}
