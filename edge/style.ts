@@ -39,7 +39,7 @@ label{display:block;font-weight:600;font-size:.9375rem}
 textarea{display:block;width:100%;min-height:4.25rem;margin-top:.375rem;padding:.5rem .625rem;font:inherit;color:inherit;background:var(--paper);border:1px solid var(--field);border-radius:.5rem;resize:vertical}
 .answer{background:var(--paper);margin:0 -1rem;padding:.625rem 1rem calc(.75rem + env(safe-area-inset-bottom));border-top:1px solid transparent}
 .answer p{margin:0 0 .5rem}
-.buttons{display:grid;grid-template-columns:1fr 1fr;gap:.75rem}
+.buttons{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(8.5rem,100%),1fr));gap:.75rem}
 button{font:inherit;font-weight:600;min-height:3rem;padding:.625rem 1rem;border-radius:.625rem;border:1px solid transparent;cursor:pointer}
 button.approve{background:var(--go);color:var(--on-go)}
 button.deny{background:var(--paper);color:var(--no);border-color:currentColor}
