@@ -14,6 +14,8 @@ import { tenantObject } from './env.ts'
 import { FLOOR } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
 import { compile } from './policy.ts'
+import type { TenantObject } from './tenant-object.ts'
+import type { WorkerRow } from './worker-gate.ts'
 
 export type Member<S> = { name: string; keyHash: string; spec: S }
 
@@ -25,6 +27,8 @@ export type Directory = {
   operators: Member<OperatorSpec>[]
   tools: Tool[]
   policies: { version: number; texts: PolicyTexts }
+  /** Those that are enrolled, not those that were. */
+  workers: WorkerRow[]
 }
 
 export type Principal = {
@@ -47,6 +51,7 @@ export type Loaded = {
   tools: ReadonlyMap<string, LoadedTool>
   policies: PolicySet
   roles: readonly string[]
+  workers: ReadonlyMap<string, { row: WorkerRow; principal: Principal }>
 }
 
 /** Capabilities that make a call sensitive by themselves. */
@@ -54,16 +59,24 @@ const SENSITIVE: ReadonlySet<string> = new Set(['process_exec', 'network', 'secr
 
 const cache = new Map<string, Loaded>()
 
-/** Where one process is all there is: the objects' own directories, not copies of them. */
-const atHand = new Map<string, () => Directory>()
-export const keepAtHand = (tenant: string, present: () => Directory): unknown => atHand.set(tenant, present)
+/** What every request asks a tenant's object, which answers from memory. */
+export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker' | 'gate'>
+
+/** Where one process is all there is: the objects themselves. */
+const atHand = new Map<string, Gatekeeper>()
+
+/** Puts a tenant's object at hand; returns the one whose place it takes. */
+export function takePlace(tenant: string, object: Gatekeeper): Gatekeeper | undefined {
+  const before = atHand.get(tenant)
+  atHand.set(tenant, object)
+  return before
+}
+
+export const gatekeeper = (env: Env, tenant: string): Omit<Gatekeeper, 'gate'> => atHand.get(tenant) ?? tenantObject(env, tenant)
 
 /** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
-export async function directoryOf(env: Env, tenant: string): Promise<Loaded> {
-  const present = atHand.get(tenant)?.()
-  if (present === undefined) return directoryFrom(tenant, await tenantObject(env, tenant).directory(knownVersion(tenant)))
-  return directoryFrom(tenant, present.version === knownVersion(tenant) ? null : present)
-}
+export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>
+  directoryFrom(tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
 
 /** The version to ask with: the tenant answers with its directory only where it has another. */
 export const knownVersion = (tenant: string): number => cache.get(tenant)?.version ?? -1
@@ -82,6 +95,12 @@ export async function directoryAt(env: Env, tenant: string, version: number): Pr
   return known !== undefined && known.version >= version ? known : directoryOf(env, tenant)
 }
 
+/** One that knows this worker, if any does: for a check that is made before the tenant is asked. */
+export async function directoryWith(env: Env, tenant: string, worker: string): Promise<Loaded> {
+  const known = cache.get(tenant)
+  return known?.workers.has(worker) === true ? known : directoryOf(env, tenant)
+}
+
 function remember(directory: Directory): Loaded {
   const known = cache.get(directory.tenant)
   if (known !== undefined && known.version >= directory.version) return known
@@ -90,7 +109,7 @@ function remember(directory: Directory): Loaded {
   return loaded
 }
 
-function load({ tenant, version, agents, operators, tools, policies }: Directory): Loaded {
+function load({ tenant, version, agents, operators, tools, policies, workers }: Directory): Loaded {
   const compiled = compile(`tenant ${tenant}`, { ...FLOOR, ...policies.texts })
   if (!compiled.ok) throw new Error(`the active policy set of \`${tenant}\` does not compile: ${compiled.error.detail}`) // L6: nothing is served
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
@@ -115,7 +134,12 @@ function load({ tenant, version, agents, operators, tools, policies }: Directory
     tools: new Map(tools.map((tool) => [tool.name, loadTool(tool)])),
     policies: compiled.value,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
+    workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
   }
+}
+
+function workerPrincipal(tenant: string, { id, pool, tiers }: WorkerRow): Principal {
+  return { kind: 'Worker', tenant, name: id, entities: [{ uid: { type: 'Worker', id }, attrs: { pool, tiers }, parents: [] }] }
 }
 
 const loadedTools = new Map<string, LoadedTool>()

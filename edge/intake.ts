@@ -2,8 +2,9 @@
 // behind here looks at a raw request again.
 
 import type { z } from 'zod'
+import { publicKey } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
-import { readSignatureInput } from '../shared/http-signature.ts'
+import { readSignatureInput, signatureHolds } from '../shared/http-signature.ts'
 import { PATTERNS, parseKey } from '../shared/ids.ts'
 import type { Json } from '../shared/json.ts'
 import { BODY, parseJson } from '../shared/json.ts'
@@ -12,9 +13,9 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Route } from '../shared/routes/route.ts'
 import type { AgentPrincipal, Loaded, Principal } from './directory.ts'
-import { directoryFrom, directoryOf, knownVersion, principalOf } from './directory.ts'
+import { directoryFrom, directoryOf, directoryWith, gatekeeper, knownVersion, principalOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { identityOf, tenantObject } from './env.ts'
+import { identityOf } from './env.ts'
 import type { WorkerRow } from './worker-gate.ts'
 
 export type Identified = { directory: Loaded; principal: AgentPrincipal | Principal; worker: WorkerRow | null }
@@ -39,22 +40,18 @@ export async function identifyBySignature(request: Request, body: Uint8Array, en
   const input = header('signature-input')
   const claimed = readSignatureInput(input)
   if (claimed === undefined || !identityOf(env).tenants.has(claimed.tenant)) return err(UNSIGNED)
+  const { tenant } = claimed
+  const worker = (await directoryWith(env, tenant, claimed.worker)).workers.get(claimed.worker)
+  if (worker === undefined) return err(UNSIGNED)
   const { host, pathname } = new URL(request.url)
   const signed = { method: request.method, authority: host, path: pathname, body }
-  const { tenant } = claimed
-  const admitted = await tenantObject(env, tenant).admitWorker(
-    signed,
-    { input, digest: header('content-digest'), signature: header('signature') },
-    knownVersion(tenant),
-  )
+  const headers = { digest: header('content-digest'), signature: header('signature') }
+  if (!signatureHolds(signed, claimed, headers, publicKey(worker.row.x))) return err(UNSIGNED)
+  const admitted = await gatekeeper(env, tenant).admitWorker(claimed, knownVersion(tenant))
   if (!admitted.ok) return admitted
-  const { worker } = admitted.value
-  const entities = [{ uid: { type: 'Worker', id: worker.id }, attrs: { pool: worker.pool, tiers: worker.tiers }, parents: [] }]
-  return ok({
-    directory: directoryFrom(tenant, admitted.value.directory),
-    principal: { kind: 'Worker', tenant, name: worker.id, entities },
-    worker,
-  })
+  const directory = directoryFrom(tenant, admitted.value)
+  const present = directory.workers.get(claimed.worker) // its tiers may have changed; its key never does
+  return present === undefined ? err(UNSIGNED) : ok({ directory, principal: present.principal, worker: present.row })
 }
 
 /** The runtime lets far more headers through than anyone needs (G10). */

@@ -4,10 +4,9 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, desc, eq, isNull } from 'drizzle-orm'
 import migrations from '../migrations/tenant/migrations.js'
-import { kidOf, publicKey } from '../shared/dsse.ts'
+import { kidOf } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
-import type { SignedRequest } from '../shared/http-signature.ts'
-import { readSignatureInput, signatureHolds } from '../shared/http-signature.ts'
+import type { SignatureInput } from '../shared/http-signature.ts'
 import { mintKey, newWorkerId } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -16,7 +15,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { AgentSpec, Approval, OperatorSpec, Tool, ToolSpec } from '../shared/wire.ts'
 import type { Directory, Member } from './directory.ts'
-import { keepAtHand } from './directory.ts'
+import { takePlace } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { DEFAULTS } from './policies.ts'
@@ -31,14 +30,15 @@ type AgentsOrOperators = typeof agents | typeof operators
 
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
-  readonly #gate = new WorkerGate()
+  readonly gate: WorkerGate
   #directory: Directory
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     if (this.#db.select().from(meta).get() === undefined) this.#found()
     this.#directory = this.#read()
-    if (env.ONE_PROCESS === 'yes') keepAtHand(this.#tenant, () => this.#directory)
+    const before = env.ONE_PROCESS === 'yes' ? takePlace(this.#tenant, this) : undefined
+    this.gate = before?.gate ?? new WorkerGate() // a nonce that was seen in this process stays seen
   }
 
   /** What a tenant starts with: the default policies, and on the first tenant the operator whose key set-up made. */
@@ -87,6 +87,7 @@ export class TenantObject extends DurableObject<Env> {
       operators: this.#db.select().from(operators).all().map(member),
       tools: this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf),
       policies: { version: set?.version ?? 0, texts: set?.policies ?? {} },
+      workers: this.#db.select().from(workers).where(eq(workers.status, 'active')).all(),
     }
   }
 
@@ -247,38 +248,29 @@ export class TenantObject extends DurableObject<Env> {
     const worker = { id: newWorkerId(now), name, pool: token.pool, kid: kidOf(x), x, tiers, status: 'active' as const, enrolledAt: now }
     if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
       return err(failure('enrolment_invalid', 'this key is enrolled already; make a new one'))
-    this.ctx.storage.transactionSync(() => {
+    this.#change(() => {
       this.#db.update(enrolments).set({ usedAt: now }).where(eq(enrolments.id, id)).run()
       this.#db.insert(workers).values(worker).run()
     })
     return ok({ worker: worker.id, pool: token.pool })
   }
 
-  /** Identity of a signed request: known, active, signature right, fresh, never seen (K01, K02). */
-  async admitWorker(
-    request: SignedRequest,
-    headers: { input: string | undefined; digest: string | undefined; signature: string | undefined },
-    known: number,
-  ): Promise<Result<{ worker: WorkerRow; directory: Directory | null }>> {
-    const input = readSignatureInput(headers.input)
-    const worker = input === undefined ? undefined : this.#worker(input.worker)
-    if (input === undefined || worker === undefined || worker.status !== 'active')
-      return err(failure('bad_signature', 'no enrolled worker signed this request'))
-    if (!signatureHolds(request, input, headers, publicKey(worker.x))) return err(failure('bad_signature', 'the signature does not hold'))
-    const fresh = this.#gate.admit(worker.id, input, Date.now())
-    return fresh.ok ? ok({ worker, directory: await this.directory(known) }) : fresh
+  /** Whether a worker whose signature holds is enrolled, and its request fresh and never seen (K01, K02). With what changed since `known`. */
+  async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
+    if (this.#enrolled(input.worker) === undefined) return err(failure('bad_signature', 'no enrolled worker signed this request'))
+    const fresh = this.gate.admit(input.worker, input, Date.now())
+    return fresh.ok ? ok(await this.directory(known)) : fresh
   }
 
-  #worker(id: string): WorkerRow | undefined {
-    return this.#gate.worker(id, () => this.#db.select().from(workers).where(eq(workers.id, id)).get())
+  #enrolled(id: string): WorkerRow | undefined {
+    return this.#directory.workers.find((worker) => worker.id === id)
   }
 
   async seen(id: string, tiers: Tier[]): Promise<void> {
-    const worker = this.#worker(id)
-    this.#gate.seen(id, Date.now())
+    const worker = this.#enrolled(id)
+    this.gate.seen(id, Date.now())
     if (worker === undefined || worker.tiers.join() === tiers.join()) return
-    this.#db.update(workers).set({ tiers }).where(eq(workers.id, id)).run()
-    this.#gate.forget(id)
+    this.#change(() => this.#db.update(workers).set({ tiers }).where(eq(workers.id, id)).run())
   }
 
   async listWorkers() {
@@ -293,15 +285,14 @@ export class TenantObject extends DurableObject<Env> {
         kid,
         tiers,
         enrolled_at_ms: enrolledAt,
-        seen_at_ms: this.#gate.seenAt(id),
+        seen_at_ms: this.gate.seenAt(id),
         status,
       }))
   }
 
   async revokeWorker(id: string): Promise<Result<{ done: true }>> {
-    if (this.#worker(id) === undefined) return err(failure('not_found', 'no such worker'))
-    this.#db.update(workers).set({ status: 'revoked' }).where(eq(workers.id, id)).run()
-    this.#gate.forget(id)
+    if (this.#db.select().from(workers).where(eq(workers.id, id)).get() === undefined) return err(failure('not_found', 'no such worker'))
+    this.#change(() => this.#db.update(workers).set({ status: 'revoked' }).where(eq(workers.id, id)).run())
     return ok({ done: true })
   }
 

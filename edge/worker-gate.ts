@@ -21,22 +21,11 @@ export type WorkerRow = {
 
 export class WorkerGate {
   readonly #startedAt = Math.floor(Date.now() / 1000)
-  readonly #workers = new Map<string, WorkerRow>()
   readonly #seen = new Map<string, number>()
   /** Nonces of the present window and the one before: dropped whole, never swept. */
   #nonces = new Set<string>()
   #older = new Set<string>()
   #turnedAt = 0
-
-  worker(id: string, read: () => WorkerRow | undefined): WorkerRow | undefined {
-    const row = this.#workers.get(id) ?? read()
-    if (row !== undefined) this.#workers.set(id, row)
-    return row
-  }
-
-  forget(id: string): void {
-    this.#workers.delete(id)
-  }
 
   admit(worker: string, { created, nonce }: SignatureInput, nowMs: number): Result<true> {
     const now = Math.floor(nowMs / 1000)

@@ -50,9 +50,18 @@ function isPublicKey(x: string): boolean {
 /** An Ed25519 public key as it crosses the wire. */
 export const PublicKey = z.string().refine(isPublicKey, 'not an Ed25519 public key')
 
+/** Keys that were imported: each signs more than once. */
+const imported = new Map<string, KeyObject>()
+const IMPORTED_KEPT = 1_000
+
 export function publicKey(x: string): KeyObject {
+  const known = imported.get(x)
+  if (known !== undefined) return known
   if (!isPublicKey(x)) throw new TypeError('not an Ed25519 public key')
-  return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+  const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+  if (imported.size >= IMPORTED_KEPT) imported.clear()
+  imported.set(x, key)
+  return key
 }
 
 function preAuthEncoding(type: string, payload: Buffer): Buffer {

@@ -1,7 +1,6 @@
 // A worker's request is admitted within a minute of its signing, once, and not from before the edge started.
 
 import { expect, test } from 'vitest'
-import type { WorkerRow } from '../../edge/worker-gate.ts'
 import { WorkerGate } from '../../edge/worker-gate.ts'
 import { LIMITS } from '../../shared/limits.ts'
 
@@ -54,23 +53,4 @@ test('K02 what was signed before the edge started is refused: nobody remembers w
   const gate = new WorkerGate()
   expect(verdict(gate, now - 30, 'n', now)).toBe('clock_skew')
   expect(verdict(gate, now + 1, 'm', now + 1)).toBe('admitted')
-})
-
-test('K01 a revoked worker is read anew, not remembered as it was', () => {
-  const gate = new WorkerGate()
-  const row = (status: WorkerRow['status']): WorkerRow => ({
-    id: WORKER,
-    name: 'a',
-    pool: 'default',
-    kid: 'k',
-    x: 'x',
-    tiers: [],
-    status,
-    enrolledAt: 0,
-  })
-  expect(gate.worker(WORKER, () => row('active'))?.status).toBe('active')
-  expect(gate.worker(WORKER, () => row('revoked'))?.status).toBe('active')
-  gate.forget(WORKER)
-  expect(gate.worker(WORKER, () => row('revoked'))?.status).toBe('revoked')
-  expect(gate.worker('another', () => undefined)).toBeUndefined()
 })
