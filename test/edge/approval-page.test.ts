@@ -85,7 +85,7 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
 
 test('by keyboard alone: the order is the order of reading, no comes before yes, and Enter on yes approves', async () => {
   const { id, link } = await asked()
-  const page = await opened(link, { javaScriptEnabled: true })
+  const page = await opened(link)
   const order: string[] = []
   for (let i = 0; i < 4; i++) {
     await page.keyboard.press('Tab')

@@ -9,7 +9,16 @@ export function openBrowser(): Promise<Browser> {
   const executablePath = PROGRAMS.find((path) => existsSync(path))
   if (executablePath === undefined)
     throw new Error('no Chromium on this machine; `npm test` installs it, or run `apt-get install chromium`')
-  // Chromium refuses to sandbox itself as root. What it opens here is our own page on loopback.
-  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  return chromium.launch({ executablePath, args })
+  // Chromium refuses to sandbox itself as root. What it opens here is our own page on loopback; it looks for nothing else.
+  const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  return chromium.launch({ executablePath, args: [...asRoot, ...QUIET] })
 }
+
+const QUIET = [
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
