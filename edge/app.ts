@@ -58,6 +58,13 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
   })
 }
 
+/** A name given twice could be read twice differently, as in a body (G03). */
+function parseQuery(schema: z.ZodType, given: URLSearchParams): Result<unknown> {
+  const names = new Set(given.keys())
+  if (names.size < given.size) return err(failure('invalid_request', 'the query names a parameter twice; give each once'))
+  return shaped(schema, Object.fromEntries(given), 'query')
+}
+
 type Admitted = { caller: Identified | null; params: unknown; query: unknown; body: unknown }
 
 async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
@@ -69,8 +76,7 @@ async function admit(route: Route, request: Request, pathParams: Record<string, 
   if (!identified.ok) return identified
   const params = parseParams(route, pathParams)
   if (!params.ok) return params
-  const query =
-    route.query === undefined ? ok(undefined) : shaped(route.query, Object.fromEntries(new URL(request.url).searchParams), 'query')
+  const query = route.query === undefined ? ok(undefined) : parseQuery(route.query, new URL(request.url).searchParams)
   if (!query.ok) return query
   const body = route.body === undefined ? ok(undefined) : parseBody(request, bytes.value, route.body)
   if (!body.ok) return body

@@ -41,6 +41,7 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
     const question = (approval: ApprovalContext) => evaluate(directory, situation, context, plan, approval)
     const real = question(given)
     if (real.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'allow', real) })
+    if (real.errors.length > 0) return ok({ plan, decision: decisionOf(directory, situation, 'deny', real) }) // L6: no yes mends an error, and no other plan
     const supposed = standsRegardless(directory.policies, real) ? final(directory, real) : question(SUPPOSED(directory))
     if (supposed.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'ask', real) })
     last = { plan, decision: decisionOf(directory, situation, 'deny', supposed) }
@@ -54,6 +55,7 @@ export function decideAgain(directory: Loaded, situation: Situation, plan: Plan)
   const context = readable(directory.policies, contextOf(situation, seen.ok ? seen.value : {}))
   const real = evaluate(directory, situation, context, plan, approvalOf(directory, situation.answers))
   if (real.allowed) return decisionOf(directory, situation, 'allow', real)
+  if (real.errors.length > 0) return decisionOf(directory, situation, 'deny', real) // L6
   const supposed = evaluate(directory, situation, context, plan, SUPPOSED(directory))
   return decisionOf(directory, situation, supposed.allowed ? 'ask' : 'deny', supposed.allowed ? real : supposed)
 }

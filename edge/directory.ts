@@ -11,7 +11,7 @@ import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
 import type { Env } from './env.ts'
 import { tenantObject } from './env.ts'
-import { FLOOR } from './policies.ts'
+import { underFloor } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
 import { compile } from './policy.ts'
 import type { TenantObject } from './tenant-object.ts'
@@ -110,7 +110,8 @@ function remember(directory: Directory): Loaded {
 }
 
 function load({ tenant, version, agents, operators, tools, policies, workers }: Directory): Loaded {
-  const compiled = compile(`tenant ${tenant}`, { ...FLOOR, ...policies.texts })
+  const whole = underFloor(policies.texts)
+  const compiled = whole.ok ? compile(`tenant ${tenant}`, whole.value) : whole
   if (!compiled.ok) throw new Error(`the active policy set of \`${tenant}\` does not compile: ${compiled.error.detail}`) // L6: nothing is served
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()

@@ -11,14 +11,7 @@ import type { Budget, ToolSpec } from '../shared/wire.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
-/** How far egress may be tightened for a tool that asks for less. */
-const TIGHTER: Record<EgressMode, readonly EgressMode[]> = {
-  none: ['none', 'strict'],
-  preflight: ['preflight', 'strict'],
-  strict: ['strict'],
-}
-
-/** The plans for one call, least isolated first. At least one. */
+/** The plans for one call, least isolated first. None where the tool asks of tier B alone what only tier C can keep. */
 export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<readonly Plan[]> {
   const { executor } = tool
   const argv = fill(executor.argv, args)
@@ -48,8 +41,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<rea
 }
 
 /** Tier C enforces or does not start; tier B can't enforce, so `strict` is not its to promise (L8). */
-const modesFor = (tier: Tier, asked: EgressMode): readonly EgressMode[] =>
-  tier === 'C' ? ['strict'] : TIGHTER[asked].filter((mode) => mode !== 'strict')
+const modesFor = (tier: Tier, asked: EgressMode): readonly EgressMode[] => (tier === 'C' ? ['strict'] : asked === 'strict' ? [] : [asked])
 
 const ONE = /^\{([A-Za-z_][A-Za-z0-9_]{0,63})\}$/
 const SPREAD = /^\{\.\.\.([A-Za-z_][A-Za-z0-9_]{0,63})\}$/

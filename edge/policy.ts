@@ -86,7 +86,10 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
   }
   if (rules.size > LIMITS.policies) errors.push({ at: 'policies', message: `more than ${LIMITS.policies} policies, the floor's included` })
   if (errors.length > 0) return err(failure('invalid_policy', `${errors.length} mistakes in the policies`, errors))
-  const answer = cedar.preparsePolicySet(slot, { staticPolicies: texts })
+  // A name of its own for each set: who still holds an older one must not be answered by a newer.
+  const digest = digestOf(texts)
+  const id = `${slot} ${digest}`
+  const answer = cedar.preparsePolicySet(id, { staticPolicies: texts })
   if (answer.type === 'failure') {
     return err(
       failure(
@@ -96,7 +99,7 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
       ),
     )
   }
-  return ok({ id: slot, digest: digestOf(texts), rules, reads: together(reads), answers: new Map() })
+  return ok({ id, digest, rules, reads: together(reads), answers: new Map() })
 }
 
 function place(file: string, text: string, offset: number | undefined): string {

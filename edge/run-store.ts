@@ -50,7 +50,12 @@ function callStatements(db: Database) {
       .prepare(),
     updateCall: db
       .update(calls)
-      .set({ state: p('state'), dueAt: p('dueAt'), record: p('record'), unmirrored: p('unmirrored') } as never)
+      .set({
+        state: p('state'),
+        dueAt: p('dueAt'),
+        record: p('record'),
+        unmirrored: sql`${calls.unmirrored} or ${p('unmirrored')}`,
+      } as never)
       .where(eq(calls.n, p('n')))
       .prepare(),
     due: db
@@ -65,7 +70,7 @@ function callStatements(db: Database) {
       .from(calls)
       .where(isNotNull(calls.dueAt))
       .prepare(),
-    unmirrored: db.select({ n: calls.n, record: calls.record }).from(calls).where(eq(calls.unmirrored, true)).limit(100).prepare(),
+    unmirrored: db.select({ n: calls.n, record: calls.record }).from(calls).where(sql`${calls.unmirrored} = 1`).limit(100).prepare(),
     mirrored: db
       .update(calls)
       .set({ unmirrored: false })
@@ -164,7 +169,7 @@ export class RunStore {
   }
 
   updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
-    this.#q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt, record, unmirrored })
+    this.#q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt, record, unmirrored: unmirrored ? 1 : 0 })
   }
 
   /** Calls whose time has come, the longest due first. */

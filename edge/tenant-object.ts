@@ -111,8 +111,8 @@ export class TenantObject extends DurableObject<Env> {
     return this.#put(agents, 'agent', name, spec)
   }
   async putOperator(name: string, spec: OperatorSpec): Promise<Result<Keyed<OperatorSpec>>> {
-    if (name === 'root' && !spec.roles.includes('admin'))
-      return err(failure('conflict', 'the root operator stays an admin; make another operator first and revoke root'))
+    if (!spec.roles.includes('admin') && this.#isLastAdmin(name))
+      return err(failure('conflict', 'this is the last admin; make another first'))
     return this.#put(operators, 'operator', name, spec)
   }
 
@@ -147,12 +147,17 @@ export class TenantObject extends DurableObject<Env> {
     return this.#delete(agents, name)
   }
   async deleteOperator(name: string): Promise<Result<{ done: true }>> {
-    const others = this.#db
+    return this.#isLastAdmin(name) ? err(failure('conflict', 'this is the last admin; make another first')) : this.#delete(operators, name)
+  }
+
+  /** Without an admin nobody could mend anything. */
+  #isLastAdmin(name: string): boolean {
+    const admins = this.#db
       .select()
       .from(operators)
       .all()
-      .filter((operator) => operator.name !== name && operator.spec.roles.includes('admin'))
-    return others.length === 0 ? err(failure('conflict', 'this is the last admin; make another first')) : this.#delete(operators, name)
+      .filter(({ spec }) => spec.roles.includes('admin'))
+    return admins.length === 1 && admins[0]?.name === name
   }
 
   #delete(table: AgentsOrOperators, name: string): Result<{ done: true }> {

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 // Owns the command line of `countersign-worker`: it reads it, runs one command, and tells how that went by exit code. No other decision is here.
 // 0: done. 1: refused, with a sentence. 2: the command line can't be read.
 

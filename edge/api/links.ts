@@ -50,8 +50,8 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
     if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, approval.digest, nonce)) {
       return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
     }
-    const answer = Answer.safeParse({ decision: form.get('decision'), reason: form.get('reason') ?? '' })
-    if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny')))
+    const answer = Answer.safeParse({ decision: form.get('decision'), reason: (form.get('reason') ?? '').replaceAll('\r\n', '\n') }) // browsers send CRLF, and count it as one
+    if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
     const directory = await directoryOf(env, link.tenant)
     const operator = directory.operators.get(link.approver)
     if (operator === undefined || !authorize(directory, operator, 'approval.decide').allowed)

@@ -13,7 +13,7 @@ import type { Env } from '../env.ts'
 import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
-import { FLOOR } from '../policies.ts'
+import { FLOOR, underFloor } from '../policies.ts'
 import { compile } from '../policy.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema } from '../schemas.ts'
@@ -118,7 +118,9 @@ export const operatorRoutes: Verbs<Names> = {
     const { directory, principal } = caller
     if (Object.keys(body.policies).length > LIMITS.policies)
       return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
-    const compiled = compile(`candidate ${directory.tenant}`, { ...FLOOR, ...body.policies })
+    const whole = underFloor(body.policies)
+    if (!whole.ok) return whole
+    const compiled = compile(`candidate ${directory.tenant}`, whole.value)
     if (!compiled.ok) return compiled
     // A set under which its author could not mend it would lock everybody out.
     if (body.activate && !authorize({ ...directory, policies: compiled.value }, principal, 'policy.write').allowed) {

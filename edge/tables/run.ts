@@ -1,5 +1,6 @@
 // Tables of a RunObject: one run, its calls, its journal and what is kept of output.
 
+import { isNotNull, sql } from 'drizzle-orm'
 import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import type { CallRecord } from '../lifecycle.ts'
 import type { RunRecord } from '../run-record.ts'
@@ -31,7 +32,12 @@ export const calls = sqliteTable(
     /** Whether the tenant's inbox has yet to learn of the approval's present status. */
     unmirrored: integer({ mode: 'boolean' }).notNull(),
   },
-  (table) => [index('calls_due').on(table.dueAt), uniqueIndex('calls_key').on(table.key), index('calls_unmirrored').on(table.unmirrored)],
+  // Partial: a call that waits for nothing is in none of them, and its row is all that is written.
+  (table) => [
+    index('calls_due').on(table.dueAt).where(isNotNull(table.dueAt)),
+    uniqueIndex('calls_key').on(table.key).where(isNotNull(table.key)),
+    index('calls_unmirrored').on(table.unmirrored).where(sql`${table.unmirrored} = 1`),
+  ],
 )
 
 /** Hash-chained, append-only. An entry's `prev` is the hash of the row before it. */

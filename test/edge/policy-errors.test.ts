@@ -150,3 +150,17 @@ test('each set is a version; one that is not activated changes nothing', async (
   expect(await present()).toEqual(before)
   expect(await decisionOn(broken)).toMatchObject({ effect: 'allow' })
 })
+
+test('G13 a policy that errs only while nobody has approved denies: no yes mends an error', async () => {
+  await desk.withPolicies({ erring: rule('forbid', '!context.approval.granted && context.args.absent == 1') }, async () => {
+    expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
+  })
+})
+
+test('the floor is not replaced by a file of its name', async () => {
+  const { policies } = granted(await desk.root('readPolicies', {}))
+  for (const name of ['floor.sensitive', 'floor.anything']) {
+    const put = await desk.root('putPolicies', { body: { policies: { ...policies, [name]: 'permit (principal, action, resource);' } } })
+    expect(refusal(put)).toBe('422 invalid_policy')
+  }
+})
