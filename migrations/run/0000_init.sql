@@ -13,9 +13,9 @@ CREATE TABLE `calls` (
 	`unmirrored` integer NOT NULL
 );
 --> statement-breakpoint
-CREATE INDEX `calls_due` ON `calls` (`due_at`);--> statement-breakpoint
-CREATE UNIQUE INDEX `calls_key` ON `calls` (`key`);--> statement-breakpoint
-CREATE INDEX `calls_unmirrored` ON `calls` (`unmirrored`);--> statement-breakpoint
+CREATE INDEX `calls_due` ON `calls` (`due_at`) WHERE "calls"."due_at" is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX `calls_key` ON `calls` (`key`) WHERE "calls"."key" is not null;--> statement-breakpoint
+CREATE INDEX `calls_unmirrored` ON `calls` (`unmirrored`) WHERE "calls"."unmirrored" = 1;--> statement-breakpoint
 CREATE TABLE `journal` (
 	`seq` integer PRIMARY KEY NOT NULL,
 	`at` integer NOT NULL,
