@@ -155,9 +155,9 @@ function approvalPlace(env: Env, { directory: { tenant } }: Identified, id: stri
     : err(failure('not_found', 'no such approval'))
 }
 
-/** Each operator sees a link of their own: an answer through it is theirs. */
+/** Each operator who may answer sees a link of their own: an answer through it is theirs. */
 function withLink(env: Env, { directory, principal }: Identified, approval: Approval): Approval {
-  if (approval.status !== 'pending') return approval
+  if (approval.status !== 'pending' || !authorize(directory, principal, 'approval.decide').allowed) return approval
   const { linkKey, publicUrl } = identityOf(env)
   const { id, digest, expires_at } = approval
   const link = linkFor(linkKey, { tenant: directory.tenant, approval: id, approver: principal.name, expiresAt: expires_at, digest })
