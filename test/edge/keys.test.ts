@@ -111,6 +111,10 @@ test('the last admin stays, and stays an admin', async () => {
   for (const { name } of admins.filter(({ name }) => name !== 'root')) granted(await desk.root('deleteOperator', { params: { name } }))
   expect(refusal(await desk.root('deleteOperator', { params: { name: 'root' } }))).toBe('409 conflict')
   expect(refusal(await desk.root('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))).toBe('409 conflict')
+  const second = await desk.operator(['admin'])
+  granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))
+  expect(refusal(await second.client('putOperator', { params: { name: second.name }, body: { roles: [] } }))).toBe('409 conflict')
+  granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['admin'] } }))
 })
 
 test('whoever loses a role loses what it permits, at once', async () => {
