@@ -125,8 +125,8 @@ class Parser {
   }
 
   /** From its first escape on, which alone can bring in U+0000 or a lone surrogate: the text itself was valid UTF-8. */
-  #escapedString(start: number, escape: number): string {
-    let end = escape
+  #escapedString(start: number, firstEscape: number): string {
+    let end = firstEscape
     for (let code = this.#text.charCodeAt(end); code !== 0x22; code = this.#text.charCodeAt(++end)) {
       if (Number.isNaN(code) || code < 0x20) throw this.#unexpected(end)
       if (code === 0x5c) end++
