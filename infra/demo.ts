@@ -114,7 +114,9 @@ async function answerOnPage(url: string): Promise<void> {
     headers: { origin, 'sec-fetch-site': 'same-origin' },
     signal: AbortSignal.timeout(HTTP_MS),
   })
-  print(`${answered.status} ${found(await answered.text(), /role="status">([^<]+)/, 'a page that says how it was answered')}`)
+  const outcome = await answered.text()
+  const how = found(outcome, /role="status"><h1>([^<]+)/, 'a page that says how it was answered')
+  print(`${answered.status} ${how} · ${found(outcome, /by <strong>([^<]+)/, 'a page that says who answered')}`)
   check(answered.ok, 'an answer that was taken')
 }
 
