@@ -39,11 +39,8 @@ test('G10 a body that announces too much is refused before it comes', async () =
 test('G10 a body that announces nothing and goes on is cut off at the limit', async () => {
   const request = open().head('POST', '/v1/calls', [...auth, 'transfer-encoding: chunked'])
   const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`
-  let sent = 0
-  for (; request.answer === undefined && sent < 64; sent++) {
-    request.send(chunk)
-    await new Promise((done) => setImmediate(done))
-  }
+  // Just beyond the limit and never ended: who goes on sending after the answer may lose it to a reset of the connection.
+  for (let sent = 0; sent <= LIMITS.body_bytes; sent += 0x10000) request.send(chunk)
   const answer = await request.answered(5_000)
   expect([answer.status, /"code":"([a-z_]+)"/.exec(answer.text)?.[1]]).toEqual([413, 'body_too_large'])
   await serves()
