@@ -312,6 +312,8 @@ const MAX_ATTEMPTS = 3
  * keeps its object in memory, where its lease is: objects are evicted after 10 s of rest, and a lease forgotten is a lease begun anew.
  */
 const WATCH_MS = 5_000
+/** The longer a call has waited for a worker, the longer until its doorbell is rung again. */
+const restOf = (waited: number): number => Math.min(Math.max(waited, WATCH_MS), 60_000)
 
 /** When time may next change this call, or it is to be looked at. */
 export function dueAt(status: Status, now: number, leaseUntil = 0): number | null {
@@ -319,7 +321,7 @@ export function dueAt(status: Status, now: number, leaseUntil = 0): number | nul
     case 'awaiting_approval':
       return status.approval.expiresAt
     case 'granted':
-      return Math.min(status.until, now + WATCH_MS)
+      return Math.min(status.until, now + restOf(now - (status.until - LIMITS.claim_window_ms)))
     case 'running':
       return Math.min(Math.max(status.leaseUntil, leaseUntil), now + WATCH_MS)
     default:

@@ -217,11 +217,6 @@ export class RunObject extends DurableObject<Env> {
     this.#leases.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }
 
-  /** Of these calls, those that still wait for a worker. */
-  async waiting(ns: readonly number[]): Promise<number[]> {
-    return ns.filter((n) => this.#store.call(n)?.status.state === 'granted')
-  }
-
   // ── Time ──
 
   override async alarm(): Promise<void> {

@@ -1,9 +1,9 @@
-// npm run migrations: what changed in edge/tables becomes a new migration of each object class, by drizzle-kit. It applies nothing: the
+// npm run migrations: what changed in edge/tables becomes a new migration of each object class that keeps anything, by drizzle-kit. It applies nothing: the
 // objects do that when they open.
 
 import { spawnSync } from 'node:child_process'
 
-for (const object of ['tenant', 'run', 'pool', 'log']) {
+for (const object of ['tenant', 'run', 'log']) {
   const args = [
     'generate',
     '--dialect',

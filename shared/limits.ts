@@ -65,6 +65,8 @@ export const LIMITS = {
   calls_per_run: 1_000_000,
   /** Pending approvals of one run: a flood of cards is an attack on the approver (P12). */
   pending_approvals_per_run: 50,
+  /** Doorbells that a pool holds while Redis is away; a run whose ring found no place rings again. */
+  pending_rings: 20_000,
   /** One page of a list. */
   page: 100,
 } as const

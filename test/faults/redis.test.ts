@@ -10,7 +10,7 @@ import { attested, journalOf } from '../support/record.ts'
 
 const ACKNOWLEDGED_WITHIN_MS = 2_000
 const OUTAGE_MS = 20_000
-/** The pool rings again after 10 s, and after longer rests the longer a call waits: 60 s at the most. */
+/** A run rings again after 5 s, and after longer rests the longer its call waits: 60 s at the most. */
 const RUNG_WITHIN_MS = 65_000
 const WAITING = 'cs:doorbell-default-default:wait'
 
