@@ -12,8 +12,8 @@ import { argumentsForPolicy } from './arguments.ts'
 import type { AgentPrincipal, Loaded, LoadedTool, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'
 import { plansFor } from './planner.ts'
-import type { CedarValueJson, Verdict } from './policy.ts'
-import { ask, readable, standsRegardless } from './policy.ts'
+import type { CedarValueJson, Matter, Verdict } from './policy.ts'
+import { about, ask, readable, standsRegardless } from './policy.ts'
 
 export type Situation = {
   agent: AgentPrincipal
@@ -33,12 +33,13 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
   if (!plans.ok) return refusedByTool(directory, situation, plans.error)
   const seen = argumentsForPolicy(args)
   if (!seen.ok) return seen
-  const context = readable(directory.policies, contextOf(situation, seen.value))
+  const matter = matterOf(directory, situation)
+  const context = readable(matter, contextOf(situation, seen.value))
   const given = approvalOf(directory, situation.answers)
 
   let last: Decided | undefined
   for (const plan of plans.value) {
-    const question = (approval: ApprovalContext) => evaluate(directory, situation, context, plan, approval)
+    const question = (approval: ApprovalContext) => evaluate(matter, context, plan, approval)
     const real = question(given)
     if (real.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'allow', real) })
     if (real.errors.length > 0) return ok({ plan, decision: decisionOf(directory, situation, 'deny', real) }) // L6: no yes mends an error, and no other plan
@@ -52,23 +53,24 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
 /** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
 export function decideAgain(directory: Loaded, situation: Situation, plan: Plan): Decision {
   const seen = argumentsForPolicy(situation.args)
-  const context = readable(directory.policies, contextOf(situation, seen.ok ? seen.value : {}))
-  const real = evaluate(directory, situation, context, plan, approvalOf(directory, situation.answers))
+  const matter = matterOf(directory, situation)
+  const context = readable(matter, contextOf(situation, seen.ok ? seen.value : {}))
+  const real = evaluate(matter, context, plan, approvalOf(directory, situation.answers))
   if (real.allowed) return decisionOf(directory, situation, 'allow', real)
   if (real.errors.length > 0) return decisionOf(directory, situation, 'deny', real) // L6
-  const supposed = evaluate(directory, situation, context, plan, SUPPOSED(directory))
+  const supposed = evaluate(matter, context, plan, SUPPOSED(directory))
   return decisionOf(directory, situation, supposed.allowed ? 'ask' : 'deny', supposed.allowed ? real : supposed)
 }
 
 /** Whether a principal may do an API action. Every route asks. */
 export function authorize(directory: Loaded, principal: Principal, action: string): Verdict {
-  return ask(directory.policies, {
+  const subject = {
     principal: { type: principal.kind, id: principal.name },
     action,
     resource: { type: 'Tenant', id: directory.tenant },
-    context: {},
     entities: principal.entities,
-  })
+  }
+  return ask(about(directory.policies, subject), {})
 }
 
 /** The policies that a yes would not move: of a denial that stands, they are the reason. */
@@ -76,9 +78,17 @@ function final({ policies: { rules } }: Loaded, verdict: Verdict): Verdict {
   return { ...verdict, policies: verdict.policies.filter((id) => rules.get(id)?.byApproval === false) }
 }
 
+/** Of the active set, what can matter to this agent and this tool. */
+const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
+  about(policies, {
+    principal: { type: 'Agent', id: agent.name },
+    action: `tool.execute/${tool.tool.name}`,
+    resource: { type: 'Tool', id: tool.tool.name },
+    entities: [...agent.entities, tool.action, tool.entity],
+  })
+
 function evaluate(
-  { policies }: Loaded,
-  { agent, tool }: Situation,
+  matter: Matter,
   context: Record<string, CedarValueJson>,
   { tier, egress, workspace, limits }: Plan,
   approval: ApprovalContext,
@@ -91,13 +101,7 @@ function evaluate(
     timeout_ms: limits.timeout_ms,
     memory_bytes: limits.memory_bytes,
   }
-  return ask(policies, {
-    principal: { type: 'Agent', id: agent.name },
-    action: `tool.execute/${tool.tool.name}`,
-    resource: { type: 'Tool', id: tool.tool.name },
-    entities: [...agent.entities, tool.action, ...(policies.reads.resource ? [tool.entity] : [])],
-    context: { ...context, ...readable(policies, { allow_sensitive_tools: approval.granted, approval, plan }) },
-  })
+  return ask(matter, { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan }) })
 }
 
 function contextOf({ agent, tool, run }: Situation, args: CedarValueJson): Record<string, CedarValueJson> {

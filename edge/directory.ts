@@ -111,7 +111,7 @@ function remember(directory: Directory): Loaded {
 
 function load({ tenant, version, agents, operators, tools, policies, workers }: Directory): Loaded {
   const whole = underFloor(policies.texts)
-  const compiled = whole.ok ? compile(`tenant ${tenant}`, whole.value) : whole
+  const compiled = whole.ok ? compile(whole.value) : whole
   if (!compiled.ok) throw new Error(`the active policy set of \`${tenant}\` does not compile: ${compiled.error.detail}`) // L6: nothing is served
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()

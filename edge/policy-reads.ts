@@ -17,11 +17,26 @@ export function readsOf(policy: PolicyJson): Reads {
   const walk = (node: unknown): void => {
     const path = pathOf(node)
     if (path !== undefined) context = both(context, along(path))
-    else if (isVar(node, 'resource')) resource = true
-    else if (typeof node === 'object' && node !== null) Object.values(node).forEach(walk)
+    else if (typeof node === 'object' && node !== null) {
+      // An entity that is named, or found in an attribute of another, may be the resource.
+      if (isVar(node, 'resource') || '__entity' in node || '.' in node || 'getTag' in node) resource = true
+      for (const [operator, part] of Object.entries(node)) walk(operator === 'in' ? lookedInto(part) : part)
+    }
   }
   walk(policy.conditions)
   return { context, resource }
+}
+
+/** Of `x in Role::"a"`, the entity on the left is looked into; one that is written on the right is only a name. */
+function lookedInto(part: unknown): unknown {
+  if (isWritten(part)) return undefined
+  return typeof part === 'object' && part !== null && 'left' in part && 'right' in part && isWritten(part.right) ? part.left : part
+}
+
+function isWritten(node: unknown): boolean {
+  if (typeof node !== 'object' || node === null) return false
+  if ('Set' in node) return Array.isArray(node.Set) && node.Set.every(isWritten)
+  return 'Value' in node && typeof node.Value === 'object' && node.Value !== null && '__entity' in node.Value
 }
 
 const isVar = (node: unknown, name: string): boolean => typeof node === 'object' && node !== null && 'Var' in node && node.Var === name

@@ -1,7 +1,7 @@
 // Cedar: the only importer of the engine. Texts go in once, as a compiled set; requests come out as allow or deny with
 // the policies that determined it. It knows nothing of calls, runs or tenants. No answer is a refusal (L6).
 
-import type { CedarValueJson, EntityJson, TypeAndId } from '@cedar-policy/cedar-wasm/web'
+import type { CedarValueJson, EntityJson } from '@cedar-policy/cedar-wasm/web'
 import * as cedar from '@cedar-policy/cedar-wasm/web'
 import wasm from '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm'
 import type { FieldError } from '../shared/failures.ts'
@@ -12,10 +12,12 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Reads } from './policy-reads.ts'
 import { readPart, readsApproval, readsOf, together } from './policy-reads.ts'
+import type { Scope, Subject } from './policy-slices.ts'
+import { scopeOf, slicer } from './policy-slices.ts'
 
 cedar.initSync({ module: wasm })
 
-export type { CedarValueJson, EntityJson, TypeAndId }
+export type { CedarValueJson, EntityJson }
 export type PolicyTexts = Readonly<Record<string, string>>
 /** `byApproval`: whether a human's yes may change what this policy says. */
 export type Rule = {
@@ -25,36 +27,46 @@ export type Rule = {
   readonly byApproval: boolean
 }
 
-/** A policy set that the engine holds ready, under a name of its own. */
+/** The policies of a set that can matter to a subject. */
+export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads }
 export type PolicySet = {
-  readonly id: string
   readonly digest: string
   readonly rules: ReadonlyMap<string, Rule>
   readonly reads: Reads
+  readonly sliceFor: (subject: Subject) => Slice
   /** What was answered to which question, to the letter: nothing but the two goes into an answer, and a changed set begins anew. */
   readonly answers: Map<string, Verdict>
 }
-export type Question = {
-  principal: TypeAndId
-  action: string
-  resource: TypeAndId
-  context: Record<string, CedarValueJson>
-  entities: EntityJson[]
-}
+/** What a set is asked about: the subject, and the slice that can matter to it. */
+export type Matter = { readonly set: PolicySet; readonly slice: Slice; readonly subject: Subject }
 export type Verdict = { readonly allowed: boolean; readonly policies: readonly string[]; readonly errors: readonly string[] }
 
 /** Statements name the policies that determined a decision: what they can't hold can't be a name. */
 const NAME = /^[\w.:/-](?:[\w.:/ -]{0,126}[\w.:/-])?$/
 
-/**
- * Compiles the floor and a tenant's set as one. `slot` names where the engine keeps it: a tenant's new set takes the
- * place of its old one. Each policy is known by the `@id` it carries, or by its file's name and number.
- */
-export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
-  const texts: Record<string, string> = {}
+/** Sets by the digest of their files, the latest last: a directory changes far more often than its policies do. */
+const compiled = new Map<string, PolicySet>()
+const SETS_KEPT = 16
+
+/** The floor and a tenant's set as one, made ready once. Each policy is known by the `@id` it carries, or by its file's name and number. */
+export function compile(files: PolicyTexts): Result<PolicySet> {
+  const name = digestOf(files)
+  const known = compiled.get(name)
+  const made = known === undefined ? make(files) : ok(known)
+  if (!made.ok) return made
+  compiled.delete(name)
+  compiled.set(name, made.value)
+  const [oldest] = compiled.keys()
+  if (compiled.size > SETS_KEPT && oldest !== undefined) compiled.delete(oldest)
+  return made
+}
+
+type Member = { readonly id: string; readonly text: string; readonly scope: Scope; readonly reads: Reads }
+
+function make(files: PolicyTexts): Result<PolicySet> {
+  const members: Member[] = []
   const rules = new Map<string, Rule>()
   const errors: FieldError[] = []
-  const reads: Reads[] = []
   for (const [file, text] of Object.entries(files)) {
     const parts = cedar.policySetTextToParts(text)
     if (parts.type === 'failure') {
@@ -74,33 +86,25 @@ export function compile(slot: string, files: PolicyTexts): Result<PolicySet> {
         continue
       }
       const notes = read.json.annotations ?? {}
-      const found = readsOf(read.json)
-      reads.push(found)
+      const reads = readsOf(read.json)
       const id = notes['id'] ?? `${file}/${index + 1}`
       if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
       if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
-      texts[id] = policy
+      members.push({ id, text: policy, scope: scopeOf(read.json), reads })
       const { effect } = read.json
-      rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null, effect, byApproval: readsApproval(found) })
+      rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null, effect, byApproval: readsApproval(reads) })
     }
   }
   if (rules.size > LIMITS.policies) errors.push({ at: 'policies', message: `more than ${LIMITS.policies} policies, the floor's included` })
   if (errors.length > 0) return err(failure('invalid_policy', `${errors.length} mistakes in the policies`, errors))
-  // A name of its own for each set: who still holds an older one must not be answered by a newer.
-  const digest = digestOf(texts)
-  const id = `${slot} ${digest}`
-  const answer = cedar.preparsePolicySet(id, { staticPolicies: texts })
-  if (answer.type === 'failure') {
-    return err(
-      failure(
-        'invalid_policy',
-        'the policy set does not parse',
-        answer.errors.map(({ message }) => ({ at: 'policies', message })),
-      ),
-    )
-  }
-  return ok({ id, digest, rules, reads: together(reads), answers: new Map() })
+  const whole = sliceOf(members)
+  return ok({ digest: digestOf(whole.texts), rules, reads: whole.reads, sliceFor: slicer(members, sliceOf), answers: new Map() })
 }
+
+const sliceOf = (members: readonly Member[]): Slice => ({
+  texts: Object.fromEntries(members.map(({ id, text }) => [id, text])),
+  reads: together(members.map(({ reads }) => reads)),
+})
 
 function place(file: string, text: string, offset: number | undefined): string {
   if (offset === undefined) return file
@@ -108,41 +112,88 @@ function place(file: string, text: string, offset: number | undefined): string {
   return `${file}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
 }
 
-/** Of a context, what the set can read: handing over the rest costs time and changes nothing. */
-export function readable(set: PolicySet, context: Record<string, CedarValueJson>): Record<string, CedarValueJson> {
-  return readPart(set.reads.context, context) as Record<string, CedarValueJson> // part of a record is a record
+/** The slice that can matter to a subject, and of what is known of it what the slice can read. */
+export function about(set: PolicySet, subject: Subject): Matter {
+  const slice = set.sliceFor(subject)
+  if (slice.reads.resource) return { set, slice, subject }
+  const { type, id } = subject.resource
+  const isResource = ({ uid }: EntityJson): boolean => 'type' in uid && uid.type === type && uid.id === id
+  return { set, slice, subject: { ...subject, entities: subject.entities.filter((entity) => !isResource(entity)) } }
+}
+
+/** Of a context, what can be read in this matter: handing over the rest costs time and changes nothing. */
+export function readable({ slice }: Matter, context: Record<string, CedarValueJson>): Record<string, CedarValueJson> {
+  return readPart(slice.reads.context, context) as Record<string, CedarValueJson> // part of a record is a record
 }
 
 /** Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals. */
-export const standsRegardless = (set: PolicySet, { policies, errors }: Verdict): boolean =>
-  errors.length === 0 && policies.some((id) => set.rules.get(id)?.effect === 'forbid' && set.rules.get(id)?.byApproval === false)
+export const standsRegardless = ({ rules }: PolicySet, { policies, errors }: Verdict): boolean =>
+  errors.length === 0 && policies.some((id) => rules.get(id)?.effect === 'forbid' && rules.get(id)?.byApproval === false)
 
 const ANSWERS_KEPT = 1_000
 const LONGEST_KEPT = 2_048
 
 /** One question. The engine is asked once for each: what policies read repeats far more than calls do. */
-export function ask(set: PolicySet, question: Question): Verdict {
-  const text = JSON.stringify(question)
-  const known = set.answers.get(text)
+export function ask(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
+  const { answers } = matter.set
+  const text = JSON.stringify([matter.subject, context])
+  const known = answers.get(text)
   if (known !== undefined) return known
-  const verdict = evaluate(set, question)
-  if (set.answers.size >= ANSWERS_KEPT) set.answers.clear()
-  if (text.length <= LONGEST_KEPT) set.answers.set(text, verdict)
+  const verdict = evaluate(matter, context)
+  if (answers.size >= ANSWERS_KEPT) answers.clear()
+  if (text.length <= LONGEST_KEPT) answers.set(text, verdict)
   return verdict
 }
 
 /** Cedar skips a policy that errs, a forbid too: so any error is a denial. */
-function evaluate(set: PolicySet, question: Question): Verdict {
+function evaluate({ slice, subject }: Matter, context: Record<string, CedarValueJson>): Verdict {
+  const held = hold(slice)
+  if (!held.ok) return { allowed: false, policies: [], errors: held.error }
   const answer = cedar.statefulIsAuthorized({
-    principal: question.principal,
-    action: { type: 'Action', id: question.action },
-    resource: question.resource,
-    context: question.context,
-    entities: question.entities,
-    preparsedPolicySetId: set.id,
+    principal: subject.principal,
+    action: { type: 'Action', id: subject.action },
+    resource: subject.resource,
+    context,
+    entities: [...subject.entities],
+    preparsedPolicySetId: held.value,
   })
   if (answer.type === 'failure') return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
   const { decision, diagnostics } = answer.response
   const errors = diagnostics.errors.map(({ policyId, error }) => `${policyId}: ${error.message}`)
   return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason, errors }
+}
+
+/** The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. About 4 KB each. */
+const HELD_POLICIES = 5_000
+/** Slices by their names in the engine, the latest asked last. */
+const held = new Map<Slice, string>()
+const free: string[] = []
+let weight = 0
+const weightOf = ({ texts }: Slice): number => 1 + Object.keys(texts).length
+
+/** The slice's name in the engine, parsed if need be. A name has one slice at a time: nobody is answered by another's policies. */
+function hold(slice: Slice): Result<string, string[]> {
+  const known = held.get(slice)
+  if (known !== undefined) {
+    held.delete(slice)
+    held.set(slice, known)
+    return ok(known)
+  }
+  weight += weightOf(slice)
+  for (const [oldest, name] of held) {
+    if (weight <= HELD_POLICIES) break
+    cedar.preparsePolicySet(name, {})
+    held.delete(oldest)
+    free.push(name)
+    weight -= weightOf(oldest)
+  }
+  const name = free.pop() ?? `slice ${held.size}`
+  const answer = cedar.preparsePolicySet(name, { staticPolicies: slice.texts })
+  if (answer.type === 'failure') {
+    free.push(name)
+    weight -= weightOf(slice)
+    return err(answer.errors.map(({ message }) => message))
+  }
+  held.set(slice, name)
+  return ok(name)
 }

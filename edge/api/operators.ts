@@ -120,7 +120,7 @@ export const operatorRoutes: Verbs<Names> = {
       return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
     const whole = underFloor(body.policies)
     if (!whole.ok) return whole
-    const compiled = compile(`candidate ${directory.tenant}`, whole.value)
+    const compiled = compile(whole.value)
     if (!compiled.ok) return compiled
     // A set under which its author could not mend it would lock everybody out.
     if (body.activate && !authorize({ ...directory, policies: compiled.value }, principal, 'policy.write').allowed) {

@@ -65,3 +65,23 @@ test('a policy that reads the context whole, reads of approvals too', () => {
   expect(readsApproval(readsWhen({ '==': { left: context, right: one } }))).toBe(true)
   expect(readsApproval(readsWhen(of(of(context, 'args'), 'approval')))).toBe(false)
 })
+
+describe('whether the resource itself is handed over', () => {
+  const principal: Expr = { Var: 'principal' }
+  const role: Expr = { Value: { __entity: { type: 'Role', id: 'admin' } } }
+  const tool: Expr = { Value: { __entity: { type: 'Tool', id: 'x' } } }
+  const CASES: ReadonlyArray<readonly [string, Expr, boolean]> = [
+    ['it is compared', { '==': { left: { Var: 'resource' }, right: tool } }, true],
+    ['its attribute is read', { '.': { left: { Var: 'resource' }, attr: 'sensitive' } }, true],
+    ['it is named, and an attribute of it read', { '.': { left: tool, attr: 'sensitive' } }, true],
+    ['it is named, and tested for an attribute', { has: { left: tool, attr: 'sensitive' } }, true],
+    ['it is named on the left of `in`', { in: { left: tool, right: role } }, true],
+    ['it is one of a set', { contains: { left: { Set: [tool] }, right: principal } }, true],
+    ['it may be an attribute of the principal', { in: { left: { '.': { left: principal, attr: 'favourite' } }, right: role } }, true],
+    ['the principal is in a role', { in: { left: principal, right: role } }, false],
+    ['the principal is in one of some roles', { in: { left: principal, right: { Set: [role, role] } } }, false],
+    ['the principal is of a type, in a role', { is: { left: principal, entity_type: 'Agent', in: role } }, false],
+    ['the context is read', of(of(context, 'args'), 'amount'), false],
+  ]
+  test.each(CASES)('%s', (_, body, expected) => expect(readsWhen(body).resource).toBe(expected))
+})
