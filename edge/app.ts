@@ -13,16 +13,17 @@ import { agentRoutes } from './api/agents.ts'
 import { openRoutes } from './api/anyone.ts'
 import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
+import { policyRoutes } from './api/policies.ts'
 import { workerRoutes } from './api/workers.ts'
 import { authorize } from './decide.ts'
 import type { Env } from './env.ts'
 import { headersOf } from './headers.ts'
 import type { Identified } from './intake.ts'
-import { headersFit, identifyByKey, identifyBySignature, parseBody, parseParams, readBody, shaped } from './intake.ts'
+import { headersFit, identifyByKey, identifyBySignature, parseBody, parseHeaders, parseParams, readBody, shaped } from './intake.ts'
 import { logError } from './log.ts'
 import { problem } from './problem.ts'
 
-type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
+type Part<R extends Route, K extends 'params' | 'query' | 'headers' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
 
 /** What a verb is given: a request that has passed every check of its route. */
 export type Incoming<N extends RouteName> = {
@@ -30,6 +31,7 @@ export type Incoming<N extends RouteName> = {
   request: Request
   params: Part<Routes[N], 'params'>
   query: Part<Routes[N], 'query'>
+  headers: Part<Routes[N], 'headers'>
   body: Part<Routes[N], 'body'>
 } & (Routes[N] extends { callers: readonly ('anyone' | 'link')[] } ? { caller: null } : { caller: Identified })
 
@@ -37,7 +39,7 @@ export type Incoming<N extends RouteName> = {
 export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
 export type Verbs<N extends RouteName> = { [K in N]: Verb<K> }
 
-const VERBS: Verbs<RouteName> = { ...agentRoutes, ...operatorRoutes, ...workerRoutes, ...linkRoutes, ...openRoutes }
+const VERBS: Verbs<RouteName> = { ...agentRoutes, ...operatorRoutes, ...policyRoutes, ...workerRoutes, ...linkRoutes, ...openRoutes }
 
 export const app = new Hono<{ Bindings: Env }>()
 
@@ -65,11 +67,11 @@ function parseQuery(schema: z.ZodType, given: URLSearchParams): Result<unknown> 
   return shaped(schema, Object.fromEntries(given), 'query')
 }
 
-type Admitted = { caller: Identified | null; params: unknown; query: unknown; body: unknown }
+type Admitted = { caller: Identified | null; params: unknown; query: unknown; headers: unknown; body: unknown }
 
 async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
-  const headers = headersFit(request)
-  if (!headers.ok) return headers
+  const fit = headersFit(request)
+  if (!fit.ok) return fit
   const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request, route.body_bytes)
   if (!bytes.ok) return bytes
   const identified = await identify(route, request, bytes.value, env)
@@ -78,9 +80,11 @@ async function admit(route: Route, request: Request, pathParams: Record<string, 
   if (!params.ok) return params
   const query = route.query === undefined ? ok(undefined) : parseQuery(route.query, new URL(request.url).searchParams)
   if (!query.ok) return query
+  const headers = parseHeaders(route, request)
+  if (!headers.ok) return headers
   const body = route.body === undefined ? ok(undefined) : parseBody(request, bytes.value, route.body)
   if (!body.ok) return body
-  return ok({ caller: identified.value, params: params.value, query: query.value, body: body.value })
+  return ok({ caller: identified.value, params: params.value, query: query.value, headers: headers.value, body: body.value })
 }
 
 const KINDS = { Agent: 'agent', Operator: 'operator', Worker: 'worker' } as const

@@ -50,6 +50,8 @@ export type Loaded = {
   keys: ReadonlyMap<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>
   tools: ReadonlyMap<string, LoadedTool>
   policies: PolicySet
+  /** Which of the tenant's versions that is, the floor apart. */
+  policyVersion: number
   roles: readonly string[]
   workers: ReadonlyMap<string, { row: WorkerRow; principal: Principal }>
 }
@@ -134,6 +136,7 @@ function load({ tenant, version, agents, operators, tools, policies, workers }: 
     keys,
     tools: new Map(tools.map((tool) => [tool.name, loadTool(tool)])),
     policies: compiled.value,
+    policyVersion: policies.version,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
     workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
   }

@@ -111,7 +111,7 @@ function operation(name: string, route: Route): Schema {
   }
 }
 
-function parameters({ params, query }: Route): Schema[] {
+function parameters({ params, query, headers }: Route): Schema[] {
   const of = (place: string, object: z.ZodObject | undefined): Schema[] => {
     if (object === undefined) return []
     const { properties = {}, required = [] } = jsonSchema(object, 'input') as { properties?: Record<string, Schema>; required?: string[] } // an object's schema
@@ -122,7 +122,7 @@ function parameters({ params, query }: Route): Schema[] {
       schema,
     }))
   }
-  return [...of('path', params), ...of('query', query)]
+  return [...of('path', params), ...of('query', query), ...of('header', headers)]
 }
 
 function problems({ failures, callers, body, action }: Route): Schema {

@@ -87,7 +87,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
       }
       const notes = read.json.annotations ?? {}
       const reads = readsOf(read.json)
-      const id = notes['id'] ?? `${file}/${index + 1}`
+      const id = nameOf(notes, file, index)
       if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
       if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
       members.push({ id, text: policy, scope: scopeOf(read.json), reads })
@@ -105,6 +105,22 @@ const sliceOf = (members: readonly Member[]): Slice => ({
   texts: Object.fromEntries(members.map(({ id, text }) => [id, text])),
   reads: together(members.map(({ reads }) => reads)),
 })
+
+const nameOf = (notes: Readonly<Record<string, string | null>>, file: string, index: number): string =>
+  notes['id'] ?? `${file}/${index + 1}`
+
+/** The policies of files by name, each as it was written. A file that does not parse, or no longer, counts as one. */
+export function policiesIn(files: PolicyTexts): Map<string, { file: string; text: string }> {
+  const found = new Map<string, { file: string; text: string }>()
+  for (const [file, text] of Object.entries(files)) {
+    const parts = cedar.policySetTextToParts(text)
+    const policies = parts.type === 'success' ? parts.policies.map((policy) => ({ policy, read: cedar.policyToJson(policy) })) : []
+    if (parts.type === 'failure') found.set(file, { file, text })
+    for (const [index, { policy, read }] of policies.entries())
+      found.set(nameOf(read.type === 'success' ? (read.json.annotations ?? {}) : {}, file, index), { file, text: policy })
+  }
+  return found
+}
 
 function place(file: string, text: string, offset: number | undefined): string {
   if (offset === undefined) return file

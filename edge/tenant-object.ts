@@ -13,15 +13,17 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { AgentSpec, Approval, OperatorSpec, Tool, ToolSpec } from '../shared/wire.ts'
 import type { Directory, Member } from './directory.ts'
 import { takePlace } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { DEFAULTS } from './policies.ts'
-import type { PolicyTexts } from './policy.ts'
+import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
+import { PolicyStore } from './policy-store.ts'
 import { openDatabase } from './tables/open.ts'
-import { agents, enrolments, inbox, meta, operators, policySets, tools, workers } from './tables/tenant.ts'
+import { agents, enrolments, inbox, meta, operators, tools, workers } from './tables/tenant.ts'
 import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 
@@ -30,6 +32,7 @@ type AgentsOrOperators = typeof agents | typeof operators
 
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
+  readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly gate: WorkerGate
   #directory: Directory
 
@@ -46,18 +49,7 @@ export class TenantObject extends DurableObject<Env> {
     const now = Date.now()
     this.ctx.storage.transactionSync(() => {
       this.#db.insert(meta).values({ id: 1, version: 1, createdAt: now }).run()
-      this.#db
-        .insert(policySets)
-        .values({
-          version: 1,
-          digest: digestOf(DEFAULTS),
-          policies: DEFAULTS,
-          note: 'defaults',
-          author: 'countersign',
-          active: true,
-          createdAt: now,
-        })
-        .run()
+      this.#sets.found(DEFAULTS)
       if (this.#tenant !== DEFAULT_TENANT || this.env.ROOT_OPERATOR_HASH === '') return
       this.#db
         .insert(operators)
@@ -79,14 +71,13 @@ export class TenantObject extends DurableObject<Env> {
 
   #read(): Directory {
     const member = <S>({ name, keyHash, spec }: Member<S>): Member<S> => ({ name, keyHash, spec })
-    const set = this.#db.select().from(policySets).where(eq(policySets.active, true)).get()
     return {
       tenant: this.#tenant,
       version: this.#db.select().from(meta).get()?.version ?? 0,
       agents: this.#db.select().from(agents).all().map(member),
       operators: this.#db.select().from(operators).all().map(member),
       tools: this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf),
-      policies: { version: set?.version ?? 0, texts: set?.policies ?? {} },
+      policies: this.#sets.active(),
       workers: this.#db.select().from(workers).where(eq(workers.status, 'active')).all(),
     }
   }
@@ -212,23 +203,21 @@ export class TenantObject extends DurableObject<Env> {
     return ok({ done: true })
   }
 
-  async putPolicies(
-    policies: PolicyTexts,
-    note: string,
-    author: string,
-    activate: boolean,
-  ): Promise<Result<{ version: number; digest: string; active: boolean }>> {
-    const last = this.#db.select({ version: policySets.version }).from(policySets).orderBy(desc(policySets.version)).limit(1).get()
-    const version = (last?.version ?? 0) + 1
-    const digest = digestOf(policies)
-    this.#change(() => {
-      if (activate) this.#db.update(policySets).set({ active: false }).run()
-      this.#db
-        .insert(policySets)
-        .values({ version, digest, policies: { ...policies }, note, author, active: activate, createdAt: Date.now() })
-        .run()
-    })
-    return ok({ version, digest, active: activate })
+  async putPolicies(put: PolicyPut): Promise<Result<PolicyVersion>> {
+    return this.#sets.put(put)
+  }
+
+  /** An older version again, or a newer one at last. */
+  async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<PolicyVersion>> {
+    return this.#sets.activate(version, by, expected)
+  }
+
+  async policyVersions(before: number): Promise<PolicyVersion[]> {
+    return this.#sets.list(before)
+  }
+
+  async policyVersion(version: number): Promise<PolicySetOnRecord | undefined> {
+    return this.#sets.read(version)
   }
 
   // ── Workers ──

@@ -19,7 +19,9 @@ type Given<K extends string, T> = undefined extends T
     : { [P in K]: T }
 export type Input<N extends RouteName> = Given<'params', Part<Routes[N], 'params'>> &
   Given<'query', Part<Routes[N], 'query'>> &
-  Given<'body', Part<Routes[N], 'body'>> & { headers?: Record<string, string>; wait?: number; signal?: AbortSignal }
+  Given<'body', Part<Routes[N], 'body'>> & { headers?: Sent<Routes[N]>; wait?: number; signal?: AbortSignal }
+/** Headers that the route declares, and any other. */
+type Sent<R extends Route> = Record<string, string> & (R extends { headers: z.ZodType } ? z.input<R['headers']> : unknown)
 export type Output<N extends RouteName> = z.output<Routes[N]['result']>
 
 /** Adds credentials: a header for a key, a signature over the whole for a worker. */

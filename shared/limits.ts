@@ -61,6 +61,8 @@ export const LIMITS = {
   principals: 1_000,
   policies: 200,
   policy_bytes: 64 * KiB,
+  /** Versions of a policy set that are kept; the oldest go first, and what is in force never. */
+  policy_versions: 1_000,
   /** Calls of one run, whatever its budget says. */
   calls_per_run: 1_000_000,
   /** Pending approvals of one run: a flood of cards is an attack on the approver (P12). */

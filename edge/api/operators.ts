@@ -2,19 +2,15 @@
 
 import { failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import { linkFor } from '../approvals.ts'
 import { authorize } from '../decide.ts'
-import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
-import { FLOOR, underFloor } from '../policies.ts'
-import { compile } from '../policy.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema } from '../schemas.ts'
 
@@ -36,8 +32,6 @@ type Names =
   | 'createEnrolment'
   | 'listWorkers'
   | 'revokeWorker'
-  | 'putPolicies'
-  | 'readPolicies'
 
 export const operatorRoutes: Verbs<Names> = {
   async listApprovals({ env, caller, query }) {
@@ -112,32 +106,6 @@ export const operatorRoutes: Verbs<Names> = {
   },
   async revokeWorker({ env, caller, params }) {
     return here(env, caller).revokeWorker(params.worker)
-  },
-
-  async putPolicies({ env, caller, body }) {
-    const { directory, principal } = caller
-    if (Object.keys(body.policies).length > LIMITS.policies)
-      return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
-    const whole = underFloor(body.policies)
-    if (!whole.ok) return whole
-    const compiled = compile(whole.value)
-    if (!compiled.ok) return compiled
-    // A set under which its author could not mend it would lock everybody out.
-    if (body.activate && !authorize({ ...directory, policies: compiled.value }, principal, 'policy.write').allowed) {
-      return err(
-        failure(
-          'invalid_policy',
-          'under this set you could not change policies any more; permit `policy.write`, and scope each rule to the actions whose context it reads',
-        ),
-      )
-    }
-    return here(env, caller).putPolicies(body.policies, body.note, principal.name, body.activate)
-  },
-
-  async readPolicies({ env, caller }) {
-    const directory = await here(env, caller).directory(-1)
-    const { version, texts } = directory?.policies ?? { version: 0, texts: {} }
-    return ok({ version, digest: (await directoryOf(env, caller.directory.tenant)).policies.digest, policies: texts, floor: FLOOR })
   },
 }
 

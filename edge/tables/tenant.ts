@@ -40,16 +40,32 @@ export const tools = sqliteTable(
   (table) => [primaryKey({ columns: [table.name, table.version] }), index('tools_active').on(table.active)],
 )
 
-/** Every version of the tenant's own policy set, for good. */
-export const policySets = sqliteTable('policy_sets', {
-  version: integer().primaryKey(),
-  digest: text().notNull(),
-  policies: text({ mode: 'json' }).$type<Record<string, string>>().notNull(),
-  note: text().notNull(),
-  author: text().notNull(),
-  active: integer({ mode: 'boolean' }).notNull(),
-  createdAt: integer('created_at').notNull(),
-})
+/** Versions of the tenant's own policy set; what one says never changes. `active` marks the one in force. */
+export const policySets = sqliteTable(
+  'policy_sets',
+  {
+    version: integer().primaryKey(),
+    digest: text().notNull(),
+    policies: text({ mode: 'json' }).$type<Record<string, string>>().notNull(),
+    note: text().notNull(),
+    author: text().notNull(),
+    active: integer({ mode: 'boolean' }).notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [index('policy_sets_active').on(table.active)],
+)
+
+/** Each time that a version was put in force, in order. */
+export const policyActivations = sqliteTable(
+  'policy_activations',
+  {
+    seq: integer().primaryKey({ autoIncrement: true }),
+    version: integer().notNull(),
+    at: integer().notNull(),
+    by: text().notNull(),
+  },
+  (table) => [index('policy_activations_version').on(table.version)],
+)
 
 export const enrolments = sqliteTable('enrolments', {
   id: text().primaryKey(),

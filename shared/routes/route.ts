@@ -15,6 +15,8 @@ export type Route = {
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
+  /** Headers that it reads, by their names in lower case. */
+  readonly headers?: z.ZodObject
   /** Where a body may be larger than others. */
   readonly body_bytes?: number
   readonly status: number

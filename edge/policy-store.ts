@@ -1,0 +1,172 @@
+// A tenant's policy sets: immutable versions, and which of them is in force, since when and by whom. It reads no policy and checks none;
+// what is put here has been checked. Every write that matters to others goes through the change of the TenantObject that owns it.
+
+import { and, desc, eq, lt, lte, notInArray, sql } from 'drizzle-orm'
+import { failure } from '../shared/failures.ts'
+import { digestOf } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { PolicyVersion } from '../shared/routes/policies.ts'
+import type { PolicyTexts } from './policy.ts'
+import type { openDatabase } from './tables/open.ts'
+import { policyActivations, policySets } from './tables/tenant.ts'
+
+/** The versions of which one must be in force for a change to be made; undefined where any may be. */
+export type Expected = readonly number[] | undefined
+export type PolicyPut = {
+  readonly policies: PolicyTexts
+  readonly note: string
+  readonly author: string
+  readonly activate: boolean
+  readonly expected: Expected
+}
+
+type Activation = { at_ms: number; by: string }
+/** `previous` is what was in force before the set that is in force now. */
+export type PolicySetOnRecord = { about: PolicyVersion; texts: PolicyTexts; activations: Activation[]; previous: number | null }
+
+/** What of a row is told in lists: the texts are counted where they lie, not read. */
+const LISTED = {
+  version: policySets.version,
+  digest: policySets.digest,
+  note: policySets.note,
+  author: policySets.author,
+  created_at_ms: policySets.createdAt,
+  active: policySets.active,
+  policy_count: sql<number>`(select count(*) from json_each(${policySets.policies}))`,
+}
+
+export class PolicyStore {
+  readonly #db: ReturnType<typeof openDatabase>
+  readonly #change: <T>(write: () => T) => T
+
+  constructor(db: ReturnType<typeof openDatabase>, change: <T>(write: () => T) => T) {
+    this.#db = db
+    this.#change = change
+  }
+
+  /** The set that a tenant starts with; within the transaction that makes the tenant. */
+  found(policies: PolicyTexts): void {
+    this.#activate(this.#add(policies, 'defaults', 'countersign'), 'countersign')
+  }
+
+  /** What is in force. */
+  active(): { version: number; texts: PolicyTexts } {
+    const set = this.#db.select().from(policySets).where(eq(policySets.active, true)).get()
+    return { version: set?.version ?? 0, texts: set?.policies ?? {} }
+  }
+
+  /** Newest first; those before `before`. */
+  list(before: number): PolicyVersion[] {
+    const rows = this.#db.select(LISTED).from(policySets).where(lt(policySets.version, before)).orderBy(desc(policySets.version))
+    return rows
+      .limit(LIMITS.page)
+      .all()
+      .map((row) => this.#told(row))
+  }
+
+  /** A version whole; undefined where it is not, or no longer. */
+  read(version: number): PolicySetOnRecord | undefined {
+    const row = this.#db.select({ texts: policySets.policies }).from(policySets).where(eq(policySets.version, version)).get()
+    const about = this.#about(version)
+    if (row === undefined || about === undefined) return undefined
+    return { about, texts: row.texts, activations: this.#activations(version, LIMITS.page), previous: this.#previous() }
+  }
+
+  /** What the newest version says already makes no other. A request that came twice changes nothing, and is not held against what it did. */
+  put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
+    const newest = this.#about(this.#newest())
+    const same = newest?.digest === digestOf(policies) ? newest : undefined
+    if (same !== undefined && (same.active || !activate)) return ok(same)
+    const stale = this.#stale(expected)
+    if (stale !== undefined) return stale
+    const version = this.#change(() => {
+      const put = same?.version ?? this.#add(policies, note, author)
+      if (activate) this.#activate(put, author)
+      return put
+    })
+    return ok(this.#known(version))
+  }
+
+  activate(version: number, by: string, expected: Expected): Result<PolicyVersion> {
+    const known = this.#about(version)
+    if (known === undefined) return err(failure('not_found', `no version ${version} of the policy set`))
+    if (known.active) return ok(known)
+    const stale = this.#stale(expected)
+    if (stale !== undefined) return stale
+    this.#change(() => this.#activate(version, by))
+    return ok(this.#known(version))
+  }
+
+  #stale(expected: Expected) {
+    const { version } = this.active()
+    if (expected === undefined || expected.includes(version)) return undefined
+    return err(failure('version_conflict', `version ${version} is in force, and not \`${expected.join(', ')}\` as \`If-Match\` says`))
+  }
+
+  #add(policies: PolicyTexts, note: string, author: string): number {
+    const version = this.#newest() + 1
+    const row = { version, digest: digestOf(policies), policies: { ...policies }, note, author, active: false, createdAt: Date.now() }
+    this.#db.insert(policySets).values(row).run()
+    this.#forget(version - LIMITS.policy_versions)
+    return version
+  }
+
+  /** The oldest go where there are too many; what is in force stays, however old. */
+  #forget(until: number): void {
+    if (until < 1) return
+    this.#db
+      .delete(policySets)
+      .where(and(lte(policySets.version, until), eq(policySets.active, false)))
+      .run()
+    const kept = this.#db.select({ version: policySets.version }).from(policySets)
+    this.#db.delete(policyActivations).where(notInArray(policyActivations.version, kept)).run()
+  }
+
+  #activate(version: number, by: string): void {
+    this.#db.update(policySets).set({ active: false }).where(eq(policySets.active, true)).run()
+    this.#db.update(policySets).set({ active: true }).where(eq(policySets.version, version)).run()
+    this.#db.insert(policyActivations).values({ version, at: Date.now(), by }).run()
+  }
+
+  #newest(): number {
+    return this.#db.select({ version: policySets.version }).from(policySets).orderBy(desc(policySets.version)).limit(1).get()?.version ?? 0
+  }
+
+  /** What was in force before the present set, and can be again. */
+  #previous(): number | null {
+    const last = this.#db
+      .select({ version: policySets.version })
+      .from(policyActivations)
+      .innerJoin(policySets, eq(policySets.version, policyActivations.version))
+      .where(eq(policySets.active, false))
+      .orderBy(desc(policyActivations.seq))
+      .limit(1)
+      .get()
+    return last?.version ?? null
+  }
+
+  /** The last time first. */
+  #activations(version: number, limit: number): Activation[] {
+    const { at, by, seq } = policyActivations
+    const rows = this.#db.select({ at_ms: at, by }).from(policyActivations).where(eq(policyActivations.version, version))
+    return rows.orderBy(desc(seq)).limit(limit).all()
+  }
+
+  #about(version: number): PolicyVersion | undefined {
+    const row = this.#db.select(LISTED).from(policySets).where(eq(policySets.version, version)).get()
+    return row === undefined ? undefined : this.#told(row)
+  }
+
+  #told(row: Omit<PolicyVersion, 'activated_at_ms' | 'activated_by'>): PolicyVersion {
+    const [last] = this.#activations(row.version, 1)
+    return { ...row, activated_at_ms: last?.at_ms ?? null, activated_by: last?.by ?? null }
+  }
+
+  #known(version: number): PolicyVersion {
+    const known = this.#about(version)
+    if (known === undefined) throw new Error(`version ${version} was written and is not there`)
+    return known
+  }
+}
