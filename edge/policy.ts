@@ -67,6 +67,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
   const members: Member[] = []
   const rules = new Map<string, Rule>()
   const errors: FieldError[] = []
+  let count = 0
   for (const [file, text] of Object.entries(files)) {
     const parts = cedar.policySetTextToParts(text)
     if (parts.type === 'failure') {
@@ -79,6 +80,8 @@ function make(files: PolicyTexts): Result<PolicySet> {
       continue
     }
     if (parts.policy_templates.length > 0) errors.push({ at: file, message: 'templates are not supported; write the policy out' })
+    count += parts.policies.length
+    if (count > LIMITS.policies) return err(failure('invalid_policy', `more than ${LIMITS.policies} policies, the floor's included`))
     for (const [index, policy] of parts.policies.entries()) {
       const read = cedar.policyToJson(policy)
       if (read.type === 'failure') {
@@ -95,7 +98,6 @@ function make(files: PolicyTexts): Result<PolicySet> {
       rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null, effect, byApproval: readsApproval(reads) })
     }
   }
-  if (rules.size > LIMITS.policies) errors.push({ at: 'policies', message: `more than ${LIMITS.policies} policies, the floor's included` })
   if (errors.length > 0) return err(failure('invalid_policy', `${errors.length} mistakes in the policies`, errors))
   const whole = sliceOf(members)
   return ok({ digest: digestOf(whole.texts), rules, reads: whole.reads, sliceFor: slicer(members, sliceOf), answers: new Map() })

@@ -59,7 +59,8 @@ export const LIMITS = {
   /** Things a tenant may hold, so that its directory stays one message. */
   tools: 500,
   principals: 1_000,
-  policies: 200,
+  /** The floor's included; a statement can name them all. */
+  policies: 1_100,
   policy_bytes: 64 * KiB,
   /** Versions of a policy set that are kept; the oldest go first, and what is in force never. */
   policy_versions: 1_000,

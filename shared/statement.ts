@@ -8,6 +8,7 @@ import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } f
 import { PATTERNS } from './ids.ts'
 import type { Json } from './json.ts'
 import { canonical, digestOf, parseJson } from './json.ts'
+import { LIMITS } from './limits.ts'
 import { Connection, EgressMode, Limits, Outcome, Plan, StreamSummary } from './plan.ts'
 
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
@@ -65,7 +66,7 @@ export const Facts = z.strictObject({
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(z.string().max(260)).max(64) }).nullable(),
   decision: z.strictObject({
     effect: z.enum(['allow', 'ask', 'deny']),
-    policies: z.array(z.string().max(128)).max(200),
+    policies: z.array(z.string().max(128)).max(LIMITS.policies),
     /** Digest of the policy set that decided: floor, and the tenant's active version. */
     policy_set: Sha256,
     /** Digest of the policy snapshot: allowed tools, budget and process runner in force. */
