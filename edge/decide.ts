@@ -9,22 +9,27 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Budget, Decision } from '../shared/wire.ts'
 import { argumentsForPolicy } from './arguments.ts'
+import type { ApprovalContext, Approvers } from './consent.ts'
+import { approversOf, given, supposed } from './consent.ts'
 import type { AgentPrincipal, Loaded, LoadedTool, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'
 import { plansFor } from './planner.ts'
 import type { CedarValueJson, Matter, Verdict } from './policy.ts'
 import { about, ask, readable, standsRegardless } from './policy.ts'
+import { isRead } from './policy-reads.ts'
+import type { Used } from './usage.ts'
 
 export type Situation = {
   agent: AgentPrincipal
   tool: LoadedTool
   args: Record<string, unknown>
-  run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget; calls: number; denied: number }
+  run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget }
   answers: readonly Answered[]
+  /** What run and session have used; `null` where the active set reads nothing of it. */
+  used: Used | null
+  now: number
 }
 export type Decided = { decision: Decision; plan: Plan | null }
-
-type ApprovalContext = { granted: boolean; count: number; approvers: string[]; roles: string[]; assurance: string }
 
 /** What policy says of a call. A refusal means that there is nothing to decide: the arguments make no plan. */
 export function decide(directory: Loaded, situation: Situation): Result<Decided> {
@@ -34,18 +39,16 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
   const seen = argumentsForPolicy(args)
   if (!seen.ok) return seen
   const matter = matterOf(directory, situation)
-  const context = readable(matter, contextOf(situation, seen.value))
-  const given = approvalOf(directory, situation.answers)
-
+  const context = readable(matter, contextOf(matter, situation, seen.value))
   let last: Decided | undefined
   for (const plan of plans.value) {
     const question = (approval: ApprovalContext) => evaluate(matter, context, plan, approval)
-    const real = question(given)
+    const real = question(said(directory, situation))
     if (real.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'allow', real) })
     if (real.errors.length > 0) return ok({ plan, decision: decisionOf(directory, situation, 'deny', real) }) // L6: no yes mends an error, and no other plan
-    const supposed = standsRegardless(directory.policies, real) ? final(directory, real) : question(SUPPOSED(directory))
-    if (supposed.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'ask', real) })
-    last = { plan, decision: decisionOf(directory, situation, 'deny', supposed) }
+    const utmost = standsRegardless(directory.policies, real) ? final(directory, real) : atTheMost(directory, situation, question)
+    if (utmost.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'ask', real) })
+    last = { plan, decision: decisionOf(directory, situation, 'deny', utmost) }
   }
   return last === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(last)
 }
@@ -54,12 +57,13 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
 export function decideAgain(directory: Loaded, situation: Situation, plan: Plan): Decision {
   const seen = argumentsForPolicy(situation.args)
   const matter = matterOf(directory, situation)
-  const context = readable(matter, contextOf(situation, seen.ok ? seen.value : {}))
-  const real = evaluate(matter, context, plan, approvalOf(directory, situation.answers))
+  const context = readable(matter, contextOf(matter, situation, seen.ok ? seen.value : {}))
+  const question = (approval: ApprovalContext) => evaluate(matter, context, plan, approval)
+  const real = question(said(directory, situation))
   if (real.allowed) return decisionOf(directory, situation, 'allow', real)
   if (real.errors.length > 0) return decisionOf(directory, situation, 'deny', real) // L6
-  const supposed = evaluate(matter, context, plan, SUPPOSED(directory))
-  return decisionOf(directory, situation, supposed.allowed ? 'ask' : 'deny', supposed.allowed ? real : supposed)
+  const utmost = atTheMost(directory, situation, question)
+  return decisionOf(directory, situation, utmost.allowed ? 'ask' : 'deny', utmost.allowed ? real : utmost)
 }
 
 /** Whether a principal may do an API action. Every route asks. */
@@ -104,7 +108,11 @@ function evaluate(
   return ask(matter, { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan }) })
 }
 
-function contextOf({ agent, tool, run }: Situation, args: CedarValueJson): Record<string, CedarValueJson> {
+function contextOf(
+  { slice: { reads } }: Matter,
+  { agent, tool, run, used, now }: Situation,
+  args: CedarValueJson,
+): Record<string, CedarValueJson> {
   const { tools, channels } = agent.spec
   return {
     tool_name: tool.tool.name,
@@ -117,32 +125,44 @@ function contextOf({ agent, tool, run }: Situation, args: CedarValueJson): Recor
     ...(run.device === null ? {} : { device_id: run.device }),
     ...(run.channel === null ? {} : { channel_id: run.channel }),
     args,
-    budget: { calls: run.calls, denied: run.denied, max_calls: run.budget.max_calls_per_run },
+    owners: agent.spec.owners ?? [],
+    ...(isRead(reads.context, ['now']) || isRead(reads.context, ['weekday']) ? clockOf(now) : {}),
+    ...(used === null ? {} : { budget: budgetOf(run.budget, used) }),
   }
 }
 
-function approvalOf(directory: Loaded, answers: readonly Answered[]): ApprovalContext {
-  const yes = answers.filter(({ decision }) => decision === 'approve')
-  const roles = yes.flatMap(
-    ({ by }) => directory.operators.get(by)?.entities[0]?.parents.map((parent) => ('id' in parent ? parent.id : parent.__entity.id)) ?? [],
-  )
-  return {
-    granted: yes.length > 0,
-    count: yes.length,
-    approvers: yes.map(({ by }) => by),
-    roles: [...new Set(roles)],
-    assurance: yes.length > 0 ? 'key' : 'none',
-  }
+/** In whole seconds, so that a second's questions are one. Cedar can't tell a weekday: ISO, Monday is 1, in UTC. */
+const clockOf = (now: number): Record<string, CedarValueJson> => {
+  const second = new Date(now - (now % 1_000))
+  return { now: { __extn: { fn: 'datetime', arg: second.toISOString() } }, weekday: second.getUTCDay() || 7 }
 }
 
-/** The approvals that humans could give at the most: if that does not allow it, nobody can. */
-const SUPPOSED = (directory: Loaded): ApprovalContext => ({
-  granted: true,
-  count: 1_000,
-  approvers: [...directory.operators.keys()],
-  roles: [...directory.roles],
-  assurance: 'key',
+const budgetOf = (budget: Budget, { run, session }: Used): CedarValueJson => ({
+  run: { max_calls: budget.max_calls_per_run, ...run },
+  ...(session === null ? {} : { session }),
 })
+
+const approvers = new WeakMap<Loaded, Approvers>()
+
+/** Once per version of the directory: who may answer, by the policy of now. */
+function approversIn(directory: Loaded): Approvers {
+  const known = approvers.get(directory) ?? approversOf(directory, (operator) => authorize(directory, operator, 'approval.decide').allowed)
+  approvers.set(directory, known)
+  return known
+}
+
+const ownersOf = ({ agent }: Situation): readonly string[] => agent.spec.owners ?? []
+
+const said = (directory: Loaded, situation: Situation): ApprovalContext =>
+  given(situation.answers.length === 0 ? NOBODY : approversIn(directory), ownersOf(situation), situation.answers)
+const NOBODY: Approvers = new Map()
+
+/** The first verdict that allows it, of what humans could say at the most; else what the most of them would come to. */
+function atTheMost(directory: Loaded, situation: Situation, question: (approval: ApprovalContext) => Verdict): Verdict {
+  const [most, ...others] = supposed(approversIn(directory), ownersOf(situation), situation.answers)
+  const verdict = question(most)
+  return verdict.allowed ? verdict : (others.map(question).find(({ allowed }) => allowed) ?? verdict)
+}
 
 function decisionOf(directory: Loaded, situation: Situation, effect: Decision['effect'], verdict: Verdict): Decision {
   const denial = verdict.errors.length > 0 ? 'policy_error' : 'denied'

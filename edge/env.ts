@@ -6,11 +6,13 @@ import { signerFromJwk } from '../shared/dsse.ts'
 import type { LogObject } from './log-object.ts'
 import type { PoolObject } from './pool-object.ts'
 import type { RunObject } from './run-object.ts'
+import type { SessionObject } from './session-object.ts'
 import type { TenantObject } from './tenant-object.ts'
 
 export type Env = {
   TENANT: DurableObjectNamespace<TenantObject>
   RUN: DurableObjectNamespace<RunObject>
+  SESSION: DurableObjectNamespace<SessionObject>
   POOL: DurableObjectNamespace<PoolObject>
   LOG: DurableObjectNamespace<LogObject>
   /** Ed25519 private JWK; everything the edge vouches for is signed with it. */
@@ -58,6 +60,9 @@ export type Remote<T> = {
 
 export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
 export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
+/** A session is one agent's: its name is the agent's to choose. */
+export const sessionObject = (env: Env, { tenant, agent, session }: { tenant: string; agent: string; session: string }) =>
+  env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as Remote<SessionObject>
 export const poolObject = (env: Env, tenant: string, pool: string) =>
   env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
 export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>

@@ -14,6 +14,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { ApprovalFacts, CallState, ToolRef } from '../shared/statement.ts'
 import type { Approval, Decision } from '../shared/wire.ts'
+import type { Used } from './usage.ts'
 
 export type Answered = Approval['answers'][number]
 type AskRecord = Readonly<{ id: string; prompt: Approval['prompt']; requestedAt: number; expiresAt: number; answers: readonly Answered[] }>
@@ -30,6 +31,10 @@ export type Proposal = Readonly<{
   idempotent: boolean
   pool: string
   createdAt: number
+  /** What the argument that the tool names as spent holds. */
+  spent?: number
+  /** What run and session had used before, where policy read it: later calls don't make this one look late. */
+  before?: Used
 }>
 
 type Live = { decision: Decision; approval: AskRecord | null }
@@ -40,6 +45,8 @@ export type Ended = Live & {
   finished: Finished | null
   attestation: Attested | null
   cancelRequested: boolean
+  /** By the edge's clock, from claim to end; absent where nothing ran. */
+  took?: number
 }
 /** What is known of a finished execution besides its output, which is kept apart. */
 export type Finished = { exit_code: number | null; truncated: boolean; detail: string }
@@ -102,7 +109,7 @@ export const hasEnded = (status: Status): status is Extract<Status, Ended> => EN
 
 const ended = (
   state: EndState,
-  from: Live,
+  from: Live | Running,
   at: number,
   why: { error?: string | null; detail?: string | null; fence?: number; cancelRequested?: boolean },
 ): Status => ({
@@ -116,6 +123,7 @@ const ended = (
   attestation: null,
   fence: why.fence ?? 0,
   cancelRequested: why.cancelRequested ?? false,
+  ...('claimedAt' in from ? { took: Math.max(0, at - from.claimedAt) } : {}),
 })
 
 /** Applies one event. A refusal changes nothing and names what is (L4). */

@@ -64,6 +64,10 @@ function both(one: Reading, other: Reading): Reading {
   return merged
 }
 
+/** Whether this attribute of the context, or anything in it, is read. */
+export const isRead = (reading: Reading, [first, ...rest]: readonly string[]): boolean =>
+  reading === 'whole' || first === undefined || (reading.has(first) && isRead(reading.get(first) ?? 'whole', rest))
+
 /** The reads of many policies. */
 export const together = (all: readonly Reads[]): Reads => ({
   context: all.map(({ context }) => context).reduce(both, new Map()),

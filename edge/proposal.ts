@@ -11,10 +11,11 @@ import type { DigestInput, ToolRef } from '../shared/statement.ts'
 import { callDigest } from '../shared/statement.ts'
 import type { Decision } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
-import { decide } from './decide.ts'
+import { decide, decideAgain } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
-import type { AskRecord, Proposal } from './lifecycle.ts'
+import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
 import type { RunRow } from './run-record.ts'
+import type { Used } from './usage.ts'
 
 export type Asked = { agent: string; tool: string; args: Record<string, unknown> }
 
@@ -27,7 +28,10 @@ export type Prepared =
   | { kind: 'refused'; failure: Failure }
   | { kind: 'closed'; failure: Failure }
 
-export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, args }: Asked, pending: () => number, now: number): Prepared {
+/** What a decision has to know of the run: what was used, and how many approvals are pending. */
+type Around = { used: Used | 'uncounted' | null; pending: () => number; now: number }
+
+export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, args }: Asked, { used, pending, now }: Around): Prepared {
   const { record } = row
   const { budget } = record
   const closed = (code: Failure['code'], detail: string): Prepared => ({ kind: 'closed', failure: failure(code, detail) })
@@ -51,13 +55,19 @@ export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, arg
     tool,
     args,
     answers: [],
-    run: { ...record, calls: row.allowed, denied: row.denied },
+    run: record,
+    used: used === 'uncounted' ? null : used,
+    now,
   })
   if (!decided.ok) return refused(decided.error)
 
+  const amount = spentBy(tool, args)
+  if (amount === null)
+    return refused(failure('invalid_arguments', `what is spent is a whole number, not below 0: \`${tool.tool.spends?.arg}\``))
+
   const { plan } = decided.value
-  const decision =
-    row.allowed >= budget.max_calls_per_run ? spent(decided.value.decision, budget.max_calls_per_run) : decided.value.decision
+  const counted = used === 'uncounted' ? uncounted(decided.value.decision) : decided.value.decision
+  const decision = row.allowed >= budget.max_calls_per_run ? spent(counted, budget.max_calls_per_run) : counted
   if (decision.effect === 'ask' && pending() >= LIMITS.pending_approvals_per_run)
     return closed('too_many_pending', 'this run already waits for as many approvals as a run may')
   const n = row.calls + 1
@@ -68,6 +78,8 @@ export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, arg
     tool,
     pool: principal.spec.pool ?? 'default',
     now,
+    ...(amount > 0 ? { spent: amount } : {}),
+    ...(used === null || used === 'uncounted' ? {} : { before: used }),
   })
   const ask =
     decision.effect === 'ask' ? askRecord({ id: approvalId(record.id, n), agent, tool: tool.tool, args, plan, decision, now }) : null
@@ -82,6 +94,41 @@ const spent = (decision: Decision, max: number): Decision => ({
   reason: `the run’s budget of ${max} calls is spent`,
 })
 
+/** L6: a count that could not be had allows nothing. */
+const uncounted = (decision: Decision): Decision => ({
+  ...decision,
+  effect: 'deny',
+  code: 'policy_error',
+  policies: ['session.budget'],
+  reason: 'what this session has used could not be counted, so nothing is allowed; try again',
+})
+
+/** What a call spends, by its tool's contract; `null` where the argument can't be added up. */
+export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, unknown>): number | null {
+  const value = spends === undefined ? 0 : (args[spends.arg] ?? 0)
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+}
+
+type Knowing = { answers: readonly Answered[]; used: Used | 'uncounted' | null; now: number }
+
+/** The policy of now on a call that was proposed before: with the answers there are, and what was used before it. */
+export function judgeAgain(directory: Loaded, { record }: RunRow, { proposal }: CallRecord, { answers, used, now }: Knowing): Decision {
+  const agent = directory.agents.get(record.agent)
+  const tool = directory.tools.get(proposal.tool.name)
+  const gone = {
+    effect: 'deny' as const,
+    code: 'denied' as const,
+    policies: [],
+    policy_set: directory.policies.digest,
+    snapshot: directory.policies.digest,
+  }
+  if (agent === undefined) return { ...gone, reason: 'the agent was revoked' }
+  if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
+    return { ...gone, reason: 'the tool has changed since' } // L3
+  if (used === 'uncounted') return uncounted({ ...gone, reason: '' })
+  return decideAgain(directory, { agent, tool, args: proposal.args, answers, run: record, used, now }, proposal.plan)
+}
+
 type Parts = {
   args: Record<string, unknown>
   argsSha256: string
@@ -89,9 +136,11 @@ type Parts = {
   tool: LoadedTool
   pool: string
   now: number
+  spent?: number
+  before?: Used
 }
 
-function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, tool: { tool }, pool, now }: Parts): Proposal {
+function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, tool: { tool }, pool, now, ...counted }: Parts): Proposal {
   const ref = { name: tool.name, version: tool.version, digest: tool.digest }
   return {
     n,
@@ -104,6 +153,7 @@ function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, too
     idempotent: tool.idempotent ?? false,
     pool,
     createdAt: now,
+    ...counted,
   }
 }
 

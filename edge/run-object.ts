@@ -14,7 +14,6 @@ import { err, ok } from '../shared/result.ts'
 import type { Bundle, CallState, Grant } from '../shared/statement.ts'
 import { BUNDLE_FORMAT, STATEMENT_TYPE, sealGrant } from '../shared/statement.ts'
 import type { Answer, Approval, Call, Claim, JournalEntry, Run, Settlement } from '../shared/wire.ts'
-import { decideAgain } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import { directoryAt, directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
@@ -23,7 +22,9 @@ import { GroupCommit } from './group-commit.ts'
 import type { Answered, CallRecord, Event, Proposal, Running, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
-import { digestInput, prepare } from './proposal.ts'
+import { digestInput, judgeAgain, prepare } from './proposal.ts'
+import type { Booked } from './run-ledger.ts'
+import { Ledger } from './run-ledger.ts'
 import { Outbox } from './run-outbox.ts'
 import { approvalView, callView, factsOf, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
@@ -39,6 +40,7 @@ export class RunObject extends DurableObject<Env> {
   readonly #store = new RunStore(this.ctx)
   readonly #commits = new GroupCommit(this.ctx.storage)
   readonly #waiters = new Waiters<number | 'journal'>()
+  readonly #ledger = new Ledger(this.env, this.#store)
   readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, note: (row) => this.#note(row), arm: (at) => this.#arm(at) })
   readonly #leases = new Map<number, number>()
   #listening = Date.now()
@@ -54,10 +56,12 @@ export class RunObject extends DurableObject<Env> {
   }
 
   async propose(input: Propose): Promise<Result<Call>> {
-    const tenant = input.create?.tenant ?? this.#row?.record.tenant
-    if (tenant === undefined) return err(NO_RUN)
-    const directory = await directoryAt(this.env, tenant, input.version)
-    const proposed = await this.#commit(() => this.#propose(directory, input))
+    const run = this.#row?.record ?? input.create
+    if (run?.agent !== input.agent) return err(NO_RUN)
+    const directory = await directoryAt(this.env, run.tenant, input.version)
+    const booked = await this.#ledger.book(directory, run, input)
+    const proposed = await this.#commit(() => this.#propose(directory, input, booked))
+    if (!proposed.ok && booked !== null) this.ctx.waitUntil(this.#ledger.release(run, booked))
     if (!proposed.ok) return proposed
     const record = proposed.value
     return hasEnded(record.status) ? ok(this.#view(record)) : this.read(input.agent, record.proposal.n, input.waitMs)
@@ -118,12 +122,13 @@ export class RunObject extends DurableObject<Env> {
   async answer(n: number, by: string, channel: string, answer: Answer): Promise<Result<Approval>> {
     if (this.#row === undefined) return err(failure('not_found', 'no such approval'))
     const directory = await directoryOf(this.env, this.#row.record.tenant)
+    const booked = await this.#ledger.bookCall(directory, this.#row.record, n)
     return this.#commit(() => {
       const record = this.#store.call(n)
       if (record === undefined || record.status.approval === null) return err(failure('not_found', 'no such approval'))
       if (!directory.operators.has(by)) return err(failure('forbidden', 'you are no operator any more')) // P09: identity counts when the answer is given
       const given = { by, decision: answer.decision, channel, scope: answer.scope, reason: answer.reason, at_ms: Date.now() }
-      const decision = this.#decideAgain(directory, record, [...record.status.approval.answers, given])
+      const decision = this.#judgeAgain(directory, record, [...record.status.approval.answers, given], booked)
       const done = this.#apply(record, { kind: 'answered', answer: given, decision })
       return done.ok ? ok(approvalView(this.#run.record, done.value) as Approval) : done // it has an approval, so it has a view
     })
@@ -134,6 +139,7 @@ export class RunObject extends DurableObject<Env> {
   async claim(n: number, worker: Claimant, tiers: readonly string[]): Promise<Result<Claim>> {
     if (this.#row === undefined) return err(failure('not_claimable', 'no such call'))
     const directory = await directoryOf(this.env, this.#row.record.tenant)
+    const booked = await this.#ledger.bookCall(directory, this.#row.record, n)
     return this.#commit(() => {
       const record = this.#store.call(n)
       if (record?.proposal.plan == null || record.proposal.pool !== worker.pool)
@@ -153,7 +159,7 @@ export class RunObject extends DurableObject<Env> {
         deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
       }
       const envelope = sealGrant(grant, identityOf(this.env).signer)
-      const decision = this.#decideAgain(directory, record, status.approval?.answers ?? [])
+      const decision = this.#judgeAgain(directory, record, status.approval?.answers ?? [], booked)
       const done = this.#apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
       if (!done.ok) return done
       return done.value.status.state === 'running'
@@ -217,6 +223,11 @@ export class RunObject extends DurableObject<Env> {
     this.#leases.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }
 
+  /** For a session that counts: what became of the calls under these keys. */
+  async shares(keys: readonly string[]) {
+    return this.#ledger.shares(keys)
+  }
+
   // ── Time ──
 
   override async alarm(): Promise<void> {
@@ -243,7 +254,7 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Inside ──
 
-  #propose(directory: Loaded, input: Propose): Result<CallRecord> {
+  #propose(directory: Loaded, input: Propose, booked: Booked | null): Result<CallRecord> {
     if (input.create !== null && !this.#sameOrNew(input.create))
       return err(failure('idempotency_key_reused', 'the key made a run with other settings'))
     if (!this.#mine(input.agent)) return err(NO_RUN)
@@ -252,7 +263,8 @@ export class RunObject extends DurableObject<Env> {
       return known.proposal.tool.name === input.tool && known.proposal.argsSha256 === digestOf(input.args)
         ? ok(known)
         : err(failure('idempotency_key_reused', 'the key stands for another call'))
-    const prepared = prepare(directory, this.#run, input, () => this.#store.pendingApprovals(), Date.now())
+    const used = this.#ledger.used(directory, this.#run, input.tool, booked)
+    const prepared = prepare(directory, this.#run, input, { used, pending: () => this.#store.pendingApprovals(), now: Date.now() })
     if (prepared.kind === 'closed') return err(prepared.failure)
     const row = this.#run
     if (prepared.kind === 'refused') {
@@ -262,7 +274,7 @@ export class RunObject extends DurableObject<Env> {
     const { proposal, decision, ask } = prepared
     const denied = decision.effect === 'deny' ? 1 : 0
     this.#row = { ...row, calls: proposal.n, allowed: row.allowed + 1 - denied, denied: row.denied + denied }
-    return this.#apply(proposal, { kind: 'proposed', decision, ask }, input.key)
+    return this.#apply(proposal, { kind: 'proposed', decision, ask }, input.key ?? booked?.key ?? null)
   }
 
   /** The one commit point of a call: its new status, the journal entry, the edge's attestation, the run's head. */
@@ -279,6 +291,7 @@ export class RunObject extends DurableObject<Env> {
     const due = dueAt(status, now)
     if (before === null) this.#store.insertCall(record, key, due, mirror)
     else this.#store.updateCall(record, due, mirror)
+    this.#ledger.note(record)
     const { tool, version } = { tool: proposal.tool.name, version: proposal.tool.version }
     const body = {
       ...journal.body,
@@ -306,21 +319,9 @@ export class RunObject extends DurableObject<Env> {
     return { proposal, status: { ...status, attestation: finishedOf(statement).attestation } }
   }
 
-  #decideAgain(directory: Loaded, { proposal }: CallRecord, answers: readonly Answered[]) {
-    const { record, allowed, denied } = this.#run
-    const agent = directory.agents.get(record.agent)
-    const tool = directory.tools.get(proposal.tool.name)
-    const gone = {
-      effect: 'deny' as const,
-      code: 'denied' as const,
-      policies: [],
-      policy_set: directory.policies.digest,
-      snapshot: directory.policies.digest,
-    }
-    if (agent === undefined) return { ...gone, reason: 'the agent was revoked' }
-    if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
-      return { ...gone, reason: 'the tool has changed since' } // L3
-    return decideAgain(directory, { agent, tool, args: proposal.args, answers, run: { ...record, calls: allowed, denied } }, proposal.plan)
+  #judgeAgain(directory: Loaded, record: CallRecord, answers: readonly Answered[], booked: Booked | null) {
+    const used = this.#ledger.used(directory, this.#run, record.proposal.tool.name, booked, record)
+    return judgeAgain(directory, this.#run, record, { answers, used, now: Date.now() })
   }
 
   #sameOrNew(record: RunRecord): boolean {
@@ -388,6 +389,7 @@ export class RunObject extends DurableObject<Env> {
       },
       () => {
         this.#row = before
+        this.#ledger.forget()
       },
     )
   }

@@ -58,6 +58,7 @@ function callStatements(db: Database) {
       } as never)
       .where(eq(calls.n, p('n')))
       .prepare(),
+    everyCall: db.select({ record: calls.record }).from(calls).prepare(),
     due: db
       .select({ n: calls.n, record: calls.record })
       .from(calls)
@@ -170,6 +171,10 @@ export class RunStore {
 
   updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
     this.#q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt, record, unmirrored: unmirrored ? 1 : 0 })
+  }
+
+  everyCall(): CallRecord[] {
+    return this.#q.everyCall.all().map(({ record }) => record)
   }
 
   /** Calls whose time has come, the longest due first. */

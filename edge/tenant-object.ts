@@ -98,8 +98,10 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Principals ──
 
-  async putAgent(name: string, spec: AgentSpec): Promise<Result<Keyed<AgentSpec>>> {
-    return this.#put(agents, 'agent', name, spec)
+  /** An agent always has an owner: who is named, who was before, or who makes it. */
+  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<Keyed<AgentSpec>>> {
+    const known = this.#directory.agents.find((agent) => agent.name === name)
+    return this.#put(agents, 'agent', name, { ...spec, owners: spec.owners ?? known?.spec.owners ?? [by] })
   }
   async putOperator(name: string, spec: OperatorSpec): Promise<Result<Keyed<OperatorSpec>>> {
     if (!spec.roles.includes('admin') && this.#isLastAdmin(name))

@@ -3,7 +3,7 @@
 
 import { spawnSync } from 'node:child_process'
 
-for (const object of ['tenant', 'run', 'log']) {
+for (const object of ['tenant', 'run', 'session', 'log']) {
   const args = [
     'generate',
     '--dialect',

@@ -14,6 +14,7 @@ const COMPATIBILITY_DATE = '2026-11-01'
 const OBJECTS = [
   { className: 'TenantObject', binding: 'TENANT', uniqueKey: 'countersign-tenant' },
   { className: 'RunObject', binding: 'RUN', uniqueKey: 'countersign-run' },
+  { className: 'SessionObject', binding: 'SESSION', uniqueKey: 'countersign-session' },
   { className: 'PoolObject', binding: 'POOL', uniqueKey: 'countersign-pool' },
   { className: 'LogObject', binding: 'LOG', uniqueKey: 'countersign-log' },
 ] as const

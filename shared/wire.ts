@@ -38,6 +38,8 @@ export const ToolSpec = z.strictObject({
   sensitive: z.boolean().optional(),
   /** Declared safe to run again: only then is a lost execution retried. */
   idempotent: z.boolean().optional(),
+  /** The argument that is spent, in whole units (cents): policies cap its sum. */
+  spends: FromArgument.optional(),
   /** How long humans have to answer: less for what is stale soon, more for what may wait for the morning. */
   approval_ttl_s: z.int().min(1).max(LIMITS.approval_ttl_max_s).optional(),
   executor: z.strictObject({
@@ -93,6 +95,8 @@ export const AgentSpec = z.strictObject({
   /** Channels it may come from; absent means any. */
   channels: z.array(Name).max(64).optional(),
   groups: z.array(Name).max(32).optional(),
+  /** Operators who answer for it; whoever makes it, where nobody is named. Policy may bar them from approving its calls. */
+  owners: z.array(Name).max(16).optional(),
   budget: Budget.partial().optional(),
   pool: Name.optional(),
 })

@@ -9,14 +9,17 @@ import { err, ok } from '../../shared/result.ts'
 import type { Budget, Call, RunSpec } from '../../shared/wire.ts'
 import type { Incoming, Verbs } from '../app.ts'
 import { authorize, decide } from '../decide.ts'
-import type { AgentPrincipal } from '../directory.ts'
+import type { AgentPrincipal, Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
-import { identityOf, runObject } from '../env.ts'
+import { identityOf, runObject, sessionObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
+import { readsSession } from '../run-ledger.ts'
 import type { RunRecord } from '../run-record.ts'
+import type { Used } from '../usage.ts'
+import { NOTHING } from '../usage.ts'
 
 type Names =
   | 'createRun'
@@ -149,9 +152,21 @@ export const agentRoutes: Verbs<Names> = {
     const fitting = tool.check(args)
     if (!fitting.ok) return fitting
     const record = runRecord(env, agent, run, null)
-    const decided = decide(caller.directory, { agent, tool, args, answers: [], run: { ...record, calls: 0, denied: 0 } })
+    const used = await usedBefore(env, caller.directory, record, name)
+    if (!used.ok) return used
+    const decided = decide(caller.directory, { agent, tool, args, answers: [], run: record, used: used.value, now: Date.now() })
     return decided.ok ? ok({ ...decided.value, digest: null }) : decided
   },
+}
+
+/** A run that would be new has used nothing; its session may have. */
+async function usedBefore(env: Env, directory: Loaded, run: RunRecord, tool: string): Promise<Result<Used>> {
+  if (!readsSession(directory)) return ok({ run: NOTHING, session: null })
+  try {
+    return ok({ run: NOTHING, session: await sessionObject(env, run).look(tool) })
+  } catch {
+    return err(failure('unavailable', 'what this session has used could not be counted; try again'))
+  }
 }
 
 /** 202 while a call has not ended: it waits for a human, a worker or its process. */

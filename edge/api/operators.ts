@@ -73,7 +73,7 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async putAgent({ env, caller, params, body }) {
-    const done = await here(env, caller).putAgent(params.name, body)
+    const done = await here(env, caller).putAgent(params.name, body, caller.principal.name)
     return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
   },
   async listAgents({ env, caller }) {

@@ -1,0 +1,74 @@
+// What humans have said of a call, and what they could say at the most, as policies see it. Pure over a loaded directory. It decides
+// nothing: whether a yes suffices is policy's to say.
+
+import type { Loaded, Principal } from './directory.ts'
+import type { Answered } from './lifecycle.ts'
+
+/** `quorum` holds `2 of finance` where two of those who said yes have the role: Cedar can't count the members of a set. */
+type Yes = { count: number; roles: string[]; quorum: string[] }
+export type ApprovalContext = Yes & {
+  granted: boolean
+  approvers: string[]
+  /** How surely it was they: `key`, or `link` where one said yes through a link. */
+  assurance: string
+  /** The same without those who own the agent: separation of duties. */
+  independent: Yes
+}
+
+/** Roles by name, of those whose word counts. */
+export type Approvers = ReadonlyMap<string, readonly string[]>
+
+/** As many answers as a statement holds. */
+const MOST = 32
+
+/** Those who may answer approvals, by the policy of now (P09). `may` asks it. */
+export const approversOf = ({ operators }: Loaded, may: (operator: Principal) => boolean): Approvers =>
+  new Map([...operators].filter(([, operator]) => may(operator)).map(([name, operator]) => [name, rolesOf(operator)]))
+
+const rolesOf = ({ entities }: Principal): string[] =>
+  (entities[0]?.parents ?? []).map((parent) => ('id' in parent ? parent.id : parent.__entity.id))
+
+export function given(approvers: Approvers, owners: readonly string[], answers: readonly Answered[]): ApprovalContext {
+  const yes = answers.filter(({ decision, by }) => decision === 'approve' && approvers.has(by))
+  const assurance = yes.some(({ channel }) => channel === 'link') ? 'link' : 'key'
+  return consent(
+    approvers,
+    yes.map(({ by }) => by),
+    owners,
+    assurance,
+  )
+}
+
+/**
+ * The most that humans could still say: everybody yes, or everybody but the agent's owners, for a rule may want more voices or none of
+ * theirs. What was said stays said. If neither allows it, nobody can.
+ */
+export function supposed(
+  approvers: Approvers,
+  owners: readonly string[],
+  answers: readonly Answered[],
+): [ApprovalContext, ...ApprovalContext[]] {
+  const said = new Set(answers.map(({ by }) => by))
+  const all = [...approvers.keys()]
+  const others = all.filter((name) => said.has(name) || !owners.includes(name))
+  const of = (names: readonly string[]) => consent(approvers, names, owners, 'key')
+  return others.length > 0 && others.length < all.length ? [of(all), of(others)] : [of(all)]
+}
+
+function consent(approvers: Approvers, names: readonly string[], owners: readonly string[], assurance: string): ApprovalContext {
+  const independent = names.filter((name) => !owners.includes(name))
+  return {
+    granted: names.length > 0,
+    ...yesOf(approvers, names),
+    approvers: [...names],
+    assurance: names.length > 0 ? assurance : 'none',
+    independent: yesOf(approvers, independent),
+  }
+}
+
+function yesOf(approvers: Approvers, names: readonly string[]): Yes {
+  const holders = new Map<string, number>()
+  for (const role of names.flatMap((name) => approvers.get(name) ?? [])) holders.set(role, (holders.get(role) ?? 0) + 1)
+  const quorum = [...holders].flatMap(([role, n]) => Array.from({ length: Math.min(n, MOST) }, (_, i) => `${i + 1} of ${role}`))
+  return { count: Math.min(names.length, MOST), roles: [...holders.keys()], quorum }
+}

@@ -1,0 +1,57 @@
+// What calls use up, and the sums of it that policies see. Pure; it keeps nothing, and knows of a call only what counts.
+
+import type { CallRecord } from './lifecycle.ts'
+
+/** What one call, or all calls of one tool, stand for. */
+export type Share = {
+  tool: string
+  calls: number
+  denied: number
+  /** Of what has ended; of what runs, until now. */
+  time_ms: number
+  spent: number
+}
+/** `tool`: of the tool that the decision is about. */
+export type Counters = { calls: number; denied: number; time_ms: number; tool: Omit<Share, 'tool'> }
+/** Before the call that is decided; a session only where policy reads it. */
+export type Used = { run: Counters; session: Counters | null }
+
+export const NOTHING: Counters = { calls: 0, denied: 0, time_ms: 0, tool: { calls: 0, denied: 0, time_ms: 0, spent: 0 } }
+
+/** Beyond what is exact a sum stands still: a cap stays reached. */
+const plus = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)
+
+export const sum = (a: Share, b: Share): Share => ({
+  tool: a.tool,
+  calls: plus(a.calls, b.calls),
+  denied: plus(a.denied, b.denied),
+  time_ms: plus(a.time_ms, b.time_ms),
+  spent: plus(a.spent, b.spent),
+})
+
+export function countersOf(shares: Iterable<Share>, tool: string): Counters {
+  let all: Share = { tool: '', ...NOTHING.tool }
+  let own: Share = { tool, ...NOTHING.tool }
+  for (const share of shares) {
+    all = sum(all, share)
+    if (share.tool === tool) own = sum(own, share)
+  }
+  const { tool: _, ...counted } = own
+  return { calls: all.calls, denied: all.denied, time_ms: all.time_ms, tool: counted }
+}
+
+/** Endings of calls that nothing was spent for. */
+const UNRUN: ReadonlySet<string> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
+
+/** What one call stands for now. One that policy let in, or put to humans, is a call, whatever became of it. */
+export function shareOf({ proposal, status }: CallRecord, now: number): Share {
+  const denied = status.state === 'denied' && status.approval === null ? 1 : 0
+  const ran = status.state === 'running' ? now - status.claimedAt : 'took' in status ? (status.took ?? 0) : 0
+  return {
+    tool: proposal.tool.name,
+    calls: 1 - denied,
+    denied,
+    time_ms: Math.max(0, ran),
+    spent: UNRUN.has(status.state) ? 0 : (proposal.spent ?? 0),
+  }
+}

@@ -1,0 +1,16 @@
+CREATE TABLE `open` (
+	`run` text NOT NULL,
+	`key` text NOT NULL,
+	`tool` text NOT NULL,
+	`spent` integer NOT NULL,
+	`at` integer NOT NULL,
+	PRIMARY KEY(`run`, `key`)
+);
+--> statement-breakpoint
+CREATE TABLE `totals` (
+	`tool` text PRIMARY KEY NOT NULL,
+	`calls` integer NOT NULL,
+	`denied` integer NOT NULL,
+	`time_ms` integer NOT NULL,
+	`spent` integer NOT NULL
+);

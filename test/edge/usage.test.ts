@@ -1,0 +1,147 @@
+// What policies see of what was used: of a run, of a session across its runs, of one tool, in calls, denials, time and amounts. A cap is
+// kept to the last call, however many come at once.
+
+import { expect, test } from 'vitest'
+import { Desk, granted, refusal } from '../support/desk.ts'
+import { PeerWorker } from '../support/peer-worker.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('usage', sharedStack())
+const agent = await desk.agent()
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const PAYING = { spends: { arg: 'amount' }, input_schema: { type: 'object', properties: { amount: { type: 'integer' } } } }
+
+const capped = async (tool: string, cap: string, work: () => Promise<void>) => {
+  const name = desk.name()
+  const rule = `@id("${name}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${cap} };`
+  await desk.withPolicies({ [name]: rule }, work)
+}
+const inNewRun = async (tool: string, session: string, args: Record<string, unknown> = {}) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run: { session } } }))
+const inRun = async (run: string, tool: string, args: Record<string, unknown> = {}) =>
+  granted(await agent.client('proposeCall', { params: { run }, body: { tool, args } }))
+const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+const count = (states: readonly { state: string }[], state: string) => states.filter((call) => call.state === state).length
+
+test('thirty runs of one session at once: a cap of three lets three through, and each of them may still be claimed', async () => {
+  const tool = await desk.tool()
+  await capped(tool, 'context.budget.session.calls >= 3', async () => {
+    const session = desk.name()
+    const calls = await Promise.all(Array.from({ length: 30 }, () => inNewRun(tool, session)))
+    expect([count(calls, 'granted'), count(calls, 'denied')]).toEqual([3, 27])
+    for (const call of calls.filter(({ state }) => state === 'granted')) await peer.run(call.id)
+    expect((await inNewRun(tool, session)).state).toBe('denied')
+    expect((await inNewRun(tool, desk.name())).state).toBe('granted')
+  })
+})
+
+test('a session counts what is denied, and a tool of its own', async () => {
+  const tool = await desk.tool()
+  const other = await desk.tool()
+  const forbidden = await desk.tool()
+  const session = desk.name()
+  const never = `@id("${forbidden}") forbid (principal, action == Action::"tool.execute/${forbidden}", resource) when { true };`
+  await desk.withPolicies({ [forbidden]: never }, async () => {
+    await capped(tool, 'context.budget.session.tool.calls >= 1 || context.budget.session.denied >= 2', async () => {
+      expect((await inNewRun(other, session)).state).toBe('granted')
+      expect((await inNewRun(tool, session)).state).toBe('granted')
+      expect((await inNewRun(tool, session)).state).toBe('denied')
+      const twice = desk.name()
+      for (let i = 0; i < 2; i++) expect((await inNewRun(forbidden, twice)).state).toBe('denied')
+      expect((await inNewRun(tool, twice)).state).toBe('denied')
+    })
+  })
+})
+
+test('a run: calls of one tool, and the time that executions took', async () => {
+  const tool = await desk.tool()
+  const other = await desk.tool()
+  await capped(tool, 'context.budget.run.tool.calls >= 2', async () => {
+    const run = await newRun()
+    await inRun(run, other)
+    expect(count([await inRun(run, tool), await inRun(run, tool), await inRun(run, tool)], 'granted')).toBe(2)
+  })
+  await capped(tool, 'context.budget.run.time_ms >= 30', async () => {
+    const run = await newRun()
+    const first = await inRun(run, tool)
+    const claim = granted(await peer.claim(first.id))
+    const began = Date.now()
+    while (Date.now() - began < 40) await inRun(run, other) // what runs uses time while it runs
+    expect((await inRun(run, tool)).state).toBe('denied')
+    granted(await peer.settle(claim))
+    expect((await inRun(run, tool)).state).toBe('denied')
+  })
+})
+
+test('what is spent is summed; what is denied or rejected spends nothing; what is no whole number is refused', async () => {
+  const tool = await desk.tool(PAYING)
+  const free = await desk.tool({ ...PAYING, input_schema: { type: 'object' } })
+  const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
+  await capped(tool, cap, async () => {
+    const session = desk.name()
+    expect((await inNewRun(tool, session, { amount: 600 })).state).toBe('granted')
+    expect((await inNewRun(tool, session, { amount: 500 })).state).toBe('denied')
+    const last = await inNewRun(tool, session, { amount: 400 })
+    expect(last.state).toBe('granted')
+    expect((await inNewRun(tool, session, { amount: 1 })).state).toBe('denied')
+    granted(await agent.client('cancelCall', { params: { run: last.run, call: last.id } }))
+    expect((await inNewRun(tool, session, { amount: 400 })).state).toBe('granted')
+  })
+  for (const amount of [-1, 'many'])
+    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: free, args: { amount } } }))).toBe('422 invalid_arguments')
+})
+
+test('a call that waited for a human is judged by what was used before it, not by what came after', async () => {
+  const tool = await desk.tool({ capabilities: ['network'] })
+  await capped(tool, 'context.budget.session.calls >= 2 || context.budget.run.calls >= 2', async () => {
+    const session = desk.name()
+    const { id: run } = granted(await agent.client('createRun', { body: { session } }))
+    const [one, two] = [await inRun(run, tool), await inRun(run, tool)]
+    expect([one.state, two.state, (await inRun(run, tool)).state]).toEqual(['awaiting_approval', 'awaiting_approval', 'denied'])
+    for (const { approval } of [two, one]) {
+      const answer = granted(await desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } }))
+      expect(answer.status).toBe('approved')
+    }
+    await peer.run(two.id)
+    await peer.run(one.id)
+  })
+})
+
+test('calls that nobody counted when they were proposed are counted once policy does: of two that wait, one is granted', async () => {
+  const tool = await desk.tool({ capabilities: ['network'] })
+  const session = desk.name()
+  const calls = [await inNewRun(tool, session), await inNewRun(tool, session)]
+  await capped(tool, 'context.budget.session.calls >= 1', async () => {
+    const answers = await Promise.all(
+      calls.map(({ approval }) => desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } })),
+    )
+    expect(answers.map((answer) => granted(answer).status).sort()).toEqual(['approved', 'denied'])
+  })
+})
+
+test('a key that is used again takes no second place, and a proposal that makes no call gives its own back', async () => {
+  const tool = await desk.tool({ input_schema: { type: 'object', required: ['text'] } })
+  await capped(tool, 'context.budget.session.calls >= 2', async () => {
+    const session = desk.name()
+    const run = { session }
+    const args = { text: 'x' }
+    for (let i = 0; i < 3; i++)
+      granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run }, headers: { 'idempotency-key': session } }))
+    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run } }))).toBe('422 invalid_arguments')
+    granted(await agent.client('decide', { body: { tool, args, run } }))
+    await expect.poll(async () => granted(await agent.client('decide', { body: { tool, args, run } })).decision.effect).toBe('allow')
+    expect((await inNewRun(tool, session, args)).state).toBe('granted')
+    expect((await inNewRun(tool, session, args)).state).toBe('denied')
+  })
+})
+
+test('nobody else’s session: another agent’s calls under the same name count for nobody but it', async () => {
+  const tool = await desk.tool()
+  const stranger = await desk.agent()
+  await capped(tool, 'context.budget.session.calls >= 1', async () => {
+    const session = desk.name()
+    expect((await inNewRun(tool, session)).state).toBe('granted')
+    expect(granted(await stranger.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } })).state).toBe('granted')
+    expect((await inNewRun(tool, session)).state).toBe('denied')
+  })
+})
