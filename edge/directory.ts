@@ -62,19 +62,15 @@ const SENSITIVE: ReadonlySet<string> = new Set(['process_exec', 'network', 'secr
 const cache = new Map<string, Loaded>()
 
 /** What every request asks a tenant's object, which answers from memory. */
-export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker' | 'gate'>
+export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker'>
 
-/** Where one process is all there is: the objects themselves. */
-const atHand = new Map<string, Gatekeeper>()
+/**
+ * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an answer back
+ * until the writes before it are; here nothing does.
+ */
+export const atHand = new Map<string, Gatekeeper>()
 
-/** Puts a tenant's object at hand; returns the one whose place it takes. */
-export function takePlace(tenant: string, object: Gatekeeper): Gatekeeper | undefined {
-  const before = atHand.get(tenant)
-  atHand.set(tenant, object)
-  return before
-}
-
-export const gatekeeper = (env: Env, tenant: string): Omit<Gatekeeper, 'gate'> => atHand.get(tenant) ?? tenantObject(env, tenant)
+export const gatekeeper = (env: Env, tenant: string): Gatekeeper => atHand.get(tenant) ?? tenantObject(env, tenant)
 
 /** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
 export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>

@@ -72,6 +72,9 @@ export type Status =
 /** One call as it is stored: what was proposed, and where it stands. */
 export type CallRecord = { proposal: Proposal; status: Status }
 
+/** Who asked for a call's end. */
+export type Canceller = { readonly kind: 'agent' | 'operator'; readonly name: string }
+
 export type Event =
   | { kind: 'proposed'; decision: Decision; ask: AskRecord | null }
   /** A human answered; `decision` is the current policy's, asked again with the answers there now are. */
@@ -86,7 +89,7 @@ export type Event =
       finished: Finished
       attestation: Attested
     }
-  | { kind: 'cancel' }
+  | { kind: 'cancel'; by: Canceller }
   /** Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9). */
   | { kind: 'due'; leaseUntil?: number }
 
@@ -144,7 +147,7 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
     case 'settled':
       return settle(status, event, now)
     case 'cancel':
-      return ok(cancel(status, now))
+      return cancel(status, event.by, now)
     case 'due':
       return due(status, proposal, event.leaseUntil ?? 0, now)
   }
@@ -260,16 +263,17 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
   })
 }
 
-function cancel(status: Status, now: number): Step {
+function cancel(status: Status, by: Canceller, now: number): Result<Step> {
   if (status.state === 'running') {
-    return { status: { ...status, cancelRequested: true }, effects: ['notify'], journal: { kind: 'cancel_requested', body: {} } }
+    if (status.cancelRequested) return refuse('conflict', 'its end was asked for before; the worker is told with its next word')
+    return ok({ status: { ...status, cancelRequested: true }, effects: ['notify'], journal: { kind: 'cancel_requested', body: { by } } })
   }
   const next = ended('cancelled', status as Live, now, { error: 'cancelled' }) // neither running nor ended: a live status
-  return {
+  return ok({
     status: next,
     effects: status.state === 'awaiting_approval' ? ['mirror', 'attest'] : ['attest'],
-    journal: { kind: 'cancelled', body: {} },
-  }
+    journal: { kind: 'cancelled', body: { by } },
+  })
 }
 
 function due(status: Status, proposal: Proposal, leaseUntil: number, now: number): Result<Step> {

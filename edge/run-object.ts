@@ -19,7 +19,7 @@ import { directoryAt, directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf, poolObject } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
-import type { Answered, CallRecord, Event, Proposal, Running, Status } from './lifecycle.ts'
+import type { Answered, CallRecord, Canceller, Event, Proposal, Running, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
 import { digestInput, judgeAgain, prepare } from './proposal.ts'
@@ -85,20 +85,21 @@ export class RunObject extends DurableObject<Env> {
     return ok(this.#store.journal(this.#run.record.id, after))
   }
 
-  async cancel(agent: string | null, n: number): Promise<Result<Call>> {
+  async cancel(agent: string | null, n: number, by: Canceller): Promise<Result<Call>> {
     return this.#commit(() => {
       const record = this.#readable(agent, n)
       if (record === undefined) return err(NO_CALL)
-      const done = this.#apply(record, { kind: 'cancel' })
+      if (record.status.state === 'running' && record.status.cancelRequested) return ok(this.#view(record)) // asked for before
+      const done = this.#apply(record, { kind: 'cancel', by })
       return done.ok ? ok(this.#view(done.value)) : done
     })
   }
 
-  async cancelRun(agent: string | null): Promise<Result<Run>> {
+  async cancelRun(agent: string | null, by: Canceller): Promise<Result<Run>> {
     return this.#commit(() => {
       if (!this.#mine(agent)) return err(NO_RUN)
-      for (const record of this.#store.live()) this.#apply(record, { kind: 'cancel' })
-      if (!this.#run.cancelled) this.#save({ ...this.#store.append(this.#run, Date.now(), 'run_cancelled', null, {}), cancelled: true })
+      for (const record of this.#store.live()) this.#apply(record, { kind: 'cancel', by })
+      if (!this.#run.cancelled) this.#save({ ...this.#store.append(this.#run, Date.now(), 'run_cancelled', null, { by }), cancelled: true })
       this.#waiters.wake('journal')
       return ok(runView(this.#run))
     })

@@ -16,7 +16,7 @@ import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { AgentSpec, Approval, OperatorSpec, Tool, ToolSpec } from '../shared/wire.ts'
 import type { Directory, Member } from './directory.ts'
-import { takePlace } from './directory.ts'
+import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { DEFAULTS } from './policies.ts'
@@ -30,18 +30,31 @@ import { WorkerGate } from './worker-gate.ts'
 type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 type AgentsOrOperators = typeof agents | typeof operators
 
+/** A nonce that was seen in this process stays seen, whatever becomes of the object. */
+const gates = new Map<string, WorkerGate>()
+
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
-  readonly gate: WorkerGate
+  readonly #gate: WorkerGate
   #directory: Directory
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     if (this.#db.select().from(meta).get() === undefined) this.#found()
     this.#directory = this.#read()
-    const before = env.ONE_PROCESS === 'yes' ? takePlace(this.#tenant, this) : undefined
-    this.gate = before?.gate ?? new WorkerGate() // a nonce that was seen in this process stays seen
+    this.#gate = gates.get(this.#tenant) ?? new WorkerGate()
+    gates.set(this.#tenant, this.#gate)
+    this.#stayAtHand()
+  }
+
+  /** Not at hand before what was written is on disk. */
+  #stayAtHand(): void {
+    if (this.env.ONE_PROCESS !== 'yes') return
+    const { version } = this.#directory
+    atHand.delete(this.#tenant)
+    const ready = () => version === this.#directory.version && atHand.set(this.#tenant, this)
+    void this.ctx.storage.sync().then(ready, () => undefined) // a write that fails ends this object; its successor reads what there is
   }
 
   /** What a tenant starts with: the default policies, and on the first tenant the operator whose key set-up made. */
@@ -93,6 +106,7 @@ export class TenantObject extends DurableObject<Env> {
       return done
     })
     this.#directory = this.#read()
+    this.#stayAtHand()
     return value
   }
 
@@ -254,7 +268,7 @@ export class TenantObject extends DurableObject<Env> {
   /** Whether a worker whose signature holds is enrolled, and its request fresh and never seen (K01, K02). With what changed since `known`. */
   async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
     if (this.#enrolled(input.worker) === undefined) return err(failure('bad_signature', 'no enrolled worker signed this request'))
-    const fresh = this.gate.admit(input.worker, input, Date.now())
+    const fresh = this.#gate.admit(input.worker, input, Date.now())
     return fresh.ok ? ok(await this.directory(known)) : fresh
   }
 
@@ -264,7 +278,7 @@ export class TenantObject extends DurableObject<Env> {
 
   async seen(id: string, tiers: Tier[]): Promise<void> {
     const worker = this.#enrolled(id)
-    this.gate.seen(id, Date.now())
+    this.#gate.seen(id, Date.now())
     if (worker === undefined || worker.tiers.join() === tiers.join()) return
     this.#change(() => this.#db.update(workers).set({ tiers }).where(eq(workers.id, id)).run())
   }
@@ -281,7 +295,7 @@ export class TenantObject extends DurableObject<Env> {
         kid,
         tiers,
         enrolled_at_ms: enrolledAt,
-        seen_at_ms: this.gate.seenAt(id),
+        seen_at_ms: this.#gate.seenAt(id),
         status,
       }))
   }

@@ -15,6 +15,7 @@ import { identityOf, runObject, sessionObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
+import type { Canceller } from '../lifecycle.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
 import { readsSession } from '../run-ledger.ts'
 import type { RunRecord } from '../run-record.ts'
@@ -86,7 +87,7 @@ export const agentRoutes: Verbs<Names> = {
 
   async cancelRun({ env, caller, params }) {
     const run = theRun(env, caller, params.run)
-    return run.ok ? run.value.cancelRun(reader(caller)) : run
+    return run.ok ? run.value.cancelRun(reader(caller), canceller(caller)) : run
   },
 
   async readCall({ env, request, caller, params }) {
@@ -101,7 +102,7 @@ export const agentRoutes: Verbs<Names> = {
 
   async cancelCall({ env, caller, params }) {
     const run = theCall(env, caller, params)
-    return run.ok ? run.value.run.cancel(reader(caller), run.value.n) : run
+    return run.ok ? run.value.run.cancel(reader(caller), run.value.n, canceller(caller)) : run
   },
 
   async readJournal({ env, caller, params, query }) {
@@ -185,6 +186,8 @@ const agentSpec = (principal: Identified['principal']) => (principal as AgentPri
 
 /** An agent sees its own; an operator whom policy lets in sees every agent's. */
 const reader = ({ principal }: Identified): string | null => (principal.kind === 'Agent' ? principal.name : null)
+
+const canceller = ({ principal: { kind, name } }: Identified): Canceller => ({ kind: kind === 'Agent' ? 'agent' : 'operator', name })
 
 function theRun(env: Env, { directory }: Identified, run: string) {
   const { idKey } = identityOf(env)

@@ -121,7 +121,7 @@ export const WAYS: Readonly<Record<Status['state'], ReadonlyArray<readonly [Even
   ],
   cancelled: [
     [asked, T0],
-    [{ kind: 'cancel' }, T0],
+    [{ kind: 'cancel', by: { kind: 'agent', name: 'a' } }, T0],
   ],
   granted: [[allowed, T0]],
   lapsed: [

@@ -31,7 +31,7 @@ function play(
   return { ended, status, refusals }
 }
 
-const cancel: Event = { kind: 'cancel' }
+const cancel: Event = { kind: 'cancel', by: { kind: 'agent', name: 'a' } }
 const due: Event = { kind: 'due' }
 const waiting = after(proposal(), ...WAYS.awaiting_approval)
 

@@ -30,7 +30,7 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   'settled by another': [settled('w2', 1), T0],
   'settled under an old fence': [settled('w1', 0), T0],
   'settled under a later fence': [settled('w1', 2), T0],
-  cancel: [{ kind: 'cancel' }, T0],
+  cancel: [{ kind: 'cancel', by: { kind: 'agent', name: 'a' } }, T0],
   'due, too early': [{ kind: 'due' }, T0],
   due: [{ kind: 'due' }, FAR],
   'due, the lease renewed': [{ kind: 'due', leaseUntil: FAR + 1 }, FAR],

@@ -29,7 +29,7 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
       () => answered(pick(['ann', 'bob', 'cy']), pick(['approve', 'approve', 'deny']), pick(EFFECTS)),
       () => claimed(pick(WORKERS), pick(['allow', 'allow', ...EFFECTS])),
       () => settled(worker, fence, pick(['succeeded', 'failed', 'timed_out'])),
-      () => ({ kind: 'cancel' }),
+      () => ({ kind: 'cancel', by: { kind: 'agent', name: 'a' } }),
       () => ({ kind: 'due', ...(random() < 0.5 ? { leaseUntil: now + Math.floor(random() * 30_000) } : {}) }),
     ])()
   }
