@@ -3,8 +3,9 @@
 import { APPROVALS } from './approvals.ts'
 import { CALLS } from './calls.ts'
 import type { Command } from './command.ts'
+import { POLICY } from './policy.ts'
 import { PRINCIPALS } from './principals.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [...CALLS, verify, ...APPROVALS, ...TOOLS, ...PRINCIPALS]
+export const COMMANDS: readonly Command[] = [...CALLS, verify, ...APPROVALS, ...TOOLS, ...POLICY, ...PRINCIPALS]

@@ -8,7 +8,7 @@ import { list, number, routes } from './route.ts'
 const versioned = z.strictObject({
   version: z
     .string()
-    .regex(/^[1-9][0-9]{0,8}$/)
+    .regex(/^[1-9][0-9]{0,8}$/, 'a version is a number, such as 7')
     .transform(Number),
 })
 const Texts = z.record(z.string(), z.string())

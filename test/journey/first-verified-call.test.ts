@@ -158,16 +158,6 @@ describe('an operator', () => {
     expect(await run('tools', 'show', 'text.again')).toMatchObject({ code: 1 })
   })
 
-  test('shows the policies, and has a set checked without putting it in force', async () => {
-    const before = await told(run('policies', 'show', '--json'))
-    expect((await run('policies', 'show', Object.keys(before['floor'] as object)[0] ?? '')).out).toContain('forbid (') // a record, by the wire's schema
-    writeFileSync(join(folder, 'mine.cedar'), 'permit (principal, action, resource);')
-    expect(await told(run('policies', 'put', folder, '--inactive', '--note', 'a test', '--json'))).toMatchObject({ active: false })
-    writeFileSync(join(folder, 'mine.cedar'), 'permit (principal, action resource);')
-    expect(await run('policies', 'put', folder, '--inactive')).toMatchObject({ code: 1, err: expect.stringContaining('mine') })
-    expect(await told(run('policies', 'show', '--json'))).toEqual(before)
-  })
-
   test('makes an enrolment token, alone on its line, and sees the workers', async () => {
     expect((await run('workers', 'enrol')).out).toMatch(/^cs_enrol_default_\S+\n$/)
     expect((await run('workers', 'list')).out).toContain(sharedStack().worker_id)

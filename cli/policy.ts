@@ -1,0 +1,188 @@
+// Policies as operators keep them: versions put, put in force, taken back, shown and compared. Each change says which version it changes,
+// so that nobody overwrites what a colleague did in between. How a change looks is in `policy-diff`.
+
+import { readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import type { Output as Answered } from '../shared/client.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Api } from './api.ts'
+import type { Answer, Command, Trouble } from './command.ts'
+import { command, trouble, usage } from './command.ts'
+import { readBytes, reason } from './files.ts'
+import { showChange } from './policy-diff.ts'
+import type { Paint } from './text.ts'
+import { columns, inline, listing, quoted, time } from './text.ts'
+
+type Version = Answered<'listPolicyVersions'>['items'][number]
+
+const EXPECT = {
+  expect: { value: 'VERSION', what: 'refuse unless this one is in force; the one in force now if you say nothing' },
+} as const
+const VERSION = { VERSION: 'the version’s number' } as const
+
+const list = command({
+  words: ['policy', 'list'],
+  args: {},
+  flags: { before: { value: 'VERSION', what: 'those older than this one: the next page' } },
+  does: 'List the versions of the tenant’s policy set, newest first',
+  key: 'operator',
+  async run({ flags, api, paint }) {
+    const read = await api('listPolicyVersions', flags.before === undefined ? {} : { query: { before: flags.before } })
+    if (!read.ok) return read
+    const rows = read.value.items.map(({ version, active, author, created_at_ms, activated_at_ms, activated_by, note }) => [
+      String(version),
+      active ? 'in force' : '',
+      author,
+      time(created_at_ms),
+      activated_at_ms === null ? 'never in force' : `${time(activated_at_ms)} by ${activated_by ?? ''}`,
+      note,
+    ])
+    const heading = ['version', '', 'author', 'made', 'last put in force', 'note']
+    return ok({ ok: true, json: read.value.items, text: listing(paint, heading, rows, 'no versions') })
+  },
+})
+
+const show = command({
+  words: ['policy', 'show'],
+  args: { 'VERSION?': 'a version; what is in force, and the floor above it, if you say nothing' },
+  flags: { only: { value: 'NAME', what: 'one of its texts' } },
+  does: 'Show the policies of a version',
+  key: 'operator',
+  async run({ args: { VERSION: version }, flags, api, paint }) {
+    const read = version === undefined ? await api('readPolicies', {}) : await api('readPolicyVersion', { params: { version } })
+    if (!read.ok) return read
+    const floor = 'floor' in read.value ? Object.entries(read.value.floor) : []
+    const texts = [
+      ...floor.map(([name, text]) => ({ name, of: 'floor', text })),
+      ...Object.entries(read.value.policies).map(([name, text]) => ({ name, of: 'tenant', text })),
+    ]
+    const wanted = texts.filter(({ name }) => flags.only === undefined || name === flags.only)
+    if (wanted.length === 0 && flags.only !== undefined) return err(trouble('not_found', `there is no policy text \`${flags.only}\``))
+    const text = wanted.map(({ name, of, text: cedar }) => `${paint.bold(inline(name))}  ${of}\n${quoted(cedar)}`).join('')
+    return ok({ ok: true, json: read.value, text: `${about(read.value, paint)}${text}` })
+  },
+})
+
+const put = command({
+  words: ['policy', 'put'],
+  args: { DIR: 'a folder of .cedar files; each is one text of the set, by its file’s name' },
+  flags: {
+    note: { value: 'TEXT', what: 'why; kept with the version' },
+    'no-activate': { what: 'only check and store it; what is in force stays' },
+    ...EXPECT,
+  },
+  does: 'Put a whole set as a new version, and put it in force; the same set again is the same version',
+  key: 'operator',
+  examples: ['countersign policy put my-policies --note "refunds"', 'countersign policy put my-policies --no-activate'],
+  async run({ args: { DIR: dir }, flags, api, paint }) {
+    const policies = readFolder(dir)
+    if (!policies.ok) return policies
+    return changing(api, flags.expect, paint, ({ match }) =>
+      api('putPolicies', {
+        body: { policies: policies.value, activate: !flags['no-activate'], ...(flags.note === undefined ? {} : { note: flags.note }) },
+        headers: { 'if-match': match },
+      }),
+    )
+  },
+})
+
+const activate = command({
+  words: ['policy', 'activate'],
+  args: VERSION,
+  flags: EXPECT,
+  does: 'Put a version in force, an older one too; it is checked as if it were put now',
+  key: 'operator',
+  async run({ args: { VERSION: version }, flags, api, paint }) {
+    return changing(api, flags.expect, paint, ({ match }) =>
+      api('activatePolicyVersion', { params: { version }, headers: { 'if-match': match } }),
+    )
+  },
+})
+
+const rollback = command({
+  words: ['policy', 'rollback'],
+  args: {},
+  flags: EXPECT,
+  does: 'Put in force again what was in force before; a second time takes that back',
+  key: 'operator',
+  async run({ flags, api, paint }) {
+    return changing(api, flags.expect, paint, async ({ match, previous }) =>
+      previous === null
+        ? err(trouble('not_found', 'nothing was in force before this version', 'choose one of `countersign policy list`'))
+        : api('activatePolicyVersion', { params: { version: String(previous) }, headers: { 'if-match': match } }),
+    )
+  },
+})
+
+const diff = command({
+  words: ['policy', 'diff'],
+  args: VERSION,
+  flags: { against: { value: 'VERSION', what: 'the version to compare with; the one in force if you say nothing' } },
+  does: 'Show what a version would change, policy by policy',
+  key: 'operator',
+  exits: '0 compared, whether they differ or not; 1 refused',
+  async run({ args: { VERSION: version }, flags, api, paint }) {
+    const query = flags.against === undefined ? {} : { against: flags.against }
+    const read = await api('diffPolicyVersions', { params: { version }, query })
+    if (!read.ok) return read
+    const { against, changes } = read.value
+    const heading = `version ${read.value.version} against ${against}: ${changes.length === 0 ? 'nothing that decides differs' : `${changes.length} changed`}\n`
+    return ok({ ok: true, json: read.value, text: `${heading}${changes.map((change) => showChange(change, paint)).join('')}` })
+  },
+})
+
+type Seen = { readonly match: string; readonly previous: number | null }
+
+/** A change of what was in force when it was begun, or when the operator says that it was; of nothing else. */
+async function changing(
+  api: Api,
+  expect: string | undefined,
+  paint: Paint,
+  change: (seen: Seen) => Promise<Result<Version, Trouble>>,
+): Answer {
+  const read = await api('readPolicies', {})
+  if (!read.ok) return read
+  const base = expect ?? String(read.value.version)
+  if (!/^[0-9]{1,9}$/.test(base)) return err(usage('`--expect` takes the number of a version: --expect 7'))
+  const done = await change({ match: `"${base}"`, previous: read.value.previous })
+  if (done.ok) return ok({ ok: true, json: done.value, text: about(done.value, paint) })
+  if (done.error.code !== 'version_conflict') return done
+  const todo = `see \`countersign policy list\`, and \`countersign policy diff VERSION --against ${base}\`; then do it again on top of that`
+  return err(trouble('version_conflict', `version ${base} is not in force, so nothing was changed: somebody else was first`, todo))
+}
+
+function about(
+  set: Omit<Version, 'policy_count'> & { readonly activations?: readonly { at_ms: number; by: string }[] },
+  paint: Paint,
+): string {
+  const { version, active, digest, note, author, created_at_ms, activated_at_ms, activated_by } = set
+  const last = activated_at_ms === null ? [] : [{ at_ms: activated_at_ms, by: activated_by ?? '' }]
+  const rows = [
+    ['digest', digest],
+    ['made', `${time(created_at_ms)} by ${author}`],
+    ...(set.activations ?? last).map(({ at_ms, by }) => ['put in force', `${time(at_ms)} by ${by}`]),
+    ...(note === '' ? [] : [['note', note]]),
+  ]
+  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}\n${columns(rows, '  ')}`
+}
+
+function readFolder(dir: string): Result<Record<string, string>, Trouble> {
+  let entries: string[]
+  try {
+    entries = readdirSync(dir).filter((name) => name.endsWith('.cedar'))
+  } catch (thrown) {
+    return err(trouble('unreadable', `\`${dir}\` can't be read: ${reason(thrown)}`))
+  }
+  if (entries.length === 0) return err(usage(`\`${dir}\` holds no .cedar file; to allow nothing, put a policy that permits nothing`))
+  const policies: Record<string, string> = {}
+  for (const name of entries.sort()) {
+    const bytes = readBytes(join(dir, name), LIMITS.policy_bytes)
+    if (!bytes.ok) return bytes
+    policies[basename(name, '.cedar')] = Buffer.from(bytes.value).toString('utf8')
+  }
+  return ok(policies)
+}
+
+export const POLICY: readonly Command[] = [list, show, put, activate, rollback, diff]
