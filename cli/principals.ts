@@ -74,17 +74,18 @@ const putAgent = command({
   },
 })
 
-const rotateAgent = command({
-  words: ['agents', 'rotate'],
-  args: NAME,
-  flags: {},
-  does: 'Give an agent a new key; the old one ends at once',
-  key: 'operator',
-  async run({ args, api, paint }) {
-    const put = await api('rotateAgentKey', { params: { name: args.NAME } })
-    return put.ok ? ok({ ok: true, json: put.value, text: keyed('agent', put.value.name, put.value.key, paint) }) : put
-  },
-})
+const rotate = (kind: 'agent' | 'operator', route: 'rotateAgentKey' | 'rotateOperatorKey') =>
+  command({
+    words: [`${kind}s`, 'rotate'],
+    args: NAME,
+    flags: {},
+    does: `Give an ${kind} a new key; the old one ends at once`,
+    key: 'operator',
+    async run({ args, api, paint }) {
+      const put = await api(route, { params: { name: args.NAME } })
+      return put.ok ? ok({ ok: true, json: put.value, text: keyed(kind, put.value.name, put.value.key, paint) }) : put
+    },
+  })
 
 const revokeAgent = command({
   words: ['agents', 'revoke'],
@@ -192,10 +193,11 @@ const revokeWorker = command({
 export const PRINCIPALS: readonly Command[] = [
   listAgents,
   putAgent,
-  rotateAgent,
+  rotate('agent', 'rotateAgentKey'),
   revokeAgent,
   listOperators,
   putOperator,
+  rotate('operator', 'rotateOperatorKey'),
   revokeOperator,
   listWorkers,
   enrolWorker,

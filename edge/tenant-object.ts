@@ -143,11 +143,18 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   async rotateAgentKey(name: string): Promise<Result<Keyed<AgentSpec>>> {
-    const known = this.#db.select().from(agents).where(eq(agents.name, name)).get()
-    if (known === undefined) return err(failure('not_found', 'no such agent'))
-    const { key, hash } = mintKey('agent', this.#tenant, Date.now())
-    this.#change(() => this.#db.update(agents).set({ keyHash: hash }).where(eq(agents.name, name)).run())
-    return ok({ name, spec: known.spec, created_at_ms: known.createdAt, key })
+    return this.#rotate(agents, 'agent', name)
+  }
+  async rotateOperatorKey(name: string): Promise<Result<Keyed<OperatorSpec>>> {
+    return this.#rotate(operators, 'operator', name)
+  }
+
+  #rotate<S extends AgentSpec | OperatorSpec>(table: AgentsOrOperators, kind: 'agent' | 'operator', name: string): Result<Keyed<S>> {
+    const known = this.#db.select().from(table).where(eq(table.name, name)).get()
+    if (known === undefined) return err(failure('not_found', `no such ${kind}`))
+    const { key, hash } = mintKey(kind, this.#tenant, Date.now())
+    this.#change(() => this.#db.update(table).set({ keyHash: hash }).where(eq(table.name, name)).run())
+    return ok({ name, spec: known.spec as S, created_at_ms: known.createdAt, key }) // the table is the kind's
   }
 
   async deleteAgent(name: string): Promise<Result<{ done: true }>> {

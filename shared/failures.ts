@@ -67,7 +67,6 @@ export const FAILURES = {
   worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),
   never_claimed: us(200, 'check that a worker of this pool runs, then propose again'),
   // Us
-  overloaded: us(503, 'try again after `retry-after`'),
   unavailable: us(503, 'try again shortly'),
   internal: us(500, 'report it with the `instance` of this answer'),
 } as const satisfies Record<string, Entry>

@@ -25,6 +25,7 @@ type Names =
   | 'putAgent'
   | 'listAgents'
   | 'rotateAgentKey'
+  | 'rotateOperatorKey'
   | 'deleteAgent'
   | 'putOperator'
   | 'listOperators'
@@ -93,6 +94,10 @@ export const operatorRoutes: Verbs<Names> = {
   },
   async listOperators({ env, caller }) {
     return ok({ items: (await here(env, caller).listOperators()).map((operator) => ({ ...operator.spec, ...without(operator) })) })
+  },
+  async rotateOperatorKey({ env, caller, params }) {
+    const done = await here(env, caller).rotateOperatorKey(params.name)
+    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
   },
   async deleteOperator({ env, caller, params }) {
     return here(env, caller).deleteOperator(params.name)

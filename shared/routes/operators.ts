@@ -165,6 +165,17 @@ export const OPERATORS = routes({
     result: list(wire.Operator),
     failures: [],
   },
+  rotateOperatorKey: {
+    method: 'POST',
+    path: '/v1/operators/{name}/key',
+    callers: ['operator'],
+    action: 'operator.write',
+    params: named,
+    summary: 'A new key; the old one ends at once',
+    status: 200,
+    result: wire.WithKey(wire.Operator.shape),
+    failures: ['not_found'],
+  },
   deleteOperator: {
     method: 'DELETE',
     path: '/v1/operators/{name}',

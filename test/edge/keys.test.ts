@@ -37,6 +37,15 @@ test('a rotated key ends the old one at once; who had it stays the same agent', 
   expect(refusal(await desk.root('rotateAgentKey', { params: { name: desk.name() } }))).toBe('404 not_found')
 })
 
+test('an operator’s key is rotated like an agent’s: the roles stay, the old key is dead', async () => {
+  const operator = await desk.operator(['admin'])
+  const { key, roles } = granted(await desk.root('rotateOperatorKey', { params: { name: operator.name } }))
+  expect(roles).toEqual(['admin'])
+  expect(refusal(await operator.client('listOperators', {}))).toBe(REFUSED)
+  granted(await client(desk.url, bearer(key ?? ''))('listOperators', {}))
+  expect(refusal(await desk.root('rotateOperatorKey', { params: { name: desk.name() } }))).toBe('404 not_found')
+})
+
 test('an agent made again under an old name has a new key, and the old one stays dead', async () => {
   const agent = await desk.agent()
   granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
