@@ -22,6 +22,9 @@ export type PolicyPut = {
   readonly expected: Expected
 }
 
+/** The author of the defaults; no operator can have that name. */
+const EDGE = 'the edge'
+
 type Activation = { at_ms: number; by: string }
 /** `previous` is what was in force before the set that is in force now. */
 export type PolicySetOnRecord = { about: PolicyVersion; texts: PolicyTexts; activations: Activation[]; previous: number | null }
@@ -47,8 +50,15 @@ export class PolicyStore {
   }
 
   /** The set that a tenant starts with; within the transaction that makes the tenant. */
-  found(policies: PolicyTexts): void {
-    this.#activate(this.#add(policies, 'defaults', 'countersign'), 'countersign')
+  found(defaults: PolicyTexts): void {
+    this.#activate(this.#add(defaults, 'defaults', EDGE), EDGE)
+  }
+
+  /** Whoever has never put a set of their own has the defaults of the edge that runs: else nobody might do what is new there. */
+  follow(defaults: PolicyTexts): void {
+    const newest = this.#about(this.#newest())
+    const ours = newest?.version === 1 || newest?.author === EDGE
+    if (ours && newest.digest !== digestOf(defaults)) this.#change(() => this.found(defaults))
   }
 
   /** What is in force. */

@@ -46,6 +46,7 @@ export class TenantObject extends DurableObject<Env> {
     this.#gate = gates.get(this.#tenant) ?? new WorkerGate()
     gates.set(this.#tenant, this.#gate)
     this.#stayAtHand()
+    this.#sets.follow(DEFAULTS)
   }
 
   /** Not at hand before what was written is on disk. */

@@ -26,7 +26,7 @@ const activate = (version: number, match?: string, by = root) =>
 test('a tenant begins with the defaults, as a version like any other', async () => {
   const [first, ...others] = await versions()
   expect(others).toEqual([])
-  expect(first).toMatchObject({ version: 1, active: true, author: 'countersign', note: 'defaults', activated_by: 'countersign' })
+  expect(first).toMatchObject({ version: 1, active: true, author: 'the edge', note: 'defaults', activated_by: 'the edge' })
   expect(first?.policy_count).toBe(Object.keys(DEFAULTS).length)
   expect(await inForce()).toMatchObject({ version: 1, previous: null, digest: first?.digest })
 })
