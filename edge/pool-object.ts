@@ -11,6 +11,8 @@ import type { Env } from './env.ts'
 /** Nothing but names: whoever reads Redis learns no argument, no secret, no result (L7). */
 export type Ring = { run: string; call: string; until: number }
 
+const ONCE = { removeOnComplete: true, removeOnFail: true }
+
 export class PoolObject extends DurableObject<Env> {
   #queue: Queue | undefined
   #redis: Redis | undefined
@@ -33,7 +35,7 @@ export class PoolObject extends DurableObject<Env> {
     }
   }
 
-  /** One round trip for all that gathered meanwhile. What fails waits for Redis to be back. */
+  /** All that gathered meanwhile; commands of one turn share a write. What fails waits for Redis to be back. */
   async #send(): Promise<void> {
     if (this.#sending) return
     this.#sending = true
@@ -41,8 +43,8 @@ export class PoolObject extends DurableObject<Env> {
       const batch = [...this.#pending.values()].filter(({ until }) => until > Date.now())
       this.#pending.clear()
       try {
-        const opts = { removeOnComplete: true, removeOnFail: true }
-        await this.#open().addBulk(batch.map(({ run, call }) => ({ name: 'ring', data: { tenant: this.#tenant, run, call }, opts })))
+        const [queue, tenant] = [this.#open(), this.#tenant]
+        await Promise.all(batch.map(({ run, call }) => queue.add('ring', { tenant, run, call }, ONCE)))
       } catch {
         for (const ring of batch) this.#pending.set(ring.call, ring)
         break
