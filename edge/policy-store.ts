@@ -112,7 +112,8 @@ export class PolicyStore {
   #stale(expected: Expected) {
     const { version } = this.active()
     if (expected === undefined || expected.includes(version)) return undefined
-    return err(failure('version_conflict', `version ${version} is in force, and not \`${expected.join(', ')}\` as \`If-Match\` says`))
+    const named = expected.length === 0 ? 'none' : expected.join(', ')
+    return err(failure('version_conflict', `version ${version} is in force; of the versions, \`If-Match\` names ${named}`))
   }
 
   #add(policies: PolicyTexts, note: string, author: string): number {
