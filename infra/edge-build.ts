@@ -37,8 +37,19 @@ export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusa
   const draft = `${dir}.${process.pid}`
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(CACHE, { recursive: true })
+  const built = bundle([], draft)
+  if (!built.ok) return built
+  // Two builders of the same digest make the same bundle: whoever is second drops theirs.
+  if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
+  else renameSync(draft, dir)
+  prune(dir)
+  return ok({ dir, fresh: true, report: built.value })
+}
+
+/** wrangler's bundle of the edge, or of what `what` says; returns what wrangler said. */
+export function bundle(what: readonly string[], outdir: string): Result<string, Refusal> {
   const wrangler = join(ROOT, 'node_modules/.bin/wrangler')
-  const built = spawnSync(wrangler, ['deploy', '--dry-run', '--outdir', draft], {
+  const built = spawnSync(wrangler, ['deploy', '--dry-run', '--outdir', outdir, ...what], {
     cwd: ROOT,
     encoding: 'utf8',
     // Its settings and logs go beside the bundle instead of into the user's home.
@@ -46,15 +57,9 @@ export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusa
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const report = stripVTControlCharacters(`${built.stdout ?? ''}${built.stderr ?? ''}`)
-  if (built.status !== 0 || !existsSync(join(draft, 'main.js'))) {
-    rmSync(draft, { recursive: true, force: true })
-    return err(`the edge does not build (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`)
-  }
-  // Two builders of the same digest make the same bundle: whoever is second drops theirs.
-  if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
-  else renameSync(draft, dir)
-  prune(dir)
-  return ok({ dir, fresh: true, report })
+  if (built.status === 0 && existsSync(join(outdir, 'main.js'))) return ok(report)
+  rmSync(outdir, { recursive: true, force: true })
+  return err(`the edge does not build (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`)
 }
 
 /** Other digests' bundles, all but the newest few. A running stack serves a copy of its own. */

@@ -8,7 +8,7 @@ import { pdeathsig, type Spec } from './child.ts'
 import { redisUrl } from './redis.ts'
 import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
 
-const COMPATIBILITY_DATE = '2026-11-01'
+export const COMPATIBILITY_DATE = '2026-11-01'
 
 /** Class, binding, and the name that its files on disk hang on: never change the last, or the data is lost from sight. */
 const OBJECTS = [
@@ -44,7 +44,7 @@ const MODULE_KINDS: Readonly<Record<string, string>> = {
 const list = (items: readonly string[]): string => `[\n${items.map((item) => `      ${item},\n`).join('')}    ]`
 
 /** Entry first: workerd takes the first module for the worker itself. */
-function modules(bundle: string): string[] {
+export function modules(bundle: string): string[] {
   const names = readdirSync(bundle).filter((name) => extname(name) in MODULE_KINDS)
   const ordered = ['main.js', ...names.filter((name) => name !== 'main.js').sort()]
   return ordered.map(

@@ -12,6 +12,7 @@ import { redisProgram } from '../../infra/redis.ts'
 import { sayOnStderr } from '../../infra/setup.ts'
 import { type Stack, startStack } from '../../infra/stack.ts'
 import { ROOT } from '../../infra/state.ts'
+import { timeDecisions } from './decisions.ts'
 import type { Spawns } from './floor.ts'
 import type { Load } from './load.ts'
 import { bundleBytes, load1, machine } from './machine.ts'
@@ -29,6 +30,8 @@ type Scale = {
   readonly crowdedRounds: number
   /** Of the stored calls, those that were executed; they take time to make. */
   readonly executed: number
+  /** Rounds of decisions inside the edge. */
+  readonly decisions: number
 }
 const FULL: Scale = {
   rounds: 8,
@@ -36,8 +39,16 @@ const FULL: Scale = {
   crowded: { ms: 1_500, count: Infinity },
   crowdedRounds: 6,
   executed: 1_500,
+  decisions: 300,
 }
-const QUICK: Scale = { rounds: 4, alone: { ms: 1_000, count: 80 }, crowded: { ms: 700, count: Infinity }, crowdedRounds: 2, executed: 300 }
+const QUICK: Scale = {
+  rounds: 4,
+  alone: { ms: 1_000, count: 80 },
+  crowded: { ms: 700, count: Infinity },
+  crowdedRounds: 2,
+  executed: 300,
+  decisions: 30,
+}
 const STORED = 10_000
 const PATIENCE: Extent = { ms: 120_000, count: 0 }
 
@@ -78,8 +89,16 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     const crowded = []
     for (const concurrency of [8, CLIENTS]) {
       sayOnStderr(`measuring at concurrency ${concurrency}`)
-      crowded.push(...(await inRounds(all, { rounds: scale.crowdedRounds, concurrency, extent: scale.crowded }, parts)))
+      crowded.push(
+        ...(await inRounds(
+          [...all, http('denial_in_full_run')],
+          { rounds: scale.crowdedRounds, concurrency, extent: scale.crowded },
+          parts,
+        )),
+      )
     }
+    sayOnStderr('measuring decisions inside the edge')
+    const decisions = await timeDecisions(scale.decisions)
     return {
       machine: machine(redisProgram(stack.state) ?? 'redis-server'),
       settings: settingsOf(
@@ -88,6 +107,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
         begun,
       ),
       rows: [...before, ...crowded],
+      decisions,
       stored: STORED,
       growth: growthOf(before, after),
       bundle: bundleBytes(join(stack.state.edge, 'bundle')),

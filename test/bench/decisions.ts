@@ -1,0 +1,119 @@
+// Owns how a decision inside the edge is timed: a request has it made N times, and what an empty request takes is taken off and the rest divided
+// by N, because workerd's clock stands still while code runs and a single decision is shorter than the way to it; N is small, so that a busy
+// machine takes few of them in the middle. Each has arguments of its own, so that nothing is answered from memory unless that is the subject.
+// Beside them is the engine alone, asked the same.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Child, pdeathsig } from '../../infra/child.ts'
+import { bundle } from '../../infra/edge-build.ts'
+import { freePort, ROOT } from '../../infra/state.ts'
+import { COMPATIBILITY_DATE, modules } from '../../infra/workerd.ts'
+import { bytesOf, Connection } from './connection.ts'
+import { median } from './slice.ts'
+
+/** `times` in one request, and what each must have come to; what is slow has its turn every so many rounds. */
+const SUBJECTS = {
+  engine: { times: 25, comes: 'allow', every: 1 },
+  of_10: { times: 25, comes: 'allow', every: 1 },
+  of_1000: { times: 25, comes: 'allow', every: 1 },
+  denied_of_10: { times: 25, comes: 'deny', every: 1 },
+  asked_before: { times: 100, comes: 'allow', every: 1 },
+  set_of_1000: { times: 1, comes: 'made', every: 10 },
+} as const
+export type DecisionName = keyof typeof SUBJECTS
+/** Microseconds of one, as a median over requests. */
+export type Decisions = Readonly<Record<DecisionName, number>>
+
+const BUILD = (main: string): string => `name = "inside-edge"
+main = ${JSON.stringify(main)}
+compatibility_date = "${COMPATIBILITY_DATE}"
+keep_names = false
+
+[[rules]]
+type = "Text"
+globs = ["**/*.cedar", "**/*.cedarschema", "**/*.sql"]
+fallthrough = true
+
+[[rules]]
+type = "CompiledWasm"
+globs = ["**/*.wasm"]
+fallthrough = true
+`
+const SERVE = (folder: string, port: number): string => `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "edge", worker = (modules = [${modules(join(folder, 'bundle')).join(', ')}], compatibilityDate = "${COMPATIBILITY_DATE}"))],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "edge")],
+);
+`
+
+export async function timeDecisions(rounds: number): Promise<Decisions> {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-decisions-'))
+  const port = await freePort()
+  writeFileSync(join(folder, 'build.toml'), BUILD(join(import.meta.dirname, 'inside-edge/main.ts')))
+  const built = bundle(['--config', join(folder, 'build.toml')], join(folder, 'bundle'))
+  if (!built.ok) throw new Error(built.error)
+  writeFileSync(join(folder, 'serve.capnp'), SERVE(folder, port))
+  const answers = () =>
+    fetch(`http://127.0.0.1:${port}/?times=0`).then(
+      (answer) => answer.ok,
+      () => false,
+    )
+  const spec = {
+    name: 'workerd',
+    argv: pdeathsig([join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', join(folder, 'serve.capnp')]),
+    env: { PATH: '/usr/bin:/bin' },
+    cwd: folder,
+    log: join(folder, 'log'),
+    ready: answers,
+    readyWithin_ms: 30_000,
+    stopWithin_ms: 1_000,
+  }
+  const edge = new Child(spec, () => undefined)
+  try {
+    const started = await edge.start()
+    if (!started.ok) throw new Error(started.error)
+    return await timed(await Connection.open(port), port, rounds)
+  } finally {
+    await edge.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** In each round each subject has one request, so that whatever else the machine does meanwhile hits all alike. */
+async function timed(connection: Connection, port: number, rounds: number): Promise<Decisions> {
+  const took = async (name: DecisionName, times: number): Promise<number> => {
+    const request = bytesOf({ method: 'GET', path: `/${name}?times=${times}`, headers: {}, body: '' }, port)
+    const started = performance.now()
+    const { status, body } = await connection.exchange(request)
+    const ms = performance.now() - started
+    const wanted = `${times === 0 ? '' : SUBJECTS[name].comes} after ${times}`
+    if (status !== 200 || body !== wanted) throw new Error(`\`${name}\`: expected \`${wanted}\`, got ${status} \`${body}\``)
+    return ms
+  }
+  const names = Object.keys(SUBJECTS) as DecisionName[] // its own keys
+  const full = new Map(names.map((name) => [name, [] as number[]]))
+  const empty: number[] = []
+  for (let round = -WARM; round < rounds; round++) {
+    for (const name of names.filter((each) => round % SUBJECTS[each].every === 0)) {
+      const ms = [await took(name, SUBJECTS[name].times), await took(name, 0)] as const
+      if (round < 0) continue
+      full.get(name)?.push(ms[0])
+      empty.push(ms[1])
+    }
+  }
+  connection.close()
+  const one = (name: DecisionName): number => ((median(full.get(name) ?? []) - median(empty)) / SUBJECTS[name].times) * 1_000
+  return {
+    engine: one('engine'),
+    of_10: one('of_10'),
+    of_1000: one('of_1000'),
+    denied_of_10: one('denied_of_10'),
+    asked_before: one('asked_before'),
+    set_of_1000: one('set_of_1000'),
+  }
+}
+
+/** Rounds before the engine and the compiler have settled. */
+const WARM = 10

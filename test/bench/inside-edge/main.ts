@@ -1,0 +1,124 @@
+// What the bench runs inside workerd, bundled as the edge is: the edge's own decision on a call, over a directory such as a tenant's object hands
+// out, as many times as a request asks for. It tells no times: workerd's clock stands still while code runs. Serves nothing but the bench.
+
+import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
+import { decide, type Situation } from '../../../edge/decide.ts'
+import type { Loaded } from '../../../edge/directory.ts'
+import { directoryFrom } from '../../../edge/directory.ts'
+import { about, compile } from '../../../edge/policy.ts'
+import { DEFAULT_BUDGET } from '../../../shared/limits.ts'
+import type { Tool } from '../../../shared/wire.ts'
+
+const TOOL: Tool = {
+  name: 'bench.pay',
+  version: 1,
+  digest: 'f'.repeat(64),
+  description: 'Pays.',
+  input_schema: {
+    type: 'object',
+    properties: { amount: { type: 'integer' }, to: { type: 'string' }, note: { type: 'string' } },
+    required: ['amount', 'to'],
+  },
+  capabilities: [],
+  executor: { kind: 'process', tiers: ['C'], argv: ['pay', '{to}', '{amount}'], stdin: 'none' },
+  egress: { mode: 'strict', hosts: ['pay.example.com:443'] },
+  workspace: 'call',
+  limits: {},
+}
+
+/** Ten that mention the tool; the rest, as many, mention others. */
+const MENTION_IT = 10
+const CONDITIONS = [
+  (i: number) => `context.args.amount > ${10 ** 12 + i}`,
+  (i: number) => `context.args.to == "account-${i}"`,
+  (i: number) => `context.args has note && context.args.note like "*rule ${i}*"`,
+  (i: number) => `context.plan.tier != "C" && context.args.amount > ${i}`,
+]
+const rule = (i: number): string => {
+  const tool = i < MENTION_IT ? TOOL.name : `other.${i % 99}`
+  const notes = `@id("rule ${i}") @reason("as rule ${i} says")`
+  if (i === 0)
+    return `${notes} permit (principal is Agent, action == Action::"tool.execute/${tool}", resource) when { context.args.amount >= 0 };`
+  return `${notes} forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${CONDITIONS[i % CONDITIONS.length]?.(i)} };`
+}
+/** Else nobody could agree, and a denial were not asked about a second time. */
+const APPROVERS = '@id("approvers") permit (principal is Operator, action == Action::"approval.decide", resource);'
+const rules = (count: number): string[] => Array.from({ length: count }, (_, i) => rule(i))
+
+function directoryWith(count: number): Loaded {
+  return directoryFrom(`tenant-${count}`, {
+    tenant: `tenant-${count}`,
+    version: 1,
+    agents: [{ name: 'bench', keyHash: '0'.repeat(64), spec: { tools: [TOOL.name], groups: ['clerks'] } }],
+    operators: [{ name: 'approver', keyHash: '1'.repeat(64), spec: { roles: ['approver'] } }],
+    tools: [TOOL],
+    policies: { version: 1, texts: { rules: rules(count).join('\n'), APPROVERS } },
+    workers: [],
+  })
+}
+
+const budget = { ...DEFAULT_BUDGET }
+
+function situationIn(directory: Loaded, amount: number): Situation {
+  const [agent, tool] = [directory.agents.get('bench'), directory.tools.get(TOOL.name)]
+  if (agent === undefined || tool === undefined) throw new Error('the directory lacks what it was given')
+  const run = { id: 'run_bench', session: 'bench', channel: null, device: null, budget }
+  return { agent, tool, args: { amount, to: 'account-x' }, run, answers: [], used: null, now: 0 }
+}
+
+function decided(directory: Loaded, amount: number): string {
+  const answer = decide(directory, situationIn(directory, amount))
+  return answer.ok ? answer.value.decision.effect : answer.error.code
+}
+
+/** The engine alone: the slice that such a decision asks, the context that it hands over, ready beforehand but for the amount. */
+function bareEngine(directory: Loaded): (amount: number) => string {
+  const { agent, tool } = situationIn(directory, 0)
+  const matter = about(directory.policies, {
+    principal: { type: 'Agent', id: agent.name },
+    action: `tool.execute/${TOOL.name}`,
+    resource: { type: 'Tool', id: TOOL.name },
+    entities: [...agent.entities, tool.action],
+  })
+  const plan = { tier: 'C', egress_mode: 'strict' }
+  const flags = { is_allowlisted_tool: true, is_allowed_channel: true, is_sensitive_action: false, allow_sensitive_tools: false }
+  const context = (amount: number) => ({ ...flags, plan, args: { amount, to: 'account-x' } })
+  const { subject, slice } = matter
+  preparsePolicySet('bare', { staticPolicies: slice.texts })
+  const action = { type: 'Action', id: subject.action }
+  const fixed = { principal: subject.principal, action, resource: subject.resource, entities: [...subject.entities] }
+  return (amount) => {
+    const answer = statefulIsAuthorized({ ...fixed, context: context(amount), preparsedPolicySetId: 'bare' })
+    return answer.type === 'success' ? answer.response.decision : answer.type
+  }
+}
+
+const ten = directoryWith(10)
+const thousand = directoryWith(1_000)
+const engine = bareEngine(ten)
+let next = 0
+let sets = 0
+
+/** Each returns what came of it, so that the bench can see that it was what it wanted to measure. */
+const WORK: Readonly<Record<string, () => string>> = {
+  engine: () => engine(next++),
+  of_10: () => decided(ten, next++),
+  of_1000: () => decided(thousand, next++),
+  denied_of_10: () => decided(ten, -1 - next++),
+  asked_before: () => decided(thousand, 7),
+  /** A set that this isolate has not seen. */
+  set_of_1000: () =>
+    compile({ rules: rules(1_000).join('\n'), fresh: `permit (principal, action, resource) when { context.n == ${sets++} };` }).ok
+      ? 'made'
+      : 'refused',
+}
+
+export default {
+  fetch(request: Request): Response {
+    const { pathname, searchParams } = new URL(request.url)
+    const work = WORK[pathname.slice(1)]
+    let last = ''
+    for (let i = Number(searchParams.get('times')); i > 0; i--) last = work?.() ?? 'unknown'
+    return new Response(`${last} after ${searchParams.get('times')}`)
+  },
+}
