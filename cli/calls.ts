@@ -234,6 +234,20 @@ const attestation = command({
   },
 })
 
+const snapshot = command({
+  words: ['calls', 'snapshot'],
+  args: CALL,
+  flags: { output: FILE },
+  does: 'Fetch the policy snapshot that a call was decided under; `countersign verify --snapshot` checks it',
+  key: 'either',
+  async run({ args, flags, api }) {
+    const params = whole(args.CALL)
+    if (!params.ok) return params
+    const read = await api('readSnapshot', { params: params.value })
+    return read.ok ? keep(read.value, flags.output) : read
+  },
+})
+
 const keys = command({
   words: ['keys'],
   args: {},
@@ -255,4 +269,16 @@ function keep(value: unknown, path: string | undefined, text = json(value)): Awa
     : written
 }
 
-export const CALLS: readonly Command[] = [call, decide, showOne, listCalls, cancelOne, showRun, cancelRun, journal, attestation, keys]
+export const CALLS: readonly Command[] = [
+  call,
+  decide,
+  showOne,
+  listCalls,
+  cancelOne,
+  showRun,
+  cancelRun,
+  journal,
+  attestation,
+  snapshot,
+  keys,
+]

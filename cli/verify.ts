@@ -3,7 +3,9 @@
 
 import { ROUTES } from '../shared/api.ts'
 import { verifyChain } from '../shared/journal.ts'
+import { digestOf } from '../shared/json.ts'
 import { err, ok } from '../shared/result.ts'
+import { PolicySnapshot } from '../shared/snapshot.ts'
 import type { Check, Statement } from '../shared/statement.ts'
 import { Bundle, Keys, verifyBundle } from '../shared/statement.ts'
 import type { Answer, Command, Trouble } from './command.ts'
@@ -20,6 +22,10 @@ export const verify: Command = command({
   flags: {
     keys: { value: 'KEYS', what: 'the public keys to trust, as `countersign keys` writes them; get them once, from somebody you trust' },
     call: { value: 'CALL', what: 'the call that the bundle is to be about' },
+    snapshot: {
+      value: 'FILE',
+      what: 'the policy snapshot that it is to have been decided under, as `countersign calls snapshot -o` writes it',
+    },
     journal: { value: 'FILE', what: 'check a journal instead, as `countersign runs journal -o` writes it' },
     head: { value: 'HASH', what: 'the head that the journal is to end in; without it, a cut tail can’t be told' },
   },
@@ -29,7 +35,7 @@ export const verify: Command = command({
   examples: ['countersign verify bundle.json --keys keys.json', 'countersign verify --journal journal.json'],
   run: async ({ args, flags, paint }) => {
     if (flags.journal !== undefined) {
-      const stray = args.FILE ?? flags.keys ?? flags.call
+      const stray = args.FILE ?? flags.keys ?? flags.call ?? flags.snapshot
       return stray === undefined
         ? verifyJournal(flags.journal, flags.head, paint)
         : err(usage(`with \`--journal\`, \`${stray}\` has no meaning; a journal is checked by itself`))
@@ -38,11 +44,13 @@ export const verify: Command = command({
     if (args.FILE === undefined) return err(usage('name a file: countersign verify FILE --keys KEYS'))
     if (flags.keys === undefined) return err(usage('`--keys` is missing: countersign verify FILE --keys KEYS'))
     if (args.FILE === '-' && flags.keys === '-') return err(usage('standard input can’t be both the bundle and the keys'))
-    return verifyFile(args.FILE, flags.keys, flags.call, paint)
+    return verifyFile(args.FILE, flags.keys, flags, paint)
   },
 })
 
-async function verifyFile(file: string, keyFile: string, expected: string | undefined, paint: Paint): Answer {
+type Expected = { readonly call: string | undefined; readonly snapshot: string | undefined }
+
+async function verifyFile(file: string, keyFile: string, expected: Expected, paint: Paint): Answer {
   const keyJson = readJson(keyFile)
   if (!keyJson.ok) return keyJson
   const keys = Keys.safeParse(keyJson.value)
@@ -53,8 +61,15 @@ async function verifyFile(file: string, keyFile: string, expected: string | unde
   if (!bundle.success) return verdict([failing('the bundle has the form of one', issue(bundle.error))], {}, paint)
   const { checks, statement } = verifyBundle(bundle.data, keys.data)
   const asked =
-    expected === undefined ? [] : [{ name: 'it is about the call that was asked for', ok: statement?.predicate.facts.call === expected }]
-  return verdict([...checks, ...asked], statement === undefined ? {} : summary(statement), paint)
+    expected.call === undefined
+      ? []
+      : [{ name: 'it is about the call that was asked for', ok: statement?.predicate.facts.call === expected.call }]
+  const shown = expected.snapshot === undefined ? ok(undefined) : readJson(expected.snapshot)
+  if (!shown.ok) return unread(shown.error, 'the snapshot can be read', paint)
+  const snapshot = PolicySnapshot.safeParse(shown.value)
+  const fits = snapshot.success && digestOf(snapshot.data) === statement?.predicate.facts.decision.snapshot
+  const under = expected.snapshot === undefined ? [] : [{ name: 'it was decided under this policy snapshot', ok: fits }]
+  return verdict([...checks, ...asked, ...under], statement === undefined ? {} : summary(statement), paint)
 }
 
 async function verifyJournal(file: string, head: string | undefined, paint: Paint): Answer {

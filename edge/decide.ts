@@ -3,7 +3,6 @@
 
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
-import { digestOf } from '../shared/json.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -17,6 +16,7 @@ import { plansFor } from './planner.ts'
 import type { CedarValueJson, Matter, Verdict } from './policy.ts'
 import { about, ask, readable, standsRegardless } from './policy.ts'
 import { isRead } from './policy-reads.ts'
+import { snapshotOf } from './snapshot.ts'
 import type { Used } from './usage.ts'
 
 export type Situation = {
@@ -172,7 +172,7 @@ function decisionOf(directory: Loaded, situation: Situation, effect: Decision['e
     policies: [...verdict.policies],
     reason: reasonOf(directory, effect, verdict),
     policy_set: directory.policies.digest,
-    snapshot: snapshotOf(directory, situation),
+    snapshot: snapshotOf(directory, situation).digest,
   }
 }
 
@@ -194,25 +194,6 @@ function refusedByTool(directory: Loaded, situation: Situation, error: Failure):
   const { code, detail } = error
   if (code !== 'egress_denied' && code !== 'denied') return err(error)
   const policies = [code === 'egress_denied' ? 'tool.egress' : 'tool.executables']
-  const snapshot = snapshotOf(directory, situation)
+  const snapshot = snapshotOf(directory, situation).digest
   return ok({ plan: null, decision: { effect: 'deny', code, policies, reason: detail, policy_set: directory.policies.digest, snapshot } })
-}
-
-/** The policy snapshot: what this agent may do in this run, as of now. Content-addressed; kept with the run that used it. */
-const policySnapshot = (directory: Loaded, { agent, run, tool }: Situation) => ({
-  allowed_tools: agent.spec.tools,
-  budget: run.budget,
-  policy_set: directory.policies.digest,
-  process_runner: { ...tool.tool.executor, egress: tool.tool.egress, limits: tool.tool.limits, tool: tool.tool.digest },
-})
-
-const snapshots = new WeakMap<object, Map<string, string>>()
-
-function snapshotOf(directory: Loaded, situation: Situation): string {
-  const perTool = snapshots.get(situation.run.budget) ?? new Map<string, string>()
-  snapshots.set(situation.run.budget, perTool)
-  const id = `${directory.version} ${situation.agent.name} ${situation.tool.tool.digest}`
-  const known = perTool.get(id) ?? digestOf(policySnapshot(directory, situation))
-  perTool.set(id, known)
-  return known
 }

@@ -15,6 +15,8 @@ import { decide, decideAgain } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
 import type { RunRow } from './run-record.ts'
+import type { Snapshot } from './snapshot.ts'
+import { snapshotOf } from './snapshot.ts'
 import type { Used } from './usage.ts'
 
 export type Asked = { agent: string; tool: string; args: Record<string, unknown> }
@@ -24,7 +26,7 @@ export type Asked = { agent: string; tool: string; args: Record<string, unknown>
  * closed: the run takes no more.
  */
 export type Prepared =
-  | { kind: 'new'; proposal: Proposal; decision: Decision; ask: AskRecord | null }
+  | { kind: 'new'; proposal: Proposal; decision: Decision; ask: AskRecord | null; snapshot: Snapshot }
   | { kind: 'refused'; failure: Failure }
   | { kind: 'closed'; failure: Failure }
 
@@ -83,7 +85,8 @@ export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, arg
   })
   const ask =
     decision.effect === 'ask' ? askRecord({ id: approvalId(record.id, n), agent, tool: tool.tool, args, plan, decision, now }) : null
-  return { kind: 'new', proposal, decision, ask }
+  const snapshot = snapshotOf(directory, { agent: principal, tool, run: record })
+  return { kind: 'new', proposal, decision, ask, snapshot }
 }
 
 const spent = (decision: Decision, max: number): Decision => ({
@@ -109,24 +112,29 @@ export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, u
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
 }
 
+/** With the snapshot of now; none where agent or tool are gone, and the one before stands. */
+type Judged = { decision: Decision; snapshot: Snapshot | null }
 type Knowing = { answers: readonly Answered[]; used: Used | 'uncounted' | null; now: number }
 
 /** The policy of now on a call that was proposed before: with the answers there are, and what was used before it. */
-export function judgeAgain(directory: Loaded, { record }: RunRow, { proposal }: CallRecord, { answers, used, now }: Knowing): Decision {
+export function judgeAgain(
+  directory: Loaded,
+  { record }: RunRow,
+  { proposal, status }: CallRecord,
+  { answers, used, now }: Knowing,
+): Judged {
   const agent = directory.agents.get(record.agent)
   const tool = directory.tools.get(proposal.tool.name)
-  const gone = {
-    effect: 'deny' as const,
-    code: 'denied' as const,
-    policies: [],
-    policy_set: directory.policies.digest,
-    snapshot: directory.policies.digest,
-  }
-  if (agent === undefined) return { ...gone, reason: 'the agent was revoked' }
-  if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
-    return { ...gone, reason: 'the tool has changed since' } // L3
-  if (used === 'uncounted') return uncounted({ ...gone, reason: '' })
-  return decideAgain(directory, { agent, tool, args: proposal.args, answers, run: record, used, now }, proposal.plan)
+  const { snapshot: before } = status.decision
+  const gone = (reason: string): Judged => ({
+    decision: { effect: 'deny', code: 'denied', policies: [], policy_set: directory.policies.digest, snapshot: before, reason },
+    snapshot: null,
+  })
+  if (agent === undefined) return gone('the agent was revoked')
+  if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null) return gone('the tool has changed since') // L3
+  const known = used === 'uncounted' ? null : used
+  const decision = decideAgain(directory, { agent, tool, args: proposal.args, answers, run: record, used: known, now }, proposal.plan)
+  return { decision: used === 'uncounted' ? uncounted(decision) : decision, snapshot: snapshotOf(directory, { agent, tool, run: record }) }
 }
 
 type Parts = {

@@ -6,20 +6,22 @@ import { DurableObject } from 'cloudflare:workers'
 import type { Envelope } from '../shared/dsse.ts'
 import { countersign, seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
-import { attestationId, callId } from '../shared/ids.ts'
+import { attestationId } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { PolicySnapshot } from '../shared/snapshot.ts'
 import type { Bundle, CallState, Grant } from '../shared/statement.ts'
 import { BUNDLE_FORMAT, STATEMENT_TYPE, sealGrant } from '../shared/statement.ts'
 import type { Answer, Approval, Call, Claim, JournalEntry, Run, Settlement } from '../shared/wire.ts'
 import type { Loaded } from './directory.ts'
 import { directoryAt, directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { identityOf, poolObject } from './env.ts'
+import { identityOf } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
-import type { Answered, CallRecord, Canceller, Event, Proposal, Running, Status } from './lifecycle.ts'
+import { Leases } from './leases.ts'
+import type { Answered, CallRecord, Canceller, Event, Proposal, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
 import { digestInput, judgeAgain, prepare } from './proposal.ts'
@@ -42,8 +44,7 @@ export class RunObject extends DurableObject<Env> {
   readonly #waiters = new Waiters<number | 'journal'>()
   readonly #ledger = new Ledger(this.env, this.#store)
   readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, note: (row) => this.#note(row), arm: (at) => this.#arm(at) })
-  readonly #leases = new Map<number, number>()
-  #listening = Date.now()
+  readonly #leases = new Leases()
   #row: RunRow | undefined = this.#store.run()
   #alarmAt = Number.POSITIVE_INFINITY
 
@@ -114,6 +115,12 @@ export class RunObject extends DurableObject<Env> {
     return ok({ format: BUNDLE_FORMAT, ...kept, call: digestInput(this.#run.record, n, tool, args, plan) })
   }
 
+  async snapshot(agent: string | null, n: number): Promise<Result<PolicySnapshot>> {
+    const record = this.#readable(agent, n)
+    const text = record === undefined ? undefined : this.#store.snapshot(record.status.decision.snapshot)
+    return text === undefined ? err(NO_CALL) : ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
+  }
+
   async approval(n: number): Promise<Result<Approval>> {
     const record = this.#store.call(n)
     const view = record === undefined ? undefined : approvalView(this.#run.record, record)
@@ -182,7 +189,7 @@ export class RunObject extends DurableObject<Env> {
       if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence)
         return err(failure('stale_fence', 'the call is not running under this fence'))
       const next = offset + data.byteLength
-      this.#hold(n, status)
+      this.#leases.hold(n, status.deadline)
       if (next <= LIMITS.output_bytes) this.#store.saveOutput(n, stream, offset, Buffer.from(data))
       return ok({ next, stop: status.cancelRequested })
     })
@@ -214,14 +221,9 @@ export class RunObject extends DurableObject<Env> {
     return running.flatMap(({ n, fence }) => {
       const status = this.#store.call(n)?.status
       if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence) return [n]
-      this.#hold(n, status)
+      this.#leases.hold(n, status.deadline)
       return status.cancelRequested ? [n] : []
     })
-  }
-
-  /** Speaking for a call keeps it until its grant's deadline and no longer: what has not settled by then never will. */
-  #hold(n: number, { deadline }: Running): void {
-    this.#leases.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }
 
   /** For a session that counts: what became of the calls under these keys. */
@@ -232,7 +234,7 @@ export class RunObject extends DurableObject<Env> {
   // ── Time ──
 
   override async alarm(): Promise<void> {
-    if (Date.now() - this.#alarmAt > LIMITS.heartbeat_ms) this.#listening = Date.now() // who slept can't tell who was silent
+    if (Date.now() - this.#alarmAt > LIMITS.heartbeat_ms) this.#leases.slept()
     this.#alarmAt = Number.POSITIVE_INFINITY
     if (this.#row === undefined) return
     await this.#commit(() => {
@@ -247,9 +249,9 @@ export class RunObject extends DurableObject<Env> {
 
   #due(record: CallRecord, now: number): void {
     const { status, proposal } = record
-    const leaseUntil = Math.max(this.#leases.get(proposal.n) ?? 0, this.#listening + LIMITS.lease_ms)
+    const leaseUntil = this.#leases.until(proposal.n)
     if (this.#apply(record, { kind: 'due', leaseUntil }).ok) return
-    if (status.state === 'granted') this.#ring(proposal, status.until)
+    if (status.state === 'granted') this.#outbox.ring(proposal, status.until)
     this.#store.updateCall(record, dueAt(status, now, leaseUntil), false)
   }
 
@@ -272,7 +274,8 @@ export class RunObject extends DurableObject<Env> {
       this.#save({ ...row, denied: row.denied + 1 }) // an agent can't grope for what is allowed without end
       return err(prepared.failure)
     }
-    const { proposal, decision, ask } = prepared
+    const { proposal, decision, ask, snapshot } = prepared
+    this.#store.keepSnapshot(snapshot)
     const denied = decision.effect === 'deny' ? 1 : 0
     this.#row = { ...row, calls: proposal.n, allowed: row.allowed + 1 - denied, denied: row.denied + denied }
     return this.#apply(proposal, { kind: 'proposed', decision, ask }, input.key ?? booked?.key ?? null)
@@ -303,7 +306,7 @@ export class RunObject extends DurableObject<Env> {
     }
     this.#save(this.#store.append(this.#run, now, journal.kind, proposal.n, body))
     if (due !== null) this.#arm(due)
-    if (effects.includes('ring') && status.state === 'granted') this.#ring(proposal, status.until)
+    if (effects.includes('ring') && status.state === 'granted') this.#outbox.ring(proposal, status.until)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
     this.#waiters.wake('journal')
@@ -322,7 +325,9 @@ export class RunObject extends DurableObject<Env> {
 
   #judgeAgain(directory: Loaded, record: CallRecord, answers: readonly Answered[], booked: Booked | null) {
     const used = this.#ledger.used(directory, this.#run, record.proposal.tool.name, booked, record)
-    return judgeAgain(directory, this.#run, record, { answers, used, now: Date.now() })
+    const { decision, snapshot } = judgeAgain(directory, this.#run, record, { answers, used, now: Date.now() })
+    if (snapshot !== null) this.#store.keepSnapshot(snapshot)
+    return decision
   }
 
   #sameOrNew(record: RunRecord): boolean {
@@ -369,16 +374,6 @@ export class RunObject extends DurableObject<Env> {
     const before = this.#alarmAt === Number.POSITIVE_INFINITY ? (this.#store.nextDue() ?? due) : due
     this.#alarmAt = Math.max(Math.min(due, before), Date.now()) // never in the past: an alarm that comes late says that we slept
     void this.ctx.storage.setAlarm(this.#alarmAt)
-  }
-
-  /** A lost ring is rung again by the alarm. */
-  #ring({ n, pool }: Proposal, until: number): void {
-    const { tenant, id } = this.#run.record
-    this.ctx.waitUntil(
-      poolObject(this.env, tenant, pool)
-        .ring({ run: id, call: callId(id, n), until })
-        .catch(() => undefined),
-    )
   }
 
   #commit<T>(work: () => Result<T>): Promise<Result<T>> {

@@ -1,9 +1,10 @@
 // What a run owes others: approvals to the tenant's inbox, ends of calls to the tenant's log. Both are derived from what
 // is stored, delivered at least once, and taken at most once by the other side. What fails is tried again by the alarm.
 
-import { split } from '../shared/ids.ts'
+import { callId, split } from '../shared/ids.ts'
 import type { Env } from './env.ts'
-import { logObject, tenantObject } from './env.ts'
+import { logObject, poolObject, tenantObject } from './env.ts'
+import type { Proposal } from './lifecycle.ts'
 import type { Leaf } from './log-object.ts'
 import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
@@ -29,6 +30,13 @@ export class Outbox {
     this.#env = env
     this.#store = store
     this.#run = run
+  }
+
+  /** A lost ring is rung again by the alarm. */
+  ring({ n, pool }: Proposal, until: number): void {
+    const { tenant, id } = this.#run.row().record
+    const ring = poolObject(this.#env, tenant, pool).ring({ run: id, call: callId(id, n), until })
+    ring.catch(() => undefined)
   }
 
   /** Delivers soon: an approval at once, the log in batches. The alarm stands behind both. */

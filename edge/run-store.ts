@@ -8,8 +8,9 @@ import { GENESIS, linkOf } from '../shared/journal.ts'
 import type { JournalEntry } from '../shared/wire.ts'
 import type { CallRecord } from './lifecycle.ts'
 import type { Kept, RunRecord, RunRow } from './run-record.ts'
+import type { Snapshot } from './snapshot.ts'
 import { openDatabase } from './tables/open.ts'
-import { attestations, calls, journal, output, run } from './tables/run.ts'
+import { attestations, calls, journal, output, run, snapshots } from './tables/run.ts'
 
 /** Journal entries read at a time. */
 export const PAGE = 500
@@ -112,6 +113,16 @@ function recordStatements(db: Database) {
       .select()
       .from(attestations)
       .where(eq(attestations.n, p('n')))
+      .prepare(),
+    keepSnapshot: db
+      .insert(snapshots)
+      .values({ digest: p('digest'), snapshot: p('text') })
+      .onConflictDoNothing()
+      .prepare(),
+    snapshot: db
+      .select({ text: snapshots.snapshot })
+      .from(snapshots)
+      .where(eq(snapshots.digest, p('digest')))
       .prepare(),
     saveOutput: db
       .insert(output)
@@ -231,6 +242,15 @@ export class RunStore {
     if (row === undefined) return undefined
     const { envelope, grant } = row // both written by `saveAttestation`
     return { envelope: JSON.parse(envelope) as Envelope, grant: grant === null ? null : (JSON.parse(grant) as Envelope) }
+  }
+
+  /** Once for each digest. */
+  keepSnapshot(snapshot: Snapshot): void {
+    this.#q.keepSnapshot.run(snapshot)
+  }
+
+  snapshot(digest: string): string | undefined {
+    return this.#q.snapshot.get({ digest })?.text
   }
 
   saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {

@@ -30,6 +30,7 @@ type Names =
   | 'cancelRun'
   | 'readCall'
   | 'readAttestation'
+  | 'readSnapshot'
   | 'cancelCall'
   | 'readJournal'
   | 'streamEvents'
@@ -98,6 +99,11 @@ export const agentRoutes: Verbs<Names> = {
   async readAttestation({ env, caller, params }) {
     const run = theCall(env, caller, params)
     return run.ok ? run.value.run.attestation(reader(caller), run.value.n) : run
+  },
+
+  async readSnapshot({ env, caller, params }) {
+    const run = theCall(env, caller, params)
+    return run.ok ? run.value.run.snapshot(reader(caller), run.value.n) : run
   },
 
   async cancelCall({ env, caller, params }) {

@@ -57,6 +57,9 @@ export const attestations = sqliteTable('attestations', {
   grant: text(),
 })
 
+/** Policy snapshots by digest, each beside the first call that was decided under it. */
+export const snapshots = sqliteTable('snapshots', { digest: text().primaryKey(), snapshot: text().notNull() })
+
 export const output = sqliteTable(
   'output',
   {

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
+import { PolicySnapshot } from '../snapshot.ts'
 import { Bundle } from '../statement.ts'
 import * as wire from '../wire.ts'
 import { list, number, routes } from './route.ts'
@@ -87,6 +88,17 @@ export const AGENTS = routes({
     summary: 'The attestation of an ended call, with what it takes to verify it offline',
     status: 200,
     result: Bundle,
+    failures: ['not_found'],
+  },
+  readSnapshot: {
+    method: 'GET',
+    path: '/v1/runs/{run}/calls/{call}/snapshot',
+    callers: ['agent', 'operator'],
+    action: 'run.read',
+    params: call,
+    summary: 'The policy snapshot that a call was decided under; its RFC 8785 digest is in the decision and in the attestation',
+    status: 200,
+    result: PolicySnapshot,
     failures: ['not_found'],
   },
   cancelCall: {

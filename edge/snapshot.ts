@@ -1,0 +1,51 @@
+// The policy snapshot: what an agent may do in a run with one tool, as of one version of the directory. Pure, and content-addressed, so that a
+// run stores it once per change. It decides nothing; it says what was in force when something was decided.
+
+import { canonical, sha256 } from '../shared/json.ts'
+import { DEFAULT_LIMITS } from '../shared/limits.ts'
+import type { PolicySnapshot } from '../shared/snapshot.ts'
+import type { Budget } from '../shared/wire.ts'
+import type { AgentPrincipal, Loaded, LoadedTool } from './directory.ts'
+
+export type Snapshot = { readonly digest: string; readonly text: string }
+
+type InForce = { agent: AgentPrincipal; tool: LoadedTool; run: { budget: Budget } }
+
+function contentOf({ policies }: Loaded, { agent: { spec }, tool: { tool }, run: { budget } }: InForce): PolicySnapshot {
+  const limits = { ...DEFAULT_LIMITS, ...Object.fromEntries(Object.entries(tool.limits).filter(([, value]) => value !== undefined)) }
+  return {
+    format: 'countersign-snapshot/v1',
+    policy_set: policies.digest,
+    allowed_tools: spec.tools,
+    groups: spec.groups ?? [],
+    channels: spec.channels ?? null,
+    budget,
+    tool: { name: tool.name, version: tool.version, digest: tool.digest },
+    process_runner: {
+      tiers: tool.executor.tiers,
+      workspace: tool.workspace,
+      allowed_executables: tool.executor.allowed_executables ?? null,
+      egress_mode: tool.egress.mode,
+      allowed_hosts: tool.egress.hosts,
+      secrets: tool.secrets ?? [],
+      limits: { ...limits, timeout_ms: Math.min(limits.timeout_ms, budget.execution_timeout_ms) },
+    },
+    wasm_runtime: null, // no tool has one yet
+  }
+}
+
+/** By the run's budget, which lives as long as the run's record in memory. */
+const made = new WeakMap<Budget, Map<string, Snapshot>>()
+
+export function snapshotOf(directory: Loaded, inForce: InForce): Snapshot {
+  const { agent, tool, run } = inForce
+  const ofRun = made.get(run.budget) ?? new Map<string, Snapshot>()
+  made.set(run.budget, ofRun)
+  const id = `${directory.version} ${agent.name} ${tool.tool.digest}`
+  const known = ofRun.get(id)
+  if (known !== undefined) return known
+  const text = canonical(contentOf(directory, inForce))
+  const snapshot = { digest: sha256(text), text }
+  ofRun.set(id, snapshot)
+  return snapshot
+}
