@@ -2,6 +2,7 @@
 // `countersign`: the command line for agents, operators and auditors. Talks HTTP to an edge and nothing else; verifies offline. This file
 // is the way in and out: what is printed where, and with which exit code.
 
+import type { FieldError } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
@@ -44,13 +45,16 @@ function print({ json: value, text, raw }: Output, asJson: boolean): void {
   process.stdout.write(raw ?? (asJson ? json(value) : text))
 }
 
+const fieldLine = ({ at, message, hint }: FieldError): string =>
+  `  ${inline(at)}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
+
 function complain({ exit, code, detail, todo, errors }: Trouble, asJson: boolean): number {
   if (asJson)
     process.stdout.write(
       json({ error: { code, detail, ...(todo === undefined ? {} : { todo }), ...(errors === undefined ? {} : { errors }) } }),
     )
   else {
-    const fields = (errors ?? []).map(({ at, message }) => `  ${inline(at)}: ${inline(message)}\n`).join('')
+    const fields = (errors ?? []).map(fieldLine).join('')
     const hint = exit === 2 ? '; see --help' : todo === undefined ? '' : `; ${inline(todo)}`
     process.stderr.write(`countersign: ${inline(detail)}${hint}\n${fields}`)
   }

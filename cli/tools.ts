@@ -55,7 +55,7 @@ const putTool = command({
   async run({ args: { FILE: file }, flags, api, paint }) {
     const read = readRecord(file)
     if (!read.ok) return read
-    const { name: named, version: _version, digest: _digest, ...rest } = read.value // as `tools show` tells them; the edge says them anew
+    const { name: named, version: _version, digest: _digest, policy: _policy, ...rest } = read.value // as `tools show` tells them; the edge says them anew
     const name = flags.name ?? (typeof named === 'string' ? named : basename(file, '.json'))
     const spec = fitting(ToolSpec, rest, `\`${file}\``)
     if (!spec.ok) return spec
@@ -64,6 +64,8 @@ const putTool = command({
     const rows = [
       ['version', String(put.value.version)],
       ['digest', put.value.digest],
+      ['policy sees', put.value.policy.args],
+      ...put.value.policy.unseen.map(({ at, reason }) => ['not', `${at}: ${reason}`]),
     ]
     return ok({ ok: true, json: put.value, text: `tool ${paint.bold(inline(put.value.name))}\n${columns(rows, '  ')}` })
   },

@@ -7,7 +7,6 @@ import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Budget, Decision } from '../shared/wire.ts'
-import { argumentsForPolicy } from './arguments.ts'
 import type { ApprovalContext, Approvers } from './consent.ts'
 import { approversOf, given, supposed } from './consent.ts'
 import type { AgentPrincipal, Loaded, LoadedTool, Principal } from './directory.ts'
@@ -36,7 +35,7 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
   const { tool, args, run } = situation
   const plans = plansFor(tool.tool, args, run.budget)
   if (!plans.ok) return refusedByTool(directory, situation, plans.error)
-  const seen = argumentsForPolicy(args)
+  const seen = tool.types.convert(args)
   if (!seen.ok) return seen
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
@@ -55,9 +54,10 @@ export function decide(directory: Loaded, situation: Situation): Result<Decided>
 
 /** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
 export function decideAgain(directory: Loaded, situation: Situation, plan: Plan): Decision {
-  const seen = argumentsForPolicy(situation.args)
+  const seen = situation.tool.types.convert(situation.args)
+  if (!seen.ok) return decisionOf(directory, situation, 'deny', { allowed: false, policies: [], errors: [seen.error.detail] }) // L6
   const matter = matterOf(directory, situation)
-  const context = readable(matter, contextOf(matter, situation, seen.ok ? seen.value : {}))
+  const context = readable(matter, contextOf(matter, situation, seen.value))
   const question = (approval: ApprovalContext) => evaluate(matter, context, plan, approval)
   const real = question(said(directory, situation))
   if (real.allowed) return decisionOf(directory, situation, 'allow', real)
@@ -94,11 +94,12 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
 function evaluate(
   matter: Matter,
   context: Record<string, CedarValueJson>,
-  { tier, egress, workspace, limits }: Plan,
+  { tier, executor, egress, workspace, limits }: Plan,
   approval: ApprovalContext,
 ): Verdict {
   const plan = {
     tier,
+    program: programOf(executor.argv),
     egress_mode: egress.mode,
     egress_hosts: egress.hosts,
     workspace,
@@ -107,6 +108,13 @@ function evaluate(
   }
   return ask(matter, { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan }) })
 }
+
+/** What runs, however it was named: `/usr/bin/sudo` and `./sudo` are `sudo`. */
+const programOf = ([first = '']: readonly string[]): string =>
+  first
+    .split('/')
+    .filter((part) => part !== '')
+    .at(-1) ?? ''
 
 function contextOf(
   { slice: { reads } }: Matter,

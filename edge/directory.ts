@@ -15,6 +15,8 @@ import { underFloor } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
 import { compile } from './policy.ts'
 import type { TenantObject } from './tenant-object.ts'
+import type { ArgumentTypes } from './typed-arguments.ts'
+import { argumentTypes } from './typed-arguments.ts'
 import type { WorkerRow } from './worker-gate.ts'
 
 export type Member<S> = { name: string; keyHash: string; spec: S }
@@ -39,7 +41,14 @@ export type Principal = {
   entities: EntityJson[]
 }
 export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec }
-export type LoadedTool = { tool: Tool; check: ArgumentCheck; sensitive: boolean; entity: EntityJson; action: EntityJson }
+export type LoadedTool = {
+  tool: Tool
+  check: ArgumentCheck
+  types: ArgumentTypes
+  sensitive: boolean
+  entity: EntityJson
+  action: EntityJson
+}
 
 /** A directory ready for use. */
 export type Loaded = {
@@ -153,11 +162,12 @@ function loadTool(tool: Tool): LoadedTool {
   const loaded: LoadedTool = {
     tool,
     check: argumentCheck(tool.input_schema),
+    types: argumentTypes(tool.input_schema),
     sensitive,
     entity: {
       uid: { type: 'Tool', id: tool.name },
       attrs: { version: tool.version, sensitive, capabilities: tool.capabilities },
-      parents: [],
+      parents: (tool.groups ?? []).map((id) => ({ type: 'ToolGroup', id })),
     },
     action: { uid: { type: 'Action', id: `tool.execute/${tool.name}` }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },
   }

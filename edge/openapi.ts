@@ -73,7 +73,10 @@ export function openapi(url: string): Schema {
             detail: { type: 'string' },
             todo: { type: 'string', description: 'What to do.' },
             retry: { type: 'boolean' },
-            errors: { type: 'array', items: { type: 'object', properties: { at: { type: 'string' }, message: { type: 'string' } } } },
+            errors: {
+              type: 'array',
+              items: { type: 'object', properties: { at: { type: 'string' }, message: { type: 'string' }, hint: { type: 'string' } } },
+            },
           },
         },
       },

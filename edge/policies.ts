@@ -13,7 +13,7 @@ export const FLOOR: PolicyTexts = { 'floor.isolation': isolation, 'floor.sensiti
 /** A tenant's own set under the floor: no file of the tenant's takes the place of one of ours. */
 export function underFloor(texts: PolicyTexts): Result<PolicyTexts> {
   const taken = Object.keys(texts).filter((name) => name.startsWith('floor.'))
-  if (taken.length === 0) return ok({ ...texts, ...FLOOR })
+  if (taken.length === 0) return ok({ ...FLOOR, ...texts })
   const errors = taken.map((at) => ({ at, message: 'names that begin with `floor.` are the floor’s' }))
   return err(failure('invalid_policy', 'the floor can’t be replaced', errors))
 }

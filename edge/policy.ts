@@ -1,23 +1,23 @@
 // Cedar: the only importer of the engine. Texts go in once, as a compiled set; requests come out as allow or deny with
 // the policies that determined it. It knows nothing of calls, runs or tenants. No answer is a refusal (L6).
 
-import type { CedarValueJson, EntityJson } from '@cedar-policy/cedar-wasm/web'
+import type { CedarValueJson, DetailedError, EntityJson, SchemaJson } from '@cedar-policy/cedar-wasm/web'
 import * as cedar from '@cedar-policy/cedar-wasm/web'
 import wasm from '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm'
 import type { FieldError } from '../shared/failures.ts'
-import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
-import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Reads } from './policy-reads.ts'
 import { readPart, readsApproval, readsOf, together } from './policy-reads.ts'
 import type { Scope, Subject } from './policy-slices.ts'
 import { scopeOf, slicer } from './policy-slices.ts'
+import { bytePlace, invalidPolicies, readTexts } from './policy-text.ts'
 
 cedar.initSync({ module: wasm })
 
 export type { CedarValueJson, EntityJson }
+export type Schema = SchemaJson<string>
 export type PolicyTexts = Readonly<Record<string, string>>
 /** `byApproval`: whether a human's yes may change what this policy says. */
 export type Rule = {
@@ -64,24 +64,22 @@ export function compile(files: PolicyTexts): Result<PolicySet> {
 type Member = { readonly id: string; readonly text: string; readonly scope: Scope; readonly reads: Reads }
 
 function make(files: PolicyTexts): Result<PolicySet> {
+  const unfit = readTexts(files)
+  if (unfit.length > 0) return invalidPolicies(unfit)
   const members: Member[] = []
   const rules = new Map<string, Rule>()
   const errors: FieldError[] = []
-  let count = 0
   for (const [file, text] of Object.entries(files)) {
     const parts = cedar.policySetTextToParts(text)
     if (parts.type === 'failure') {
-      errors.push(
-        ...parts.errors.map(({ message, help, sourceLocations }) => ({
-          at: place(file, text, sourceLocations?.[0]?.start),
-          message: help === null ? message : `${message}: ${help}`,
-        })),
-      )
+      const bytes = Buffer.from(text)
+      for (const error of parts.errors) {
+        const { start, message, hint } = saying(error)
+        errors.push({ at: start === undefined ? file : bytePlace(file, bytes, start), message, ...(hint === undefined ? {} : { hint }) })
+      }
       continue
     }
     if (parts.policy_templates.length > 0) errors.push({ at: file, message: 'templates are not supported; write the policy out' })
-    count += parts.policies.length
-    if (count > LIMITS.policies) return err(failure('invalid_policy', `more than ${LIMITS.policies} policies, the floor's included`))
     for (const [index, policy] of parts.policies.entries()) {
       const read = cedar.policyToJson(policy)
       if (read.type === 'failure') {
@@ -98,7 +96,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
       rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null, effect, byApproval: readsApproval(reads) })
     }
   }
-  if (errors.length > 0) return err(failure('invalid_policy', `${errors.length} mistakes in the policies`, errors))
+  if (errors.length > 0) return invalidPolicies(errors)
   const whole = sliceOf(members)
   return ok({ digest: digestOf(whole.texts), rules, reads: whole.reads, sliceFor: slicer(members, sliceOf), answers: new Map() })
 }
@@ -124,10 +122,31 @@ export function policiesIn(files: PolicyTexts): Map<string, { file: string; text
   return found
 }
 
-function place(file: string, text: string, offset: number | undefined): string {
-  if (offset === undefined) return file
-  const before = text.slice(0, offset).split('\n')
-  return `${file}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
+/** What the engine says of a text, where its offset counts bytes. */
+type Said = { readonly start: number | undefined; readonly message: string; readonly hint?: string }
+
+/** Without the name that the engine gave the policy: it is told by its place. */
+const unnamed = (words: string): string => words.replace(/^failed to parse policies from string: |for policy `policy\d+`, /g, '')
+
+function saying({ message, help, sourceLocations }: DetailedError): Said {
+  const [first] = sourceLocations ?? []
+  const hint = help ?? first?.label ?? undefined
+  return { start: first?.start, message: unnamed(message), ...(hint === undefined ? {} : { hint: unnamed(hint) }) }
+}
+
+/** A schema text as the engine reads it. Ours alone come here: one that does not parse is a bug. */
+export function readSchema(text: string): Schema {
+  const read = cedar.schemaToJson(text)
+  if (read.type === 'failure') throw new Error(`the policy schema does not parse: ${read.errors.map(({ message }) => message).join('; ')}`)
+  return read.json
+}
+
+/** What Cedar's strict validator says of a text that parses: errors, and what is probably not meant. */
+export function validate(schema: Schema, text: string): { errors: readonly Said[]; warnings: readonly Said[] } {
+  const answer = cedar.validate({ schema, policies: { staticPolicies: text }, validationSettings: { mode: 'strict' } })
+  if (answer.type === 'failure') return { errors: answer.errors.map(saying), warnings: [] }
+  const said = (all: readonly { error: DetailedError }[]): Said[] => all.map(({ error }) => saying(error))
+  return { errors: said(answer.validationErrors), warnings: [...said(answer.validationWarnings), ...answer.otherWarnings.map(saying)] }
 }
 
 /** The slice that can matter to a subject, and of what is known of it what the slice can read. */

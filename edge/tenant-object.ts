@@ -5,6 +5,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, count, desc, eq, isNull } from 'drizzle-orm'
 import migrations from '../migrations/tenant/migrations.js'
 import { kidOf } from '../shared/dsse.ts'
+import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { SignatureInput } from '../shared/http-signature.ts'
 import { mintKey, newWorkerId } from '../shared/ids.ts'
@@ -19,11 +20,14 @@ import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
-import { DEFAULTS } from './policies.ts'
+import { DEFAULTS, underFloor } from './policies.ts'
+import type { PolicyTexts } from './policy.ts'
+import { checkPolicies, checkToolChange } from './policy-check.ts'
 import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, enrolments, inbox, meta, operators, tools, workers } from './tables/tenant.ts'
+import { argumentTypes } from './typed-arguments.ts'
 import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 
@@ -206,6 +210,8 @@ export class TenantObject extends DurableObject<Env> {
     if (active?.digest === digest) return ok(active)
     if (active === undefined && this.#directory.tools.length >= LIMITS.tools)
       return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
+    const fits = this.#holdsWith(name, spec)
+    if (!fits.ok) return fits
     const last = this.#db
       .select({ version: tools.version })
       .from(tools)
@@ -223,17 +229,43 @@ export class TenantObject extends DurableObject<Env> {
 
   async deleteTool(name: string): Promise<Result<{ done: true }>> {
     if (!this.#directory.tools.some((tool) => tool.name === name)) return err(failure('not_found', `no tool \`${name}\``))
+    const fits = this.#holdsWith(name, null)
+    if (!fits.ok) return fits
     this.#change(() => this.#db.update(tools).set({ active: false }).where(eq(tools.name, name)).run())
     return ok({ done: true })
   }
 
-  async putPolicies(put: PolicyPut): Promise<Result<PolicyVersion>> {
-    return this.#sets.put(put)
+  /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
+  #holds(texts: PolicyTexts): Result<readonly FieldError[]> {
+    const whole = underFloor(texts)
+    if (!whole.ok) return whole
+    return checkPolicies(
+      whole.value,
+      new Map(this.#directory.tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])),
+    )
+  }
+
+  #holdsWith(name: string, spec: ToolSpec | null): Result<true> {
+    const { tools: all, policies } = this.#directory
+    const whole = underFloor(policies.texts)
+    if (!whole.ok) return whole
+    const typed = (schema: ToolSpec['input_schema'] | undefined) => (schema === undefined ? null : argumentTypes(schema).record)
+    const [before, names] = [all.find((tool) => tool.name === name), all.map((tool) => tool.name)]
+    return checkToolChange(whole.value, names, name, typed(before?.input_schema), typed(spec?.input_schema))
+  }
+
+  async putPolicies(put: PolicyPut): Promise<Result<PolicyVersion & { warnings: FieldError[] }>> {
+    const holds = this.#holds(put.policies)
+    if (!holds.ok) return holds
+    const done = this.#sets.put(put)
+    return done.ok ? ok({ ...done.value, warnings: [...holds.value] }) : done
   }
 
   /** An older version again, or a newer one at last. */
   async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<PolicyVersion>> {
-    return this.#sets.activate(version, by, expected)
+    const set = this.#sets.read(version)
+    const holds = set === undefined ? ok([]) : this.#holds(set.texts)
+    return holds.ok ? this.#sets.activate(version, by, expected) : holds
   }
 
   async policyVersions(before: number): Promise<PolicyVersion[]> {

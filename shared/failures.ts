@@ -24,6 +24,7 @@ export const FAILURES = {
   invalid_arguments: caller(422, 'mend the arguments that `errors` names; `GET /v1/tools` shows the schema'),
   invalid_schema: caller(422, 'use a plain JSON Schema 2020-12 without patterns, remote references or unknown formats'),
   invalid_policy: caller(422, 'mend the policy that `errors` names'),
+  tool_breaks_policies: caller(409, 'first put policies that hold with the tool and without it, then change the tool'),
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   // Identity
   unauthenticated: caller(401, 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'),
@@ -75,7 +76,8 @@ export type Code = keyof typeof FAILURES
 
 /** One refusal. `detail` is a sentence for the one who must mend it; it never holds a secret or another tenant's name. */
 export type Failure = { readonly code: Code; readonly detail: string; readonly errors?: readonly FieldError[] }
-export type FieldError = { readonly at: string; readonly message: string }
+/** `hint`: what was probably meant, where that can be told. */
+export type FieldError = { readonly at: string; readonly message: string; readonly hint?: string }
 
 export const failure = (code: Code, detail: string, errors?: readonly FieldError[]): Failure =>
   errors === undefined ? { code, detail } : { code, detail, errors }

@@ -64,6 +64,14 @@ export const LIMITS = {
   policy_bytes: 64 * KiB,
   /** Versions of a policy set that are kept; the oldest go first, and what is in force never. */
   policy_versions: 1_000,
+  /** Brackets and operators inside each other in one policy: the engine dies of some 100, on a stack that nobody can enlarge. */
+  policy_depth: 48,
+  /** Conditions joined in one policy: the engine dies of some 3,000. */
+  policy_conditions: 256,
+  /** Arguments of a tool that policy sees: each is a part of the type that every rule over all tools is held against. */
+  policy_attributes: 256,
+  /** Rules over all tools × tools, each of which is checked when a set is put: about 25 µs each, while the tenant's object waits. */
+  policy_checks: 100_000,
   /** Calls of one run, whatever its budget says. */
   calls_per_run: 1_000_000,
   /** Pending approvals of one run: a flood of cards is an attack on the approver (P12). */

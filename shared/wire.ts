@@ -34,6 +34,8 @@ export const ToolSpec = z.strictObject({
   input_schema: z.record(z.string(), z.unknown()),
   output_schema: z.record(z.string(), z.unknown()).optional(),
   capabilities: z.array(Capability).max(6),
+  /** What it has in common with others, for policy: `resource in ToolGroup::"…"`. */
+  groups: z.array(Name).max(32).optional(),
   /** Sensitive beyond what its capabilities already say. */
   sensitive: z.boolean().optional(),
   /** Declared safe to run again: only then is a lost execution retried. */
@@ -70,6 +72,16 @@ export type ToolSpec = z.infer<typeof ToolSpec>
 
 export const Tool = ToolSpec.extend({ ...ToolRef.shape })
 export type Tool = z.infer<typeof Tool>
+
+/** A tool as an operator sees it, with what policies can read of its arguments. */
+export const RegisteredTool = Tool.extend({
+  policy: z.strictObject({
+    /** The Cedar type of `context.args`. */
+    args: z.string(),
+    /** What of the arguments no policy sees, and why. */
+    unseen: z.array(z.strictObject({ at: z.string(), reason: z.string() })),
+  }),
+})
 
 /** A tool as an agent sees it. */
 export const ToolSummary = z.strictObject({

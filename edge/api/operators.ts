@@ -3,7 +3,7 @@
 import { failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval, Tool } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import { linkFor } from '../approvals.ts'
 import { authorize } from '../decide.ts'
@@ -13,6 +13,7 @@ import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema } from '../schemas.ts'
+import { argumentTypes, typeText } from '../typed-arguments.ts'
 
 type Names =
   | 'listApprovals'
@@ -61,12 +62,13 @@ export const operatorRoutes: Verbs<Names> = {
       const checked = schema === undefined ? ok(schema) : checkSchema(schema)
       if (!checked.ok) return checked
     }
-    return here(env, caller).putTool(params.name, body, caller.principal.name)
+    const put = await here(env, caller).putTool(params.name, body, caller.principal.name)
+    return put.ok ? ok(withTypes(put.value)) : put
   },
 
   async readTool({ caller, params }) {
     const tool = caller.directory.tools.get(params.name)?.tool
-    return tool === undefined ? err(failure('not_found', `no tool \`${params.name}\``)) : ok(tool)
+    return tool === undefined ? err(failure('not_found', `no tool \`${params.name}\``)) : ok(withTypes(tool))
   },
 
   async deleteTool({ env, caller, params }) {
@@ -120,6 +122,12 @@ const without = ({ name, created_at_ms, key }: { name: string; created_at_ms: nu
   created_at_ms,
   ...(key === undefined ? {} : { key }),
 })
+
+/** A tool, and what policies can read of its arguments. */
+function withTypes(tool: Tool) {
+  const { record, unseen } = argumentTypes(tool.input_schema)
+  return { ...tool, policy: { args: typeText(record), unseen: [...unseen] } }
+}
 
 function approvalPlace(env: Env, { directory: { tenant } }: Identified, id: string) {
   const { run, n } = split(id)

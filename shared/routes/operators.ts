@@ -74,8 +74,8 @@ export const OPERATORS = routes({
     summary: 'Register a tool; every change is a new version',
     body: wire.ToolSpec,
     status: 200,
-    result: wire.Tool,
-    failures: ['invalid_schema', 'limit_reached'],
+    result: wire.RegisteredTool,
+    failures: ['invalid_schema', 'limit_reached', 'tool_breaks_policies'],
   },
   readTool: {
     method: 'GET',
@@ -85,7 +85,7 @@ export const OPERATORS = routes({
     params: z.strictObject({ name: wire.ToolName }),
     summary: 'A tool as registered',
     status: 200,
-    result: wire.Tool,
+    result: wire.RegisteredTool,
     failures: ['not_found'],
   },
   deleteTool: {
@@ -97,7 +97,7 @@ export const OPERATORS = routes({
     summary: 'Withdraw a tool; its versions stay on record',
     status: 200,
     result: Done,
-    failures: ['not_found'],
+    failures: ['not_found', 'tool_breaks_policies'],
   },
   putAgent: {
     method: 'PUT',

@@ -40,6 +40,12 @@ const PolicyVersion = z.strictObject({
 })
 export type PolicyVersion = z.infer<typeof PolicyVersion>
 
+const PolicyPutDone = z.strictObject({
+  ...PolicyVersion.shape,
+  /** What is no mistake but probably not meant: a rule that never applies, by file, line and column. */
+  warnings: z.array(z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() })),
+})
+
 const PolicyChange = z.strictObject({
   /** The policy's `@id`, or its text's name and its number there. */
   policy: z.string(),
@@ -84,7 +90,7 @@ export const POLICIES = routes({
       activate: z.boolean().default(true),
     }),
     status: 200,
-    result: PolicyVersion,
+    result: PolicyPutDone,
     failures: ['invalid_policy', 'limit_reached', 'version_conflict'],
   },
   listPolicyVersions: {
@@ -123,7 +129,7 @@ export const POLICIES = routes({
     headers: expecting,
     status: 200,
     result: PolicyVersion,
-    failures: ['not_found', 'invalid_policy', 'version_conflict'],
+    failures: ['not_found', 'invalid_policy', 'limit_reached', 'version_conflict'],
   },
   diffPolicyVersions: {
     method: 'GET',

@@ -18,14 +18,13 @@ const rule = (effect: 'permit' | 'forbid', condition: string, tool = broken): st
 const decisionOn = async (tool: string, args: Record<string, unknown> = { text: 'a', n: 5 }) =>
   granted(await agent.client('decide', { body: { tool, args } })).decision
 
+/** What the validator can't rule out: arithmetic that leaves 64 bits. */
+const OVER = 'context.args has n && context.args.n * 9223372036854775807 > 1'
 const ERRING: ReadonlyArray<readonly [string, string]> = [
-  ['an attribute that is not there', 'context.args.absent == 1'],
-  ['an attribute of something that has none', 'context.args.text.inner == 1'],
-  ['a comparison of unlike things', 'context.args.text > 5'],
-  ['a sum that runs over', 'context.args.n * 9223372036854775807 > 1'],
-  ['a decimal that is none', 'decimal(context.args.text).lessThan(decimal("1.0"))'],
-  ['an attribute of a principal that has none', 'principal.clearance == "high"'],
-  ['an address that is none', 'ip(context.args.text).isLoopback()'],
+  ['a product that runs over', OVER],
+  ['a sum that runs over', 'context.args has n && context.args.n + 9223372036854775807 > 1'],
+  ['a difference that runs under', 'context.args has n && 0 - context.args.n - 9223372036854775807 < 1'],
+  ['in one branch only', 'if context.args has n then context.args.n * 9223372036854775807 > 1 else false'],
 ]
 
 test.each(ERRING)('G13 a forbid that errs denies, and only what it is about: %s', async (_name, condition) => {
@@ -37,22 +36,24 @@ test.each(ERRING)('G13 a forbid that errs denies, and only what it is about: %s'
 })
 
 test('G13 a permit that errs denies too, though another permits', async () => {
-  await desk.withPolicies({ erring: rule('permit', 'context.args.absent == 1') }, async () => {
+  await desk.withPolicies({ erring: rule('permit', OVER) }, async () => {
     expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
   })
 })
 
 test('G13 a policy that errs only for some arguments denies those', async () => {
-  await desk.withPolicies({ erring: rule('forbid', 'context.args.n > 10') }, async () => {
-    expect(await decisionOn(broken, { n: 5 })).toMatchObject({ effect: 'allow' })
-    expect(await decisionOn(broken, { n: 11 })).toMatchObject({ effect: 'deny', code: 'denied' })
-    expect(await decisionOn(broken, { text: 'no n' })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+  await desk.withPolicies({ erring: rule('forbid', 'context.args has n && context.args.n * 4611686018427387904 > 0') }, async () => {
+    expect(await decisionOn(broken, { n: 0 })).toMatchObject({ effect: 'allow' })
+    expect(await decisionOn(broken, { n: 1 })).toMatchObject({ effect: 'deny', code: 'denied' })
+    expect(await decisionOn(broken, { n: 2 })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+    expect(await decisionOn(broken, { n: -3 })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+    expect(await decisionOn(broken, { text: 'no n' })).toMatchObject({ effect: 'allow' })
   })
 })
 
 test('G13 a call that an erring policy denied is attested, journalled and counted like any other', async () => {
-  const call = await desk.withPolicies({ erring: rule('forbid', 'context.args.absent == 1') }, async () =>
-    granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } })),
+  const call = await desk.withPolicies({ erring: rule('forbid', OVER) }, async () =>
+    granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } })),
   )
   expect(call).toMatchObject({ state: 'denied', result: { ok: false, error: { code: 'policy_error' } } })
   const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
@@ -61,9 +62,9 @@ test('G13 a call that an erring policy denied is attested, journalled and counte
 })
 
 test('G13 an approval does not help against a policy that errs', async () => {
-  const sensitive = await desk.tool({ capabilities: ['network'] })
-  const call = await desk.asked(agent.client, sensitive)
-  const answered = await desk.withPolicies({ erring: rule('forbid', 'context.args.absent == 1', sensitive) }, async () =>
+  const sensitive = await desk.tool({ capabilities: ['network'], input_schema: schema })
+  const call = await desk.asked(agent.client, sensitive, { n: 5 })
+  const answered = await desk.withPolicies({ erring: rule('forbid', OVER, sensitive) }, async () =>
     granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } })),
   )
   expect(answered.status).toBe('denied')
@@ -72,9 +73,9 @@ test('G13 an approval does not help against a policy that errs', async () => {
 
 test('G13 what was granted and then comes under a policy that errs is not handed out', async () => {
   const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } }))
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } }))
   expect(call.state).toBe('granted')
-  await desk.withPolicies({ erring: rule('forbid', 'context.args.absent == 1') }, async () => {
+  await desk.withPolicies({ erring: rule('forbid', OVER) }, async () => {
     expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
   })
   expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))).toMatchObject({ state: 'cancelled' })
@@ -152,7 +153,7 @@ test('each set is a version; one that is not activated changes nothing', async (
 })
 
 test('G13 a policy that errs only while nobody has approved denies: no yes mends an error', async () => {
-  await desk.withPolicies({ erring: rule('forbid', '!context.approval.granted && context.args.absent == 1') }, async () => {
+  await desk.withPolicies({ erring: rule('forbid', `!context.approval.granted && ${OVER}`) }, async () => {
     expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
   })
 })

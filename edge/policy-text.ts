@@ -1,0 +1,132 @@
+// Policies as text, before and beside the engine: how much of it there is, how deeply it nests, and where in which file
+// something stands. The engine recurses on a stack of fixed size and dies of what is too deep, so nothing reaches it unread.
+// It knows tokens, not Cedar's grammar: what it lets through may still be refused.
+
+import type { FieldError } from '../shared/failures.ts'
+import { failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Err } from '../shared/result.ts'
+import { err } from '../shared/result.ts'
+
+/** A comment, a text, a joint of conditions, a bracket, a separator, or whatever else makes an expression deeper. */
+const TOKEN = /\/\/[^\n]*|"(?:[^"\\]|\\[\s\S])*"?|&&|\|\||::|[()[\]{},;@]|\b(?:if|in|like|is|has|when|unless)\b|[<>=!]=?|[.+*-]/g
+const CLOSES: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{' }
+
+/** A branch inside a branch costs the engine about what eight conditions cost. */
+const JOINTS_OF_A_BRANCH = 8
+
+type Level = { opened: string; here: number; deepest: number }
+
+/** One pass over one file's tokens. `here` counts what nests in the part of a list or conjunction being read; the deepest part counts. */
+class Reading {
+  readonly errors: FieldError[] = []
+  statements = 0
+  readonly #file: string
+  readonly #text: string
+  #levels: Level[] = [{ opened: '', here: 0, deepest: 0 }]
+  #joints = 0
+  #tooDeep = false
+
+  constructor(file: string, text: string) {
+    this.#file = file
+    this.#text = text
+    let before = ''
+    for (const { 0: token, index } of text.matchAll(TOKEN)) {
+      this.#take(token, before, index)
+      before = token
+    }
+  }
+
+  #take(token: string, before: string, at: number): void {
+    const level = this.#levels.at(-1)
+    if (level === undefined || token.startsWith('//')) return
+    if (token.startsWith('"')) {
+      // Names of ours are plain ASCII: one that is not only looks like the name of something.
+      if (before === '::' && !/^"[\x20-\x5b\x5d-\x7e]*"$/.test(token))
+        this.#error(at, `no entity has a name like ${token}`, 'write it in plain ASCII')
+    } else if (token === ';') this.#end()
+    else if (token === ',' || token === '@') level.here = 0
+    else if (token === '&&' || token === '||' || token === 'when' || token === 'unless') this.#joint(level, 1, at)
+    else if (token === 'if') this.#joint(level, JOINTS_OF_A_BRANCH, at)
+    else if ('([{'.includes(token)) this.#open(level, token, at)
+    else if (CLOSES[token] !== undefined) this.#close(level, CLOSES[token])
+    else if (token !== '::') this.#deeper(level, at)
+  }
+
+  #end(): void {
+    this.statements++
+    this.#levels = [{ opened: '', here: 0, deepest: 0 }]
+    this.#joints = 0
+    this.#tooDeep = false
+  }
+
+  #joint(level: Level, weight: number, at: number): void {
+    level.here = 0
+    this.#joints += weight
+    if (this.#joints > LIMITS.policy_conditions) this.#refuse(at, `more than ${LIMITS.policy_conditions} conditions in one policy`)
+  }
+
+  #open(level: Level, opened: string, at: number): void {
+    this.#deeper(level, at)
+    this.#levels.push({ opened, here: 0, deepest: 0 })
+  }
+
+  /** What closes nothing is a mistake that the engine names. */
+  #close(closed: Level, opener: string): void {
+    if (closed.opened !== opener) return
+    this.#levels.pop()
+    const level = this.#levels.at(-1)
+    if (level === undefined) return
+    level.here += closed.deepest
+    level.deepest = Math.max(level.deepest, level.here)
+  }
+
+  #deeper(level: Level, at: number): void {
+    level.here++
+    level.deepest = Math.max(level.deepest, level.here)
+    this.#check(at)
+  }
+
+  #check(at: number): void {
+    const depth = this.#levels.reduce((sum, { here }) => sum + here, 0)
+    if (depth > LIMITS.policy_depth) this.#refuse(at, `nested deeper than ${LIMITS.policy_depth}, operators counted`)
+  }
+
+  #refuse(at: number, message: string): void {
+    if (!this.#tooDeep) this.#error(at, message, 'write several policies')
+    this.#tooDeep = true
+  }
+
+  #error(at: number, message: string, hint: string): void {
+    this.errors.push({ at: place(this.#file, this.#text, at), message, hint })
+  }
+}
+
+/** What speaks against showing these files to the engine. */
+export function readTexts(files: Readonly<Record<string, string>>): FieldError[] {
+  const readings = Object.entries(files).map(([file, text]) => new Reading(file, text))
+  const statements = readings.reduce((sum, reading) => sum + reading.statements, 0)
+  if (statements > LIMITS.policies)
+    return [{ at: 'policies', message: `${statements} policies, the floor's included; a set holds ${LIMITS.policies} at the most` }]
+  return readings.flatMap(({ errors }) => errors)
+}
+
+/** `file:line:column`, both from 1; `offset` counts UTF-16 units. */
+function place(file: string, text: string, offset: number): string {
+  const before = text.slice(0, offset).split('\n')
+  return `${file}:${before.length}:${[...(before.at(-1) ?? '')].length + 1}`
+}
+
+/** The engine counts bytes. */
+export const bytePlace = (file: string, bytes: Uint8Array, offset: number): string => {
+  const before = new TextDecoder().decode(bytes.subarray(0, offset))
+  return place(file, before, before.length)
+}
+
+const SHOWN = 20
+
+export function invalidPolicies(errors: readonly FieldError[]): Err<ReturnType<typeof failure>> {
+  const count = errors.length === 1 ? 'one mistake' : `${errors.length} mistakes`
+  const listed = errors.length > SHOWN ? `; the first ${SHOWN} are listed, ${errors.length - SHOWN} more are not` : ''
+  return err(failure('invalid_policy', `${count} in the policies${listed}`, errors.slice(0, SHOWN)))
+}
