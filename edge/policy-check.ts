@@ -24,7 +24,7 @@ let base: Schema | undefined
 
 /** Holds a whole set, floor included, against all tools. The value is what is probably not meant, though it is no mistake. */
 export function checkPolicies(files: PolicyTexts, tools: ReadonlyMap<string, RecordType>): Result<readonly FieldError[]> {
-  const unfit = readTexts(files)
+  const { unfit, lookAlikes } = readTexts(files)
   if (unfit.length > 0) return invalidPolicies(unfit)
   const general = rulesOverAllTools(files)
   if (general * tools.size > LIMITS.policy_checks) {
@@ -32,7 +32,8 @@ export function checkPolicies(files: PolicyTexts, tools: ReadonlyMap<string, Rec
     return err(failure('limit_reached', detail))
   }
   const { errors, warnings } = hold(files, tools)
-  return errors.length === 0 ? ok(warnings) : invalidPolicies(errors)
+  const all = [...lookAlikes, ...errors]
+  return all.length === 0 ? ok(warnings) : invalidPolicies(all)
 }
 
 /** Holds a set against a change of one tool (`null`: it is not there). What the set had wrong before, the change does not break. */

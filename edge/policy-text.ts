@@ -19,7 +19,10 @@ type Level = { opened: string; here: number; deepest: number }
 
 /** One pass over one file's tokens. `here` counts what nests in the part of a list or conjunction being read; the deepest part counts. */
 class Reading {
-  readonly errors: FieldError[] = []
+  /** What the engine may not be shown. */
+  readonly unfit: FieldError[] = []
+  /** Names that only look like the name of something. */
+  readonly lookAlikes: FieldError[] = []
   statements = 0
   readonly #file: string
   readonly #text: string
@@ -41,9 +44,9 @@ class Reading {
     const level = this.#levels.at(-1)
     if (level === undefined || token.startsWith('//')) return
     if (token.startsWith('"')) {
-      // Names of ours are plain ASCII: one that is not only looks like the name of something.
+      // Names of ours are plain ASCII.
       if (before === '::' && !/^"[\x20-\x5b\x5d-\x7e]*"$/.test(token))
-        this.#error(at, `no entity has a name like ${token}`, 'write it in plain ASCII')
+        this.lookAlikes.push(this.#error(at, `nothing has a name like ${token}`, 'write it in plain ASCII, without escapes'))
     } else if (token === ';') this.#end()
     else if (token === ',' || token === '@') level.here = 0
     else if (token === '&&' || token === '||' || token === 'when' || token === 'unless') this.#joint(level, 1, at)
@@ -93,22 +96,22 @@ class Reading {
   }
 
   #refuse(at: number, message: string): void {
-    if (!this.#tooDeep) this.#error(at, message, 'write several policies')
+    if (!this.#tooDeep) this.unfit.push(this.#error(at, message, 'write several policies'))
     this.#tooDeep = true
   }
 
-  #error(at: number, message: string, hint: string): void {
-    this.errors.push({ at: place(this.#file, this.#text, at), message, hint })
+  #error(at: number, message: string, hint: string): FieldError {
+    return { at: place(this.#file, this.#text, at), message, hint }
   }
 }
 
-/** What speaks against showing these files to the engine. */
-export function readTexts(files: Readonly<Record<string, string>>): FieldError[] {
+/** What speaks against showing these files to the engine, and which names in them only look like the name of something. */
+export function readTexts(files: Readonly<Record<string, string>>): { unfit: readonly FieldError[]; lookAlikes: readonly FieldError[] } {
   const readings = Object.entries(files).map(([file, text]) => new Reading(file, text))
   const statements = readings.reduce((sum, reading) => sum + reading.statements, 0)
-  if (statements > LIMITS.policies)
-    return [{ at: 'policies', message: `${statements} policies, the floor's included; a set holds ${LIMITS.policies} at the most` }]
-  return readings.flatMap(({ errors }) => errors)
+  const message = `${statements} policies, the floor's included; a set holds ${LIMITS.policies} at the most`
+  const tooMany = statements > LIMITS.policies ? [{ at: 'policies', message }] : []
+  return { unfit: [...tooMany, ...readings.flatMap(({ unfit }) => unfit)], lookAlikes: readings.flatMap(({ lookAlikes }) => lookAlikes) }
 }
 
 /** `file:line:column`, both from 1; `offset` counts UTF-16 units. */

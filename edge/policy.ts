@@ -64,7 +64,7 @@ export function compile(files: PolicyTexts): Result<PolicySet> {
 type Member = { readonly id: string; readonly text: string; readonly scope: Scope; readonly reads: Reads }
 
 function make(files: PolicyTexts): Result<PolicySet> {
-  const unfit = readTexts(files)
+  const { unfit } = readTexts(files)
   if (unfit.length > 0) return invalidPolicies(unfit)
   const members: Member[] = []
   const rules = new Map<string, Rule>()

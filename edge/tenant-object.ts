@@ -32,6 +32,7 @@ import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 
 type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
+type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
 type AgentsOrOperators = typeof agents | typeof operators
 
 /** A nonce that was seen in this process stays seen, whatever becomes of the object. */
@@ -236,13 +237,14 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
-  #holds(texts: PolicyTexts): Result<readonly FieldError[]> {
+  #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>): Result<CheckedVersion> {
     const whole = underFloor(texts)
     if (!whole.ok) return whole
-    return checkPolicies(
-      whole.value,
-      new Map(this.#directory.tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])),
-    )
+    const types = new Map(this.#directory.tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record]))
+    const warnings = checkPolicies(whole.value, types)
+    if (!warnings.ok) return warnings
+    const done = write()
+    return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
   }
 
   #holdsWith(name: string, spec: ToolSpec | null): Result<true> {
@@ -254,18 +256,13 @@ export class TenantObject extends DurableObject<Env> {
     return checkToolChange(whole.value, names, name, typed(before?.input_schema), typed(spec?.input_schema))
   }
 
-  async putPolicies(put: PolicyPut): Promise<Result<PolicyVersion & { warnings: FieldError[] }>> {
-    const holds = this.#holds(put.policies)
-    if (!holds.ok) return holds
-    const done = this.#sets.put(put)
-    return done.ok ? ok({ ...done.value, warnings: [...holds.value] }) : done
+  async putPolicies(put: PolicyPut): Promise<Result<CheckedVersion>> {
+    return this.#checked(put.policies, () => this.#sets.put(put))
   }
 
   /** An older version again, or a newer one at last. */
-  async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<PolicyVersion>> {
-    const set = this.#sets.read(version)
-    const holds = set === undefined ? ok([]) : this.#holds(set.texts)
-    return holds.ok ? this.#sets.activate(version, by, expected) : holds
+  async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<CheckedVersion>> {
+    return this.#checked(this.#sets.read(version)?.texts ?? {}, () => this.#sets.activate(version, by, expected))
   }
 
   async policyVersions(before: number): Promise<PolicyVersion[]> {

@@ -40,7 +40,7 @@ const PolicyVersion = z.strictObject({
 })
 export type PolicyVersion = z.infer<typeof PolicyVersion>
 
-const PolicyPutDone = z.strictObject({
+const CheckedVersion = z.strictObject({
   ...PolicyVersion.shape,
   /** What is no mistake but probably not meant: a rule that never applies, by file, line and column. */
   warnings: z.array(z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() })),
@@ -90,7 +90,7 @@ export const POLICIES = routes({
       activate: z.boolean().default(true),
     }),
     status: 200,
-    result: PolicyPutDone,
+    result: CheckedVersion,
     failures: ['invalid_policy', 'limit_reached', 'version_conflict'],
   },
   listPolicyVersions: {
@@ -128,7 +128,7 @@ export const POLICIES = routes({
     summary: 'Put a version in force, an older one too; it is checked as if it were put now',
     headers: expecting,
     status: 200,
-    result: PolicyVersion,
+    result: CheckedVersion,
     failures: ['not_found', 'invalid_policy', 'limit_reached', 'version_conflict'],
   },
   diffPolicyVersions: {

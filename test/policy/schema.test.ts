@@ -10,6 +10,7 @@ import { type CedarValueJson, readSchema } from '../../edge/policy.ts'
 import { tenantSchema } from '../../edge/policy-schema.ts'
 import { checkSchema, type Schema } from '../../edge/schemas.ts'
 import { argumentTypes, typeText } from '../../edge/typed-arguments.ts'
+import { NOTHING } from '../../edge/usage.ts'
 import { ROOT } from '../../infra/state.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { seeded } from '../agreement/random-json.ts'
@@ -199,6 +200,8 @@ test('arguments that fit a schema are, converted, a request that Cedar accepts f
 
 const BASE = readSchema(readFileSync(join(ROOT, 'policies/schema.cedarschema'), 'utf8'))
 
+const NOBODY = { count: 0, roles: [], quorum: [] }
+
 /** What Cedar says of a request with these arguments: its own check of requests, which the hot path does without. */
 const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string, CedarValueJson>) =>
   isAuthorized({
@@ -220,7 +223,10 @@ const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string,
       run_id: 'r',
       args,
       plan: { tier: 'C', program: 'true', egress_mode: 'strict', egress_hosts: [], workspace: 'call', timeout_ms: 1, memory_bytes: 1 },
-      budget: { calls: 0, denied: 0, max_calls: 1 },
-      approval: { granted: false, count: 0, approvers: [], roles: [], assurance: 'none' },
+      owners: [],
+      now: { __extn: { fn: 'datetime', arg: '2026-11-18T12:00:00Z' } },
+      weekday: 3,
+      budget: { run: { max_calls: 1, ...NOTHING }, session: { ...NOTHING } },
+      approval: { granted: false, approvers: [], assurance: 'none', ...NOBODY, independent: NOBODY },
     },
   })
