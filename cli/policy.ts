@@ -16,6 +16,7 @@ import type { Paint } from './text.ts'
 import { columns, inline, listing, quoted, time } from './text.ts'
 
 type Version = Answered<'listPolicyVersions'>['items'][number]
+type Checked = Answered<'putPolicies'>
 
 const EXPECT = {
   expect: { value: 'VERSION', what: 'refuse unless this one is in force; the one in force now if you say nothing' },
@@ -140,7 +141,7 @@ async function changing(
   api: Api,
   expect: string | undefined,
   paint: Paint,
-  change: (seen: Seen) => Promise<Result<Version, Trouble>>,
+  change: (seen: Seen) => Promise<Result<Checked, Trouble>>,
 ): Answer {
   const read = await api('readPolicies', {})
   if (!read.ok) return read
@@ -154,7 +155,9 @@ async function changing(
 }
 
 function about(
-  set: Omit<Version, 'policy_count'> & { readonly activations?: readonly { at_ms: number; by: string }[] },
+  set: Omit<Version, 'policy_count'> & { readonly activations?: readonly { at_ms: number; by: string }[] } & Partial<
+      Pick<Checked, 'warnings'>
+    >,
   paint: Paint,
 ): string {
   const { version, active, digest, note, author, created_at_ms, activated_at_ms, activated_by } = set
@@ -164,6 +167,7 @@ function about(
     ['made', `${time(created_at_ms)} by ${author}`],
     ...(set.activations ?? last).map(({ at_ms, by }) => ['put in force', `${time(at_ms)} by ${by}`]),
     ...(note === '' ? [] : [['note', note]]),
+    ...(set.warnings ?? []).map(({ at, message }) => ['warning', `${at}: ${message}`]),
   ]
   return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}\n${columns(rows, '  ')}`
 }
