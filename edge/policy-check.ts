@@ -8,53 +8,55 @@ import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { PolicyTexts, Schema } from './policy.ts'
+import { underFloor } from './policies.ts'
+import type { Schema as CedarSchema, PolicyTexts } from './policy.ts'
 import { readSchema, validate } from './policy.ts'
 import type { ToolTypes } from './policy-schema.ts'
 import { tenantSchema } from './policy-schema.ts'
-import { bytePlace, invalidPolicies, readTexts } from './policy-text.ts'
-import type { RecordType } from './typed-arguments.ts'
+import { bytePlace, invalidPolicies, readTexts, SHOWN } from './policy-text.ts'
+import type { Schema } from './schemas.ts'
+import { argumentTypes } from './typed-arguments.ts'
 
 type Found = { readonly errors: readonly FieldError[]; readonly warnings: readonly FieldError[] }
 
 /** What one can't tell by looking: such a text is refused, though it is well-formed. */
 const LOOK_ALIKE = /bidi control|mixed scripts|general security profile|confusable/i
 
-let base: Schema | undefined
+let base: CedarSchema | undefined
 
-/** Holds a whole set, floor included, against all tools. The value is what is probably not meant, though it is no mistake. */
-export function checkPolicies(files: PolicyTexts, tools: ReadonlyMap<string, RecordType>): Result<readonly FieldError[]> {
-  const { unfit, lookAlikes } = readTexts(files)
+type Tools = readonly { readonly name: string; readonly input_schema: Schema }[]
+
+/** Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. */
+export function checkPolicies(texts: PolicyTexts, tools: Tools): Result<readonly FieldError[]> {
+  const whole = underFloor(texts)
+  if (!whole.ok) return whole
+  const { unfit, lookAlikes } = readTexts(whole.value)
   if (unfit.length > 0) return invalidPolicies(unfit)
-  const general = rulesOverAllTools(files)
-  if (general * tools.size > LIMITS.policy_checks) {
-    const detail = `${general} rules over all ${tools.size} tools can’t be checked in time; name the tools in the scope of the rules that read arguments`
+  const general = rulesOverAllTools(whole.value)
+  if (general * tools.length > LIMITS.policy_checks) {
+    const detail = `${general} rules over all ${tools.length} tools can’t be checked in time; name the tools in the scope of the rules that read arguments`
     return err(failure('limit_reached', detail))
   }
-  const { errors, warnings } = hold(files, tools)
+  const { errors, warnings } = hold(whole.value, new Map(tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])))
   const all = [...lookAlikes, ...errors]
   return all.length === 0 ? ok(warnings) : invalidPolicies(all)
 }
 
-/** Holds a set against a change of one tool (`null`: it is not there). What the set had wrong before, the change does not break. */
-export function checkToolChange(
-  files: PolicyTexts,
-  names: readonly string[],
-  name: string,
-  before: RecordType | null,
-  after: RecordType | null,
-): Result<true> {
-  const others: [string, null][] = names.filter((other) => other !== name).map((other) => [other, null])
-  const errorsWith = (types: RecordType | null) =>
-    hold(files, new Map<string, RecordType | null>(types === null ? others : [...others, [name, types]])).errors
-  const errors = errorsWith(after)
+/** Holds the active set against one tool as it would be (`null`: gone). What the set had wrong before, the change does not break. */
+export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, schema: Schema | null): Result<true> {
+  const whole = underFloor(texts)
+  if (!whole.ok) return whole
+  const others = new Map(tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, null]))
+  const errorsWith = (changed: Schema | null): readonly FieldError[] =>
+    hold(whole.value, changed === null ? others : new Map([...others, [name, argumentTypes(changed).record]])).errors
+  const errors = errorsWith(schema)
   if (errors.length === 0) return ok(true)
-  const had = new Set(errorsWith(before).map(({ at, message }) => `${at} ${message}`))
+  const before = errorsWith(tools.find((tool) => tool.name === name)?.input_schema ?? null)
+  const had = new Set(before.map(({ at, message }) => `${at} ${message}`))
   const broken = errors.filter(({ at, message }) => !had.has(`${at} ${message}`))
   if (broken.length === 0) return ok(true)
-  const places = broken.slice(0, 20)
-  const detail = `${after === null ? 'without' : 'with'} \`${name}\` as it would be, ${broken.length} of the active policies’ rules would not hold`
-  return err(failure('tool_breaks_policies', detail, places))
+  const change = schema === null ? `without \`${name}\`` : `with \`${name}\` as it would be`
+  return err(failure('tool_breaks_policies', `${change}, ${broken.length} of the active rules would not hold`, broken.slice(0, SHOWN)))
 }
 
 function hold(files: PolicyTexts, tools: ToolTypes): Found {

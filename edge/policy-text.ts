@@ -126,7 +126,8 @@ export const bytePlace = (file: string, bytes: Uint8Array, offset: number): stri
   return place(file, before, before.length)
 }
 
-const SHOWN = 20
+/** Mistakes that are listed; who mends these sees the next. */
+export const SHOWN = 20
 
 export function invalidPolicies(errors: readonly FieldError[]): Err<ReturnType<typeof failure>> {
   const count = errors.length === 1 ? 'one mistake' : `${errors.length} mistakes`

@@ -20,14 +20,13 @@ import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
-import { DEFAULTS, underFloor } from './policies.ts'
+import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import { checkPolicies, checkToolChange } from './policy-check.ts'
 import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, enrolments, inbox, meta, operators, tools, workers } from './tables/tenant.ts'
-import { argumentTypes } from './typed-arguments.ts'
 import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 
@@ -211,7 +210,7 @@ export class TenantObject extends DurableObject<Env> {
     if (active?.digest === digest) return ok(active)
     if (active === undefined && this.#directory.tools.length >= LIMITS.tools)
       return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
-    const fits = this.#holdsWith(name, spec)
+    const fits = this.#fits(name, spec.input_schema)
     if (!fits.ok) return fits
     const last = this.#db
       .select({ version: tools.version })
@@ -230,7 +229,7 @@ export class TenantObject extends DurableObject<Env> {
 
   async deleteTool(name: string): Promise<Result<{ done: true }>> {
     if (!this.#directory.tools.some((tool) => tool.name === name)) return err(failure('not_found', `no tool \`${name}\``))
-    const fits = this.#holdsWith(name, null)
+    const fits = this.#fits(name, null)
     if (!fits.ok) return fits
     this.#change(() => this.#db.update(tools).set({ active: false }).where(eq(tools.name, name)).run())
     return ok({ done: true })
@@ -238,22 +237,13 @@ export class TenantObject extends DurableObject<Env> {
 
   /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
   #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>): Result<CheckedVersion> {
-    const whole = underFloor(texts)
-    if (!whole.ok) return whole
-    const types = new Map(this.#directory.tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record]))
-    const warnings = checkPolicies(whole.value, types)
+    const warnings = checkPolicies(texts, this.#directory.tools)
     if (!warnings.ok) return warnings
     const done = write()
     return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
   }
-
-  #holdsWith(name: string, spec: ToolSpec | null): Result<true> {
-    const { tools: all, policies } = this.#directory
-    const whole = underFloor(policies.texts)
-    if (!whole.ok) return whole
-    const typed = (schema: ToolSpec['input_schema'] | undefined) => (schema === undefined ? null : argumentTypes(schema).record)
-    const [before, names] = [all.find((tool) => tool.name === name), all.map((tool) => tool.name)]
-    return checkToolChange(whole.value, names, name, typed(before?.input_schema), typed(spec?.input_schema))
+  #fits(name: string, schema: ToolSpec['input_schema'] | null): Result<true> {
+    return checkToolChange(this.#directory.policies.texts, this.#directory.tools, name, schema)
   }
 
   async putPolicies(put: PolicyPut): Promise<Result<CheckedVersion>> {
