@@ -2,7 +2,7 @@
 // text and every entity answer alike; and nothing that errs is allowed (L6). Random sets and questions, from a seed that is printed.
 
 import type { PolicySet as CedarSet } from '@cedar-policy/cedar-wasm/web'
-import { isAuthorized, preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
+import { initSync, isAuthorized, preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { describe, expect, test } from 'vitest'
 import { about, ask, type CedarValueJson, compile, type EntityJson, type PolicySet, readable, type Verdict } from '../../edge/policy.ts'
 import type { Subject } from '../../edge/policy-slices.ts'
@@ -178,7 +178,7 @@ function context({ next, pick }: Random): Context {
 const subject = ({ next, pick }: Random): Subject =>
   next() < 0.8 ? calls(pick(['a', 'b', 'c']), pick(TOOLS)) : acts(pick(['a', 'z']), pick(['run.read', 'tool.execute', 'policy.write']))
 
-const SETS = 150
+const SETS = 100
 const QUESTIONS = 12
 
 test('L6 slice, whole set and bare engine answer alike, and what errs is never allowed', () => {
@@ -297,6 +297,21 @@ describe('what the engine holds', () => {
         }
       }
     }
+  })
+
+  test('its memory does not grow with the sets that it has seen', () => {
+    const { memory } = initSync({ module: new Uint8Array() }) // it is running already, and this only hands it out
+    const seen = (mark: number): void => {
+      const rules = Array.from(
+        { length: 1_000 },
+        (_, i) => `permit (principal, action, resource) when { context.n == ${mark * 1_000 + i} };`,
+      )
+      expect(asked(made({ rules: rules.join('\n') }), calls('c', 'x'), { n: mark * 1_000 }).allowed).toBe(true)
+    }
+    for (let mark = 0; mark < 6; mark++) seen(mark)
+    const full = memory.buffer.byteLength
+    for (let mark = 6; mark < 12; mark++) seen(mark)
+    expect((memory.buffer.byteLength - full) / 2 ** 20).toBeLessThan(4)
   })
 
   test('a set that is made again from the same files is the same one', () => {
