@@ -57,6 +57,7 @@ const putAgent = command({
     tools: { value: 'TOOL,…', what: 'the tools it may call; * is every one' },
     channels: { value: 'NAME,…', what: 'the channels it may come from; any if you say nothing' },
     groups: { value: 'NAME,…', what: 'the groups it is in' },
+    owners: { value: 'NAME,…', what: 'the operators who answer for it; you, if it is new and you say nothing' },
     pool: { value: 'NAME', what: 'the pool of workers that runs its calls' },
   },
   does: 'Make an agent, or change one; a new one’s key is in the answer, once',
@@ -65,7 +66,8 @@ const putAgent = command({
   async run({ args: { NAME: name, FILE: file }, flags, api, paint }) {
     const read = file === undefined ? ok({}) : readRecord(file)
     if (!read.ok) return read
-    const said = { tools: names(flags.tools), channels: names(flags.channels), groups: names(flags.groups), pool: flags.pool }
+    const lists = { tools: names(flags.tools), channels: names(flags.channels), groups: names(flags.groups), owners: names(flags.owners) }
+    const said = { ...lists, pool: flags.pool }
     const given = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined))
     const spec = fitting(AgentSpec, { ...read.value, ...given }, 'the agent')
     if (!spec.ok) return spec
