@@ -56,7 +56,7 @@ test('a denied call has one too; a later change of policy, agent or tool leaves 
 test('what an answer changes is the snapshot of the answer', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const call = await desk.asked(agent.client, tool)
-  const idle = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${desk.name()}", resource);`
+  const idle = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${await desk.tool()}", resource);`
   await desk.withPolicies({ idle }, async () =>
     granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } })),
   )

@@ -18,7 +18,7 @@ const propose = (run: string, name: string, args: Record<string, unknown> = {}) 
   agent.client('proposeCall', { params: { run }, body: { tool: name, args } })
 const used = async (run: string) => granted(await agent.client('readRun', { params: { run } })).used
 
-test('T9 a denied call consumes nothing of the budget, and the third call of two is denied', async () => {
+test('seed T9 a denied call consumes nothing of the budget, and the third call of two is denied', async () => {
   const run = await open({ max_calls_per_run: 2 })
   expect(granted(await propose(run, forbidden)).state).toBe('denied')
   expect(await used(run)).toEqual({ calls: 0, denied: 1 })
@@ -28,21 +28,21 @@ test('T9 a denied call consumes nothing of the budget, and the third call of two
   expect(await used(run)).toEqual({ calls: 2, denied: 2 })
 })
 
-test('T10 a malformed proposal costs one of those that a run may have refused, and none of its calls', async () => {
+test('seed T10 a malformed proposal costs one of those that a run may have refused, and none of its calls', async () => {
   const run = await open({ max_calls_per_run: 1, max_denied_per_run: 2 })
   for (let i = 0; i < 2; i++) expect(refusal(await propose(run, tool, { other: 1 }))).toBe('422 invalid_arguments')
   expect(await used(run)).toEqual({ calls: 0, denied: 2 })
   expect(refusal(await propose(run, tool))).toBe('409 run_ended')
 })
 
-test('T11 oversized arguments are refused and counted; no call comes of them, so nothing is left to attest', async () => {
+test('seed T11 oversized arguments are refused and counted; no call comes of them, so nothing is left to attest', async () => {
   const run = await open({})
   expect(refusal(await propose(run, tool, { text: 'x'.repeat(600 * 1024) }))).toBe('422 invalid_arguments')
   expect(await used(run)).toEqual({ calls: 0, denied: 1 })
   expect(granted(await agent.client('readJournal', { params: { run }, query: {} })).items).toEqual([])
 })
 
-test('T12 what looks like a boundary between fields is none: each of these calls has a digest of its own', () => {
+test('seed T12 what looks like a boundary between fields is none: each of these calls has a digest of its own', () => {
   const name = (text: string, more: Record<string, unknown> = {}) =>
     callDigest({
       tenant: 'default',
@@ -66,7 +66,7 @@ test('T12 what looks like a boundary between fields is none: each of these calls
   expect(new Set(digests).size).toBe(digests.length)
 })
 
-test('T13 a tool that is on the list and not there is refused and counted; one that can run nowhere here is denied', async () => {
+test('seed T13 a tool that is on the list and not there is refused and counted; one that can run nowhere here is denied', async () => {
   const run = await open({})
   expect(refusal(await propose(run, 'seeds-unregistered'))).toBe('404 not_found')
   expect(await used(run)).toEqual({ calls: 0, denied: 1 })
@@ -76,7 +76,7 @@ test('T13 a tool that is on the list and not there is refused and counted; one t
   expect([call.state, call.decision.policies]).toEqual(['denied', ['isolation-no-open-network']])
 })
 
-test('T14 whoever proposes in a run shares its budget, answers none of its own questions, and meets what is forbidden there too', async () => {
+test('seed T14 whoever proposes in a run shares its budget, answers none of its own questions, and meets what is forbidden there too', async () => {
   const sensitive = await desk.tool({ capabilities: ['network'] })
   const child = await desk.agent()
   const { id: run } = granted(await child.client('createRun', { body: { budget: { max_calls_per_run: 2 } } }))
