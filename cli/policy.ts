@@ -1,17 +1,14 @@
 // Policies as operators keep them: versions put, put in force, taken back, shown and compared. Each change says which version it changes,
 // so that nobody overwrites what a colleague did in between. How a change looks is in `policy-diff`.
 
-import { readdirSync } from 'node:fs'
-import { basename, join } from 'node:path'
 import type { Output as Answered } from '../shared/client.ts'
-import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Answer, Command, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
-import { readBytes, reason } from './files.ts'
 import { showChange } from './policy-diff.ts'
+import { DIR, readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, listing, quoted, time } from './text.ts'
 
@@ -68,7 +65,7 @@ const show = command({
 
 const put = command({
   words: ['policy', 'put'],
-  args: { DIR: 'a folder of .cedar files; each is one text of the set, by its file’s name' },
+  args: DIR,
   flags: {
     note: { value: 'TEXT', what: 'why; kept with the version' },
     'no-activate': { what: 'only check and store it; what is in force stays' },
@@ -170,23 +167,6 @@ function about(
     ...(set.warnings ?? []).map(({ at, message }) => ['warning', `${at}: ${message}`]),
   ]
   return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}\n${columns(rows, '  ')}`
-}
-
-function readFolder(dir: string): Result<Record<string, string>, Trouble> {
-  let entries: string[]
-  try {
-    entries = readdirSync(dir).filter((name) => name.endsWith('.cedar'))
-  } catch (thrown) {
-    return err(trouble('unreadable', `\`${dir}\` can't be read: ${reason(thrown)}`))
-  }
-  if (entries.length === 0) return err(usage(`\`${dir}\` holds no .cedar file; to allow nothing, put a policy that permits nothing`))
-  const policies: Record<string, string> = {}
-  for (const name of entries.sort()) {
-    const bytes = readBytes(join(dir, name), LIMITS.policy_bytes)
-    if (!bytes.ok) return bytes
-    policies[basename(name, '.cedar')] = Buffer.from(bytes.value).toString('utf8')
-  }
-  return ok(policies)
 }
 
 export const POLICY: readonly Command[] = [list, show, put, activate, rollback, diff]

@@ -123,13 +123,13 @@ function load({ tenant, version, agents, operators, tools, policies, workers }: 
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
   for (const { name, keyHash: hash, spec } of agents) {
-    const principal: AgentPrincipal = { kind: 'Agent', tenant, name, spec, entities: entitiesOf('Agent', name, 'Group', spec.groups ?? []) }
+    const principal = agentPrincipal(tenant, name, spec)
     agentMap.set(name, principal)
     keys.set(hash, { kind: 'agent', hash: Buffer.from(hash, 'hex'), principal })
   }
   const operatorMap = new Map<string, Principal>()
   for (const { name, keyHash: hash, spec } of operators) {
-    const principal: Principal = { kind: 'Operator', tenant, name, entities: entitiesOf('Operator', name, 'Role', spec.roles) }
+    const principal = operatorPrincipal(tenant, name, spec)
     operatorMap.set(name, principal)
     keys.set(hash, { kind: 'operator', hash: Buffer.from(hash, 'hex'), principal })
   }
@@ -144,6 +144,37 @@ function load({ tenant, version, agents, operators, tools, policies, workers }: 
     policyVersion: policies.version,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
     workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
+  }
+}
+
+const agentPrincipal = (tenant: string, name: string, spec: AgentSpec): AgentPrincipal => ({
+  kind: 'Agent',
+  tenant,
+  name,
+  spec,
+  entities: entitiesOf('Agent', name, 'Group', spec.groups ?? []),
+})
+const operatorPrincipal = (tenant: string, name: string, { roles }: OperatorSpec): Principal => ({
+  kind: 'Operator',
+  tenant,
+  name,
+  entities: entitiesOf('Operator', name, 'Role', roles),
+})
+
+type Others = { tools: readonly Tool[]; agents: readonly [string, AgentSpec][]; operators: readonly [string, OperatorSpec][] }
+
+/** A directory as it would be with these too, or with these in the place of their namesakes. They have no keys: nobody becomes them. */
+export function including(directory: Loaded, { tools, agents, operators }: Others): Loaded {
+  const { tenant } = directory
+  return {
+    ...directory,
+    tools: new Map([...directory.tools, ...tools.map((tool) => [tool.name, loadTool(tool)] as const)]),
+    agents: new Map([...directory.agents, ...agents.map(([name, spec]) => [name, agentPrincipal(tenant, name, spec)] as const)]),
+    operators: new Map([
+      ...directory.operators,
+      ...operators.map(([name, spec]) => [name, operatorPrincipal(tenant, name, spec)] as const),
+    ]),
+    roles: [...new Set([...directory.roles, ...operators.flatMap(([, { roles }]) => roles)])],
   }
 }
 

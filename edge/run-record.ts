@@ -1,6 +1,7 @@
 // A run and its calls as they are stored, and as the wire sees them. Pure views; it decides nothing.
 
 import { callId } from '../shared/ids.ts'
+import { DEFAULT_BUDGET } from '../shared/limits.ts'
 import type { Facts } from '../shared/statement.ts'
 import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
 import type { AskRecord, CallRecord, Status } from './lifecycle.ts'
@@ -18,6 +19,20 @@ export type RunRecord = {
   /** Digest of what was asked for, so that an idempotency key is not reused for something else. */
   fingerprint: string
   createdAt: number
+}
+
+/** An agent's budget stands in for the default; a run may only ask for less. */
+type AskedBudget = { [K in keyof Budget]?: Budget[K] | undefined }
+export function budgetOf(
+  { budget: agent = {} }: { budget?: AskedBudget | undefined },
+  { budget: run = {} }: { budget?: AskedBudget | undefined } = {},
+): Budget {
+  const of = (name: keyof Budget): number => Math.min(agent[name] ?? DEFAULT_BUDGET[name], run[name] ?? Number.POSITIVE_INFINITY)
+  return {
+    max_calls_per_run: of('max_calls_per_run'),
+    execution_timeout_ms: of('execution_timeout_ms'),
+    max_denied_per_run: of('max_denied_per_run'),
+  }
 }
 
 export type RunRow = {

@@ -3,10 +3,9 @@
 import { failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
 import { digestOf } from '../../shared/json.ts'
-import { DEFAULT_BUDGET } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Budget, Call, RunSpec } from '../../shared/wire.ts'
+import type { Call, RunSpec } from '../../shared/wire.ts'
 import type { Incoming, Verbs } from '../app.ts'
 import { authorize, decide } from '../decide.ts'
 import type { AgentPrincipal, Loaded } from '../directory.ts'
@@ -19,6 +18,7 @@ import type { Canceller } from '../lifecycle.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
 import { readsSession } from '../run-ledger.ts'
 import type { RunRecord } from '../run-record.ts'
+import { budgetOf } from '../run-record.ts'
 import type { Used } from '../usage.ts'
 import { NOTHING } from '../usage.ts'
 
@@ -218,20 +218,9 @@ function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string |
     session: spec.session ?? id,
     channel: spec.channel ?? null,
     device: spec.device ?? null,
-    budget: smallest(DEFAULT_BUDGET, agent.spec.budget, spec.budget),
+    budget: budgetOf(agent.spec, spec),
     fingerprint: digestOf(spec),
     createdAt: now,
-  }
-}
-
-/** An agent's budget stands in for the default; a run may only ask for less. */
-type Asked = { [K in keyof Budget]?: Budget[K] | undefined }
-function smallest(base: Budget, agent: Asked = {}, run: Asked = {}): Budget {
-  const of = (name: keyof Budget): number => Math.min(agent[name] ?? base[name], run[name] ?? Number.POSITIVE_INFINITY)
-  return {
-    max_calls_per_run: of('max_calls_per_run'),
-    execution_timeout_ms: of('execution_timeout_ms'),
-    max_denied_per_run: of('max_denied_per_run'),
   }
 }
 

@@ -6,18 +6,30 @@ import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import type { Finding } from '../../shared/routes/policies.ts'
 import type { Verbs } from '../app.ts'
 import { authorize } from '../decide.ts'
+import type { Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { tenantObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { FLOOR, underFloor } from '../policies.ts'
-import type { PolicyTexts } from '../policy.ts'
+import type { PolicySet, PolicyTexts } from '../policy.ts'
 import { compile } from '../policy.ts'
+import type { Checked } from '../policy-cases.ts'
+import { aroundCases, decideCases } from '../policy-cases.ts'
+import { checkPolicies } from '../policy-check.ts'
 import { changesBetween } from '../policy-diff.ts'
 
-type Names = 'readPolicies' | 'putPolicies' | 'listPolicyVersions' | 'readPolicyVersion' | 'activatePolicyVersion' | 'diffPolicyVersions'
+type Names =
+  | 'readPolicies'
+  | 'putPolicies'
+  | 'listPolicyVersions'
+  | 'readPolicyVersion'
+  | 'activatePolicyVersion'
+  | 'diffPolicyVersions'
+  | 'checkPolicies'
 
 export const policyRoutes: Verbs<Names> = {
   async readPolicies({ env, caller }) {
@@ -31,8 +43,6 @@ export const policyRoutes: Verbs<Names> = {
 
   async putPolicies({ env, caller, headers, body: { policies, note, activate } }) {
     const author = caller.principal.name
-    if (Object.keys(policies).length > LIMITS.policies)
-      return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
     const fit = fitToEnforce(caller, policies, activate)
     return fit.ok ? here(env, caller).putPolicies({ policies, note, author, activate, expected: headers['if-match'] }) : fit
   },
@@ -59,28 +69,71 @@ export const policyRoutes: Verbs<Names> = {
     if (before === undefined) return err(gone(against))
     return ok({ version, against, changes: changesBetween(before.texts, after.texts) })
   },
+
+  async checkPolicies({ env, caller, body: { policies, cases } }) {
+    const texts = policies ?? (await here(env, caller).policyVersion(caller.directory.policyVersion))?.texts
+    if (texts === undefined) return err(gone(caller.directory.policyVersion))
+    const around = cases === undefined ? ok(caller.directory) : aroundCases(caller.directory, cases)
+    if (!around.ok) return around
+    const checked = checkedAround(texts, around.value)
+    const findings = findingsOf(caller, checked)
+    if (!checked.ok) return ok({ refusal: { code: checked.error.code, detail: checked.error.detail }, findings, results: [] })
+    const under = { ...around.value, policies: checked.value.set }
+    const results = cases === undefined ? ok([]) : decideCases(under, texts, cases, checkedAround)
+    return results.ok ? ok({ refusal: null, findings, results: results.value }) : results
+  },
 }
 
 const here = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
 const gone = (version: number): Failure => failure('not_found', `no version ${version} of the policy set`)
 
-/** Whether a set can be worked with; and, if it is to be enforced, whether this operator may do that, and could undo it. */
-function fitToEnforce({ directory, principal }: Identified, texts: PolicyTexts, enforce: boolean): Result<true> {
+/** A tenant's set as it would be in force under the floor. */
+function ready(texts: PolicyTexts): Result<PolicySet> {
+  if (Object.keys(texts).length > LIMITS.policies)
+    return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
   const whole = underFloor(texts)
-  if (!whole.ok) return whole
-  const compiled = compile(whole.value)
-  if (!compiled.ok) return compiled
+  return whole.ok ? compile(whole.value) : whole
+}
+
+/** The same, held against the tools there are: all that putting it would find (the tenant's object checks again, where nothing changes meanwhile). */
+function checkedAround(texts: PolicyTexts, { tools }: Loaded): Result<Checked> {
+  const set = ready(texts)
+  if (!set.ok) return set
+  const warnings = checkPolicies(
+    texts,
+    [...tools.values()].map(({ tool }) => tool),
+  )
+  return warnings.ok ? ok({ set: set.value, warnings: warnings.value }) : warnings
+}
+
+/** Whether a set can be worked with; and, if it is to be enforced, whether this operator may do that, and could undo it. */
+function fitToEnforce(caller: Identified, texts: PolicyTexts, enforce: boolean): Result<true> {
+  const set = ready(texts)
+  if (!set.ok) return set
   if (!enforce) return ok(true)
-  if (!authorize(directory, principal, 'policy.activate').allowed)
+  if (!mayActivate(caller))
     return err(
       failure('forbidden', 'policy does not permit `policy.activate`; store the set with `activate: false`, and have it activated'),
     )
-  // A set under which nobody could put another in force would lock everybody out.
-  if (authorize({ ...directory, policies: compiled.value }, principal, 'policy.activate').allowed) return ok(true)
-  return err(
-    failure(
-      'invalid_policy',
-      'under this set you could not put another in force any more; permit `policy.activate`, and scope each rule to the actions whose context it reads',
-    ),
-  )
+  return mayActivate(caller, set.value) ? ok(true) : err(failure('invalid_policy', LOCKED_OUT))
+}
+
+/** A set under which nobody could put another in force would lock everybody out. */
+const LOCKED_OUT =
+  'under this set you could not put another in force any more; permit `policy.activate`, and scope each rule to the actions whose context it reads'
+
+const mayActivate = ({ directory, principal }: Identified, policies = directory.policies): boolean =>
+  authorize({ ...directory, policies }, principal, 'policy.activate').allowed
+
+function findingsOf(caller: Identified, checked: Result<Checked>): Finding[] {
+  if (!checked.ok) {
+    const { detail, errors = [{ at: 'policies', message: detail }] } = checked.error
+    return errors.map((error) => ({ ...error, severity: 'error' as const }))
+  }
+  const { set, warnings } = checked.value
+  const lockedOut = mayActivate(caller) && !mayActivate(caller, set)
+  return [
+    ...(lockedOut ? [{ at: 'policies', message: LOCKED_OUT, severity: 'error' as const }] : []),
+    ...warnings.map((warning) => ({ ...warning, severity: 'warning' as const })),
+  ]
 }

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
+import { CaseResult, SentCases } from '../policy-cases.ts'
 import * as wire from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
@@ -12,6 +13,7 @@ const versioned = z.strictObject({
     .transform(Number),
 })
 const Texts = z.record(z.string(), z.string())
+const PutTexts = z.record(wire.Name, z.string().max(LIMITS.policy_bytes))
 const Time = z.int().min(0)
 
 /** RFC 9110 §13.1.1: `*`, or tags of versions. A weak tag, or one of another kind, names no version and so matches none. */
@@ -57,6 +59,15 @@ const PolicyChange = z.strictObject({
 })
 export type PolicyChange = z.infer<typeof PolicyChange>
 
+const Finding = z.strictObject({
+  /** The text's name, line and column, where it has a place. */
+  at: z.string(),
+  message: z.string(),
+  hint: z.string().optional(),
+  severity: z.enum(['error', 'warning']),
+})
+export type Finding = z.infer<typeof Finding>
+
 export const POLICIES = routes({
   readPolicies: {
     method: 'GET',
@@ -85,7 +96,7 @@ export const POLICIES = routes({
       'A new version of the tenant’s policy set; what the newest says already makes no other. Putting it in force asks for `policy.activate` too',
     headers: expecting,
     body: z.strictObject({
-      policies: z.record(wire.Name, z.string().max(LIMITS.policy_bytes)),
+      policies: PutTexts,
       note: z.string().max(LIMITS.reason_chars).default(''),
       activate: z.boolean().default(true),
     }),
@@ -142,5 +153,23 @@ export const POLICIES = routes({
     status: 200,
     result: z.strictObject({ version: z.int(), against: z.int(), changes: z.array(PolicyChange) }),
     failures: ['not_found'],
+  },
+  checkPolicies: {
+    method: 'POST',
+    path: '/v1/policies/check',
+    callers: ['operator'],
+    action: 'policy.check',
+    summary:
+      'What putting a set would find, and what would come of the calls that cases describe. Nothing is stored, runs or asks anybody. ' +
+      'A file’s tools, agents and operators stand beside the tenant’s; without `policies` it is about the set in force',
+    body: z.strictObject({ policies: PutTexts.optional(), cases: SentCases.optional() }),
+    status: 200,
+    result: z.strictObject({
+      /** Why the set would not be stored; then no case is decided. */
+      refusal: z.strictObject({ code: z.string(), detail: z.string() }).nullable(),
+      findings: z.array(Finding),
+      results: z.array(CaseResult),
+    }),
+    failures: ['invalid_schema', 'limit_reached'],
   },
 })

@@ -119,9 +119,12 @@ test('nobody but a worker gets in where workers do, nobody but an operator where
   }
 })
 
+/** Routes that take a body, answer from it and change nothing. */
+const WITHOUT_EFFECT = ['POST /v1/policies/check']
+
 test('an auditor changes nothing, an approver only answers', () => {
   for (const [route, row] of Object.entries(golden)) {
-    if (route in OPEN || route.includes('{token}')) continue
+    if (route in OPEN || route.includes('{token}') || WITHOUT_EFFECT.includes(route)) continue
     if (row['auditor'] === 'in') expect(route).toMatch(/^GET /)
     if (row['approver'] === 'in') expect(route).toMatch(/^(GET |POST \/v1\/approvals\/\{id\}\/decision$)/)
   }
