@@ -9,7 +9,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { PolicyTexts } from './policy.ts'
-import type { openDatabase } from './tables/open.ts'
+import type { Change, Database } from './tables/open.ts'
 import { policyActivations, policySets } from './tables/tenant.ts'
 
 /** The versions of which one must be in force for a change to be made; undefined where any may be. */
@@ -41,10 +41,10 @@ const LISTED = {
 }
 
 export class PolicyStore {
-  readonly #db: ReturnType<typeof openDatabase>
-  readonly #change: <T>(write: () => T) => T
+  readonly #db: Database
+  readonly #change: Change
 
-  constructor(db: ReturnType<typeof openDatabase>, change: <T>(write: () => T) => T) {
+  constructor(db: Database, change: Change) {
     this.#db = db
     this.#change = change
   }

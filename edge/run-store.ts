@@ -9,6 +9,7 @@ import type { JournalEntry } from '../shared/wire.ts'
 import type { CallRecord } from './lifecycle.ts'
 import type { Kept, RunRecord, RunRow } from './run-record.ts'
 import type { Snapshot } from './snapshot.ts'
+import type { Database } from './tables/open.ts'
 import { openDatabase } from './tables/open.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables/run.ts'
 
@@ -16,8 +17,6 @@ import { attestations, calls, journal, output, run, snapshots } from './tables/r
 export const PAGE = 500
 
 const p = sql.placeholder
-
-type Database = ReturnType<typeof openDatabase>
 
 /** Every statement that a call's way needs, prepared once. drizzle's types know no placeholders in `set`: hence `never`. */
 function callStatements(db: Database) {

@@ -2,13 +2,12 @@
 // version up, so that no isolate serves from an old one. It decides nothing about calls.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, count, desc, eq, isNull } from 'drizzle-orm'
+import { count, desc, eq } from 'drizzle-orm'
 import migrations from '../migrations/tenant/migrations.js'
-import { kidOf } from '../shared/dsse.ts'
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { SignatureInput } from '../shared/http-signature.ts'
-import { mintKey, newWorkerId } from '../shared/ids.ts'
+import { mintKey } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Tier } from '../shared/plan.ts'
@@ -26,9 +25,10 @@ import { checkPolicies, checkToolChange } from './policy-check.ts'
 import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
 import { openDatabase } from './tables/open.ts'
-import { agents, enrolments, inbox, meta, operators, tools, workers } from './tables/tenant.ts'
+import { agents, inbox, meta, operators, tools } from './tables/tenant.ts'
 import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
+import { WorkerStore } from './worker-store.ts'
 
 type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
@@ -40,6 +40,7 @@ const gates = new Map<string, WorkerGate>()
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
+  readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -96,7 +97,7 @@ export class TenantObject extends DurableObject<Env> {
       operators: this.#db.select().from(operators).all().map(member),
       tools: this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf),
       policies: this.#sets.active(),
-      workers: this.#db.select().from(workers).where(eq(workers.status, 'active')).all(),
+      workers: this.#workers.active(),
     }
   }
 
@@ -266,30 +267,11 @@ export class TenantObject extends DurableObject<Env> {
   // ── Workers ──
 
   async createEnrolment(pool: string): Promise<{ token: string; expires_at: number }> {
-    const now = Date.now()
-    const { key, id, hash } = mintKey('enrol', this.#tenant, now)
-    const expiresAt = now + LIMITS.enrolment_ttl_s * 1000
-    this.#db.insert(enrolments).values({ id, hash, pool, expiresAt, usedAt: null }).run()
-    return { token: key, expires_at: expiresAt }
+    return this.#workers.token(this.#tenant, pool)
   }
 
-  /** Takes a token once: the hash is part of the look-up, so nothing is learnt from how long a wrong one takes (K01, K03). */
   async enroll(id: string, hash: string, name: string, x: string, tiers: Tier[]): Promise<Result<{ worker: string; pool: string }>> {
-    const now = Date.now()
-    const token = this.#db
-      .select()
-      .from(enrolments)
-      .where(and(eq(enrolments.id, id), eq(enrolments.hash, hash), isNull(enrolments.usedAt)))
-      .get()
-    if (token === undefined || now >= token.expiresAt) return err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
-    const worker = { id: newWorkerId(now), name, pool: token.pool, kid: kidOf(x), x, tiers, status: 'active' as const, enrolledAt: now }
-    if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
-      return err(failure('enrolment_invalid', 'this key is enrolled already; make a new one'))
-    this.#change(() => {
-      this.#db.update(enrolments).set({ usedAt: now }).where(eq(enrolments.id, id)).run()
-      this.#db.insert(workers).values(worker).run()
-    })
-    return ok({ worker: worker.id, pool: token.pool })
+    return this.#workers.enroll(id, hash, name, x, tiers)
   }
 
   /** Whether a worker whose signature holds is enrolled, and its request fresh and never seen (K01, K02). With what changed since `known`. */
@@ -306,57 +288,27 @@ export class TenantObject extends DurableObject<Env> {
   async seen(id: string, tiers: Tier[]): Promise<void> {
     const worker = this.#enrolled(id)
     this.#gate.seen(id, Date.now())
-    if (worker === undefined || worker.tiers.join() === tiers.join()) return
-    this.#change(() => this.#db.update(workers).set({ tiers }).where(eq(workers.id, id)).run())
+    if (worker !== undefined && worker.tiers.join() !== tiers.join()) this.#workers.prove(id, tiers)
   }
 
   async listWorkers() {
-    return this.#db
-      .select()
-      .from(workers)
+    const about = ({ id, name, pool, kid, tiers, status }: WorkerRow) => ({ id, name, pool, kid, tiers, status })
+    return this.#workers
       .all()
-      .map(({ id, name, pool, kid, tiers, enrolledAt, status }) => ({
-        id,
-        name,
-        pool,
-        kid,
-        tiers,
-        enrolled_at_ms: enrolledAt,
-        seen_at_ms: this.#gate.seenAt(id),
-        status,
-      }))
+      .map((worker) => ({ ...about(worker), enrolled_at_ms: worker.enrolledAt, seen_at_ms: this.#gate.seenAt(worker.id) }))
   }
 
   async revokeWorker(id: string): Promise<Result<{ done: true }>> {
-    if (this.#db.select().from(workers).where(eq(workers.id, id)).get() === undefined) return err(failure('not_found', 'no such worker'))
-    this.#change(() => this.#db.update(workers).set({ status: 'revoked' }).where(eq(workers.id, id)).run())
-    return ok({ done: true })
+    return this.#workers.revoke(id)
   }
 
   /** Public keys, of revoked workers too: what they signed before stays verifiable. */
   async keys() {
-    const { signer } = identityOf(this.env)
-    const edge = {
-      kid: signer.kid,
-      kty: 'OKP' as const,
-      crv: 'Ed25519' as const,
-      x: signer.x,
-      role: 'edge' as const,
-      status: 'active' as const,
-    }
-    const rows = this.#db.select().from(workers).all()
-    return [
-      edge,
-      ...rows.map(({ id, kid, x, status }) => ({
-        kid,
-        kty: 'OKP' as const,
-        crv: 'Ed25519' as const,
-        x,
-        role: 'worker' as const,
-        worker: id,
-        status,
-      })),
-    ]
+    const { kid, x } = identityOf(this.env).signer
+    const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
+    const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
+    const theirs = ({ id, kid, x, status }: WorkerRow) => ({ ...key, kid, x, role: 'worker' as const, worker: id, status })
+    return [ours, ...this.#workers.all().map(theirs)]
   }
 
   // ── Inbox ──

@@ -5,6 +5,10 @@ import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
 
 type Migrations = Parameters<typeof migrate>[1]
 
+export type Database = ReturnType<typeof openDatabase>
+/** Writes as one, and makes what depends on them known. */
+export type Change = <T>(write: () => T) => T
+
 export function openDatabase(ctx: DurableObjectState, migrations: Migrations) {
   const db = drizzle(ctx.storage)
   // The work is done when the call returns, so the object can read at once; a failure comes as a rejection, and ends the object.
