@@ -43,6 +43,7 @@ class Reading {
   #take(token: string, before: string, at: number): void {
     const level = this.#levels.at(-1)
     if (level === undefined || token.startsWith('//')) return
+    if (this.#tooDeep && token !== ';') return // what follows is read with the next policy
     if (token.startsWith('"')) {
       // Names of ours are plain ASCII.
       if (before === '::' && !/^"[\x20-\x5b\x5d-\x7e]*"$/.test(token))
@@ -96,7 +97,7 @@ class Reading {
   }
 
   #refuse(at: number, message: string): void {
-    if (!this.#tooDeep) this.unfit.push(this.#error(at, message, 'write several policies'))
+    this.unfit.push(this.#error(at, message, 'write several policies'))
     this.#tooDeep = true
   }
 

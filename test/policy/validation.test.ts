@@ -1,0 +1,229 @@
+// A set that passes holds for every call that can come: what names nothing, fits no type, is too much or too deep for the engine, or
+// only looks like something, is refused with its place and a hint. Pure: the engine itself, no stack.
+
+import { expect, test } from 'vitest'
+import { DEFAULTS, underFloor } from '../../edge/policies.ts'
+import { compile } from '../../edge/policy.ts'
+import { checkPolicies, checkToolChange } from '../../edge/policy-check.ts'
+import { ROUTES } from '../../shared/api.ts'
+import type { Failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import type { Route } from '../../shared/routes/route.ts'
+
+const properties = {
+  amount: { type: 'integer' },
+  price: { type: 'number' },
+  memo: { type: 'string' },
+  tags: { type: 'array', items: { type: 'string' } },
+  free: {},
+}
+const refund = { name: 'refund', input_schema: { type: 'object', properties, required: ['amount', 'price', 'tags'] } }
+const other = { name: 'other', input_schema: { type: 'object', properties: { amount: { type: 'string' } } } }
+const TOOLS = [refund, other]
+
+const check = (text: string, tools = TOOLS) => checkPolicies({ mine: text }, tools)
+const on = (condition: string, scope = 'action == Action::"tool.execute/refund"') =>
+  `forbid (principal, ${scope}, resource) when { ${condition} };`
+const refused = <T>(answer: Result<T>): Failure => {
+  if (answer.ok) throw new Error('nothing was refused')
+  return answer.error
+}
+
+test('the floor and the defaults hold for a tenant without tools, and with any', () => {
+  for (const tools of [[], TOOLS]) expect(checkPolicies(DEFAULTS, tools)).toEqual({ ok: true, value: [] })
+})
+
+test('every action that a route asks for is one that policies can name, with its callers and no others', () => {
+  const types = { agent: 'Agent', operator: 'Operator', worker: 'Worker', link: 'Operator' } as const
+  const routes: Route[] = Object.values(ROUTES)
+  for (const { action, callers } of routes) {
+    if (action === null) continue
+    for (const caller of callers) {
+      if (caller === 'anyone') throw new Error(`\`${action}\` is asked of anyone`)
+      expect(check(`permit (principal is ${types[caller]}, action == Action::"${action}", resource is Tenant);`), action).toEqual({
+        ok: true,
+        value: [],
+      })
+    }
+  }
+})
+
+test.each([
+  ['whole numbers', 'context.args.amount > 100 && context.args.amount <= 9223372036854775807'],
+  ['decimals', 'context.args.price.greaterThan(decimal("0.5"))'],
+  ['what may be absent, asked for first', 'context.args has memo && context.args.memo like "*urgent*"'],
+  ['lists', 'context.args.tags.containsAny(["a", "b"])'],
+  [
+    'the plan, the clock, what was used, who agreed',
+    'context.plan.program == "rm" && context.weekday > 5 && context.budget.run.calls > 3 && context.approval.independent.count < 2',
+  ],
+  ['groups of principal and tool', 'principal in Group::"finance" && resource in ToolGroup::"money" && resource.sensitive'],
+  ['an argument of some tools, by asking each', 'context.args has memo', 'action in Action::"tool.execute"'],
+  ['non-ASCII text of one script', 'context.args has memo && context.args.memo == "přílohy"'],
+])('a rule over %s holds', (_name, condition, scope?: string) => {
+  expect(check(on(condition, scope))).toEqual({ ok: true, value: [] })
+})
+
+test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegExp]>([
+  ['an unknown attribute', on('context.args.amont > 100'), 'mine:1:78', /`args\.amont`.*not found/, /did you mean `amount`/],
+  ['an attribute of a later line', `// é\n\n${on('\n  context.args.amont > 100')}`, 'mine:4:3', /not found/],
+  ['a wrong type', on('context.args.amount > "a"'), 'mine:1:100', /expected Long but saw String/],
+  ['unlike things compared', on('context.args.amount == "a"'), 'mine:1:78', /Long and String are not compatible/],
+  ['an argument that no policy sees', on('context.args.free == 1'), 'mine:1:78', /not found/],
+  ['an optional argument that may be absent', on('context.args.memo == "a"'), 'mine:1:78', /optional attribute/, /context\.args has memo/],
+  ['a decimal read from a text', on('decimal(context.args.memo).lessThan(decimal("1.0"))'), 'mine:1:78', /non-literal/],
+  ['an attribute that principals have not', on('principal.clearance == "high"'), 'mine:1:78', /not found/],
+  [
+    'a tool that there is not',
+    on('true', 'action == Action::"tool.execute/refnd"'),
+    'mine:1:30',
+    /unrecognized action/,
+    /tool\.execute\/refund/,
+  ],
+  ['a kind of entity that there is not', 'permit (principal == Agant::"x", action, resource);', 'mine:1:22', /`Agant`/, /`Agent`/],
+  ['a rule over all tools by the argument of one', on('context.args.amount > 1', 'action in Action::"tool.execute"'), 'mine:1:71', /./],
+  [
+    'a rule over everything by what calls alone have',
+    on('context.plan.tier == "B"', 'action'),
+    'mine:1:45',
+    /`plan`/,
+    /covers \d+ actions/,
+  ],
+  [
+    'a syntax error',
+    'permit (principal, action, resource);\n\nforbid (principal, action resource);',
+    'mine:3:27',
+    /unexpected token/,
+    /expected/,
+  ],
+  ['a number beyond 64 bits', on('context.args.amount > 9223372036854775808'), 'mine:1:100', /too large/, /9223372036854775807/],
+])('%s is refused by its place', (_name, text, at, message, hint) => {
+  const parsed = compile({ mine: text })
+  const { code, errors } = refused(parsed.ok ? check(text) : parsed)
+  expect(code).toBe('invalid_policy')
+  expect(errors?.[0]).toMatchObject({ at, message: expect.stringMatching(message) })
+  expect(errors?.[0]?.message).not.toMatch(/policy\d/)
+  if (hint !== undefined) expect(errors?.[0]?.hint).toMatch(hint)
+})
+
+test.each([
+  ['mixed scripts in a text', on('context.args has memo && context.args.memo == "раypal"')],
+  ['a text that turns its direction', on('context.args has memo && context.args.memo == "user\u202enimda"')],
+  ['an entity by a look-alike', on('true', 'action').replace('principal', 'principal in Group::"аdmin"')],
+  ['an entity by a look-alike of one script', on('true', 'action').replace('principal', 'principal in Group::"асе"')],
+  ['an entity by an escape', on('true', 'action').replace('principal', 'principal in Group::"\\u{61}dmin"')],
+])('%s is refused', (_name, text) => {
+  const { code, errors } = refused(check(text))
+  expect(code).toBe('invalid_policy')
+  expect(errors?.[0]?.at).toMatch(/^mine:1:\d+$/)
+})
+
+test('what can never apply is said, and no mistake', () => {
+  const answer = check(on('context.args has nothing && true'))
+  expect(answer).toMatchObject({ ok: true, value: [{ at: 'mine:1:1', message: expect.stringContaining('impossible') }] })
+})
+
+test('mistakes come in the order of the text, one for each place, and 20 of them', () => {
+  const text = Array.from({ length: 25 }, (_, i) => on(`context.args.a${i} == 1`)).join('\n')
+  const { detail, errors = [] } = refused(check(text))
+  expect(errors.map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, i) => `mine:${i + 1}:78`))
+  expect(detail).toBe('25 mistakes in the policies; the first 20 are listed, 5 more are not')
+})
+
+test('a name of the floor is the floor’s, and the tenant’s file is told', () => {
+  const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
+  const { errors } = refused(whole.ok ? compile(whole.value) : whole)
+  expect(errors).toEqual([{ at: 'mine', message: 'the id `sensitive-needs-approval` is taken; name each policy once' }])
+})
+
+test.each([
+  ['10,000 policies', 'permit (principal, action, resource);\n'.repeat(10_000), /1000\d policies/],
+  ['1 MB of conditions', on(`${'true && '.repeat(130_000)}true`), /more than 256 conditions/],
+  ['deep brackets', on(`${'('.repeat(5_000)}true${')'.repeat(5_000)}`), /nested deeper/],
+  ['brackets that nothing closes', on('('.repeat(100_000)), /nested deeper/],
+  ['a chain of sums', on(`${'1 + '.repeat(5_000)}1 > 0`), /nested deeper/],
+  ['a chain of attributes', on(`context${'.a'.repeat(5_000)} == 1`), /nested deeper/],
+  ['branches in branches', on(`${'if true then '.repeat(1_000)}true${' else false'.repeat(1_000)}`), /more than 256 conditions/],
+  ['lists in lists', on(`${'['.repeat(400)}1${']'.repeat(400)} == 1`), /nested deeper/],
+])('%s never reach the engine', (_name, text, message) => {
+  const began = performance.now()
+  for (const answer of [compile({ mine: text }) as Result<unknown>, check(text)]) {
+    expect(refused(answer)).toMatchObject({ code: 'invalid_policy', errors: [{ message: expect.stringMatching(message) }] })
+  }
+  expect(performance.now() - began).toBeLessThan(2_000)
+})
+
+test.each<[name: string, of: (n: number) => string]>([
+  ['brackets', (n) => `${'('.repeat(n)}true${')'.repeat(n)}`],
+  ['comparisons in brackets', (n) => `${'(true == '.repeat(n)}true${')'.repeat(n)}`],
+  ['negations', (n) => `${'!('.repeat(n)}true${')'.repeat(n)}`],
+  ['lists', (n) => `${'['.repeat(n)}1${']'.repeat(n)}.isEmpty()`],
+  ['records', (n) => `${'{a: '.repeat(n)}1${'}'.repeat(n)} == 1`],
+  ['sums', (n) => `${'1 + '.repeat(n)}1 > 0`],
+  ['conditions', (n) => `${'true && '.repeat(n * 6)}true`],
+  ['branches', (n) => `${'if true then '.repeat(n)}true${' else false'.repeat(n)}`],
+])('as deep as may be, the engine stands; deeper, it is not asked: %s', (_name, of) => {
+  const depths = Array.from({ length: 60 }, (_, i) => i + 1)
+  const stood = depths.filter((n) => {
+    const text = on(of(n))
+    const read = compile({ mine: text })
+    const checked = check(text) // whatever it says, it says something
+    if (!read.ok) expect([read.error.errors?.[0]?.message, checked.ok]).toEqual([expect.stringMatching(/nested deeper|conditions/), false])
+    return read.ok
+  })
+  expect([stood.length > 10, stood.length < depths.length]).toEqual([true, true])
+  expect(stood).toEqual(depths.slice(0, stood.length))
+})
+
+test('1,000 policies are checked within 2 s', () => {
+  const text = Array.from({ length: 1_000 }, (_, i) =>
+    on(`context.args.amount > ${i} && context.args has memo && context.args.memo like "a*" && !context.approval.granted`),
+  ).join('\n')
+  const began = performance.now()
+  expect(check(text)).toEqual({ ok: true, value: [] })
+  const took = performance.now() - began
+  console.log(`1,000 policies: ${Math.round(took)} ms`)
+  expect(took).toBeLessThan(2_000)
+})
+
+test('what nobody could check in time is refused before it is begun', () => {
+  const many = Array.from({ length: LIMITS.tools }, (_, i) => ({ ...other, name: `t${i}` }))
+  const text = on('context.plan.tier == "B"', 'action in Action::"tool.execute"').repeat(LIMITS.policy_checks / LIMITS.tools)
+  expect(refused(check(text, many)).code).toBe('limit_reached')
+})
+
+const RULE = on('context.args.amount > 100')
+const change = (schema: Record<string, unknown> | null, name = 'refund', text = RULE) =>
+  checkToolChange({ mine: text }, TOOLS, name, schema)
+
+test('a change of a tool that the active set does not survive is refused, by the place in the set', () => {
+  for (const schema of [
+    null,
+    { type: 'object', properties: {} },
+    { type: 'object', properties: { amount: { type: 'string' } }, required: ['amount'] },
+    { type: 'object', properties: { amount: { type: 'integer' } } },
+  ]) {
+    const { code, detail, errors } = refused(change(schema))
+    expect([code, errors?.[0]?.at.replace(/\d+$/, '')]).toEqual(['tool_breaks_policies', 'mine:1:'])
+    expect(detail).toContain('`refund`')
+  }
+})
+
+test('a change that no rule minds is none of theirs', () => {
+  const more = { ...refund.input_schema, properties: { ...properties, more: { type: 'boolean' } } }
+  expect(change(more)).toEqual({ ok: true, value: true })
+  expect(change(null, 'other')).toEqual({ ok: true, value: true })
+  expect(change({ type: 'object', properties: { amount: { type: 'boolean' } } }, 'new')).toEqual({ ok: true, value: true })
+})
+
+test('a rule over all tools is held against the one that changes', () => {
+  const all = on('context.args has limit && context.args.limit > 5', 'action in Action::"tool.execute"')
+  expect(change({ type: 'object', properties: { limit: { type: 'integer' } } }, 'new', all)).toEqual({ ok: true, value: true })
+  expect(refused(change({ type: 'object', properties: { limit: { type: 'string' } } }, 'new', all)).code).toBe('tool_breaks_policies')
+})
+
+test('what a set had wrong before does not stand in the way of a change', () => {
+  const broken = `${on('context.args.gone == 1')}\n${on('true', 'action == Action::"tool.execute/gone"')}`
+  expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', broken)).toEqual({ ok: true, value: true })
+})
