@@ -83,7 +83,7 @@ function findings({ findings: found }: Checked, dir: string, texts: readonly str
 function verdict(checked: Checked, paint: Paint): string {
   if (checked.refusal !== null) return `${paint.bad('refused')}: ${inline(checked.refusal.detail)}\n`
   const warnings = checked.findings.length
-  return `${paint.good('these policies can be put')}${warnings === 0 ? '' : `, though ${warnings} of what was found should be looked at`}\n`
+  return `${paint.good('these policies can be put')}${warnings === 0 ? '' : `; warnings: ${warnings}`}\n`
 }
 
 function showFile(path: string, checked: Checked, found: string, paint: Paint): string {

@@ -1,0 +1,168 @@
+// Promise: an operator, or a build, checks a folder of policies from a terminal: mistakes by file, line and column, failed cases with what was
+// expected and what came, and an exit code that stops what should not go on.
+
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterAll, expect, inject, test } from 'vitest'
+import { freePort, ROOT } from '../../infra/state.ts'
+import { countersign, type Ran } from '../support/countersign.ts'
+import { Desk, granted } from '../support/desk.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('lint', sharedStack())
+const tool = await desk.tool({ input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] } })
+const folder = mkdtempSync(join(tmpdir(), 'countersign-lint-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const env = { COUNTERSIGN_STATE: dirname(inject('dev')) }
+const policy = (args: readonly string[], changed: Readonly<Record<string, string>> = env): Promise<Ran> =>
+  countersign(['policy', ...args], { cwd: folder, env: changed })
+const write = (path: string, text: string): void => {
+  mkdirSync(dirname(join(folder, path)), { recursive: true })
+  writeFileSync(join(folder, path), text)
+}
+
+/** The defaults, and a rule over the amounts of the tool. */
+const withRule = (dir: string, when: string): void => {
+  cpSync(join(ROOT, 'policies/defaults'), join(folder, dir), { recursive: true })
+  write(
+    `${dir}/refunds.cedar`,
+    `@id("large")\n@reason("too large")\nforbid (principal, action == Action::"tool.execute/${tool}", resource)\nwhen { ${when} };\n`,
+  )
+}
+const ASKED = 'context.args.amount > 100 && !context.approval.granted'
+const clerk = { agent: 'clerk', tool }
+const CASES = {
+  about: 'refunds',
+  agents: { clerk: { tools: ['*'] } },
+  operators: { ann: { roles: ['approver'] } },
+  cases: [
+    { description: 'a small one runs', request: { ...clerk, args: { amount: 100 } }, expect: { effect: 'allow' } },
+    {
+      description: 'a large one runs after a yes',
+      request: { ...clerk, args: { amount: 101 } },
+      approved_by: ['ann'],
+      expect: { effect: 'allow' },
+    },
+  ],
+}
+const wrong = {
+  description: 'a larger one runs',
+  request: { ...clerk, args: { amount: 101 } },
+  expect: { effect: 'allow', policies: ['open'] },
+}
+
+test('policies that could be put pass', async () => {
+  withRule('good', ASKED)
+  expect(await policy(['lint', 'good'])).toMatchObject({ code: 0, err: '', out: 'these policies can be put\n' })
+  const ran = await policy(['lint', 'good', '--json'])
+  expect([ran.code, JSON.parse(ran.out)]).toEqual([0, { refusal: null, findings: [], results: [] }])
+})
+
+test('a mistake is found by the path, line and column of its file, with what was probably meant', async () => {
+  withRule('bad', 'context.args.amuont > 100')
+  const ran = await policy(['lint', 'bad'])
+  expect(ran).toMatchObject({ code: 1, err: '' })
+  expect(ran.out).toMatch(/^bad\/refunds\.cedar:4:\d+: error: .*amuont.* \(.*amount.*\)\nrefused: one mistake in the policies\n$/)
+  const json = JSON.parse((await policy(['lint', 'bad', '--json'])).out)
+  expect(json).toMatchObject({
+    refusal: { code: 'invalid_policy' },
+    findings: [{ at: expect.stringMatching(/^refunds:4:\d+$/), severity: 'error' }],
+  })
+})
+
+test('what can’t be meant is said, and stops nothing', async () => {
+  withRule('odd', 'context.args.amount > 100 && context.args.amount > 100 && false')
+  const ran = await policy(['lint', 'odd'])
+  expect(ran).toMatchObject({ code: 0, err: '' })
+  expect(ran.out).toMatch(/^odd\/refunds\.cedar:1:\d+: warning: .*\nthese policies can be put; warnings: 1\n$/)
+})
+
+test('a set that locks everybody out is found though it could be stored', async () => {
+  write('shut/all.cedar', 'permit (principal is Agent, action, resource);')
+  expect(await policy(['lint', 'shut'])).toMatchObject({ code: 1, out: expect.stringMatching(/^policies: error: .*policy\.activate/) })
+})
+
+test('with no edge to ask, it says what to do', async () => {
+  const nowhere = { COUNTERSIGN_URL: `http://127.0.0.1:${await freePort()}`, COUNTERSIGN_KEY: desk.rootKey }
+  expect(await policy(['lint', 'good'], nowhere)).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringMatching(/no edge answers at .*npm start/),
+  })
+  expect(await policy(['lint', 'good'], {})).toMatchObject({ code: 2, out: '', err: expect.stringContaining('set COUNTERSIGN_URL') })
+})
+
+test('cases beside the policies are decided, and counted', async () => {
+  withRule('tested', ASKED)
+  write('tested/cases/refunds.json', JSON.stringify(CASES))
+  expect(await policy(['test', 'tested'])).toMatchObject({
+    code: 0,
+    err: '',
+    out: 'tested/cases/refunds.json  2 of 2 as expected\n2 passed\n',
+  })
+  const before = granted(await desk.root('listPolicyVersions', {}))
+  const ran = await policy(['test', 'tested', '--json'])
+  expect([ran.code, JSON.parse(ran.out)]).toMatchObject([0, { passed: 2, failed: 0, files: [{ file: 'tested/cases/refunds.json' }] }])
+  expect(granted(await desk.root('listPolicyVersions', {}))).toEqual(before)
+})
+
+test('a case that comes out otherwise is shown with what was expected and what came', async () => {
+  write('cases/refunds.json', JSON.stringify({ ...CASES, cases: [...CASES.cases, wrong] }))
+  const ran = await policy(['test', 'tested', 'cases'])
+  expect(ran).toMatchObject({ code: 1, err: '' })
+  expect(ran.out).toBe(
+    [
+      'cases/refunds.json  2 of 3 as expected',
+      '  FAIL  a larger one runs',
+      '        expected    allow by open',
+      '        got         ask (approval_required) by large in tier C, egress strict because too large',
+      '        differs in  effect, policies',
+      '1 failed, 2 passed',
+      '',
+    ].join('\n'),
+  )
+  expect(JSON.parse((await policy(['test', 'tested', 'cases/refunds.json', '--json'])).out)).toMatchObject({ passed: 2, failed: 1 })
+})
+
+test('a file of cases brings the policies that it names', async () => {
+  write('beside/strict.cedar', `@id("never")\nforbid (principal, action == Action::"tool.execute/${tool}", resource);`)
+  const denied = {
+    description: 'never',
+    with: ['strict'],
+    request: { ...clerk, args: { amount: 1 } },
+    expect: { effect: 'deny', policies: ['never'] },
+  }
+  write('beside/cases/file.json', JSON.stringify({ ...CASES, sets: { strict: { file: '../strict.cedar' } }, cases: [denied] }))
+  expect(await policy(['test', 'tested', 'beside/cases'])).toMatchObject({ code: 0, out: expect.stringContaining('1 passed') })
+})
+
+test('where the policies are refused no case is decided, and it says why', async () => {
+  const ran = await policy(['test', 'bad', 'cases'])
+  expect(ran).toMatchObject({
+    code: 1,
+    err: '',
+    out: expect.stringMatching(/^cases\/refunds\.json {2}not decided\nbad\/refunds\.cedar:4:\d+: error: /),
+  })
+})
+
+test.each([
+  [['test', 'tested', 'nowhere'], /`nowhere` can't be read/],
+  [['test', 'good'], /`good\/cases` can't be read/],
+  [['test', 'tested', 'good'], /holds no .json file of cases/],
+  [['test', 'tested', 'tested/refunds.cedar'], /is not strict JSON/],
+  [['lint', 'cases'], /holds no .cedar file/],
+  [['lint'], /DIR/],
+] as const)('what can’t be read says why: policy %j', async (args, why) => {
+  const ran = await policy(args)
+  expect(ran.code).toBeGreaterThan(0)
+  expect(ran.err).toMatch(why)
+})
+
+test('a case that says more than a case can is refused by its place', async () => {
+  write('odd.json', JSON.stringify({ ...CASES, cases: [{ ...wrong, expects: {} }] }))
+  expect(await policy(['test', 'tested', 'odd.json'])).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/`odd.json` does not fit: `cases\.0`.*expects/),
+  })
+})
