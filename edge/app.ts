@@ -14,6 +14,7 @@ import { openRoutes } from './api/anyone.ts'
 import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
+import { rehearsalRoutes } from './api/rehearsals.ts'
 import { workerRoutes } from './api/workers.ts'
 import { authorize } from './decide.ts'
 import type { Env } from './env.ts'
@@ -39,7 +40,15 @@ export type Incoming<N extends RouteName> = {
 export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
 export type Verbs<N extends RouteName> = { [K in N]: Verb<K> }
 
-const VERBS: Verbs<RouteName> = { ...agentRoutes, ...operatorRoutes, ...policyRoutes, ...workerRoutes, ...linkRoutes, ...openRoutes }
+const VERBS: Verbs<RouteName> = {
+  ...agentRoutes,
+  ...operatorRoutes,
+  ...policyRoutes,
+  ...rehearsalRoutes,
+  ...workerRoutes,
+  ...linkRoutes,
+  ...openRoutes,
+}
 
 export const app = new Hono<{ Bindings: Env }>()
 

@@ -185,7 +185,7 @@ function workerPrincipal(tenant: string, { id, pool, tiers }: WorkerRow): Princi
 const loadedTools = new Map<string, LoadedTool>()
 
 /** Tools outlive a directory's version: compile each tool version once. */
-function loadTool(tool: Tool): LoadedTool {
+export function loadTool(tool: Tool): LoadedTool {
   const id = digestOf([tool.name, tool.version, tool.digest])
   const known = loadedTools.get(id)
   if (known !== undefined) return known

@@ -2,7 +2,7 @@
 // also serves operators the same leaves as a readable list. It holds no argument and no output.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, desc, eq, gt, gte, max, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, gte, lt, max, sql } from 'drizzle-orm'
 import migrations from '../migrations/log/migrations.js'
 import { signCheckpoint } from '../shared/checkpoint.ts'
 import { failure } from '../shared/failures.ts'
@@ -29,6 +29,7 @@ export type Leaf = {
   at: number
   took: number
 }
+export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
 type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
 
 const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
@@ -133,6 +134,13 @@ export class LogObject extends DurableObject<Env> {
       .limit(LIMITS.page)
       .all()
       .map(({ hash }) => hash)
+  }
+
+  /** Ended calls from the end of the log backwards, beginning below `before`. */
+  async endedBefore(before: number, limit: number): Promise<EndedAt[]> {
+    const { index, call, agent, tool, at } = leaves
+    const rows = this.#db.select({ index, call, agent, tool, at }).from(leaves).where(lt(index, before))
+    return rows.orderBy(desc(index)).limit(limit).all()
   }
 
   /** Ended calls in the order of the log; with `waitMs`, waits for the next. `last` reads from the end. */

@@ -25,6 +25,9 @@ import type { Answered, CallRecord, Canceller, Event, Proposal, Status } from '.
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
 import { digestInput, judgeAgain, prepare } from './proposal.ts'
+import type { Outcome } from './rehearsal/call.ts'
+import type { Script } from './rehearsal/run.ts'
+import { rehearseRun } from './rehearsal/run.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
 import { Outbox } from './run-outbox.ts'
@@ -37,6 +40,7 @@ export type Propose = Asked & { version: number; key: string | null; create: Run
 export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
 const NO_CALL = failure('not_found', 'no such call')
 const NO_RUN = failure('not_found', 'no such run')
+const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
 
 export class RunObject extends DurableObject<Env> {
   readonly #store = new RunStore(this.ctx)
@@ -51,9 +55,7 @@ export class RunObject extends DurableObject<Env> {
   // ── Agents and operators; `agent` is null where the caller may see every agent's ──
 
   async create(record: RunRecord): Promise<Result<Run>> {
-    return this.#commit(() =>
-      this.#sameOrNew(record) ? ok(runView(this.#run)) : err(failure('idempotency_key_reused', 'the key made a run with other settings')),
-    )
+    return this.#commit(() => (this.#sameOrNew(record) ? ok(runView(this.#run)) : err(OTHER_RUN)))
   }
 
   async propose(input: Propose): Promise<Result<Call>> {
@@ -231,6 +233,11 @@ export class RunObject extends DurableObject<Env> {
     return this.#ledger.shares(keys)
   }
 
+  /** What another policy set would have said of these calls; nothing comes of it. */
+  async rehearse(script: Script): Promise<Result<Outcome[]>> {
+    return this.#row === undefined ? err(NO_RUN) : rehearseRun(this.env, this.#store, this.#row, script)
+  }
+
   // ── Time ──
 
   override async alarm(): Promise<void> {
@@ -258,8 +265,7 @@ export class RunObject extends DurableObject<Env> {
   // ── Inside ──
 
   #propose(directory: Loaded, input: Propose, booked: Booked | null): Result<CallRecord> {
-    if (input.create !== null && !this.#sameOrNew(input.create))
-      return err(failure('idempotency_key_reused', 'the key made a run with other settings'))
+    if (input.create !== null && !this.#sameOrNew(input.create)) return err(OTHER_RUN)
     if (!this.#mine(input.agent)) return err(NO_RUN)
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
     if (known !== undefined)

@@ -41,7 +41,7 @@ export function snapshotOf(directory: Loaded, inForce: InForce): Snapshot {
   const { agent, tool, run } = inForce
   const ofRun = made.get(run.budget) ?? new Map<string, Snapshot>()
   made.set(run.budget, ofRun)
-  const id = `${directory.version} ${agent.name} ${tool.tool.digest}`
+  const id = [directory.version, directory.policies.digest, agent.name, tool.tool.digest].join(' ') // another set may be asked beside it
   const known = ofRun.get(id)
   if (known !== undefined) return known
   const text = canonical(contentOf(directory, inForce))

@@ -236,6 +236,14 @@ export class TenantObject extends DurableObject<Env> {
     return ok({ done: true })
   }
 
+  /** Versions on record, in force or not. */
+  async toolVersions(wanted: readonly Pick<Tool, 'name' | 'version'>[]): Promise<Tool[]> {
+    return wanted.flatMap(({ name, version }) => {
+      const is = and(eq(tools.name, name), eq(tools.version, version))
+      return this.#db.select().from(tools).where(is).all().map(toolOf)
+    })
+  }
+
   /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
   #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>): Result<CheckedVersion> {
     const warnings = checkPolicies(texts, this.#directory.tools)

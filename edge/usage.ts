@@ -55,3 +55,21 @@ export function shareOf({ proposal, status }: CallRecord, now: number): Share {
     spent: UNRUN.has(status.state) ? 0 : (proposal.spent ?? 0),
   }
 }
+
+/** What one call stood for at a moment after it was proposed, told from what became of it. */
+function shareAt(record: CallRecord, at: number): Share {
+  const { proposal, status } = record
+  const share = shareOf(record, at)
+  if (!('at' in status) || status.at <= at) return share
+  const began = status.at - (status.took ?? 0)
+  return { ...share, time_ms: status.took === undefined ? 0 : Math.max(0, at - began), spent: proposal.spent ?? 0 }
+}
+
+/** What a run had used before its call `n`, told from its calls. Proposals that were refused made no call, and are not known any more. */
+export function usedBefore(calls: readonly CallRecord[], { n, tool, createdAt }: CallRecord['proposal']): Counters {
+  const before = calls.filter(({ proposal }) => proposal.n < n)
+  return countersOf(
+    before.map((call) => shareAt(call, createdAt)),
+    tool.name,
+  )
+}

@@ -75,6 +75,15 @@ export const LIMITS = {
   policy_attributes: 256,
   /** Rules over all tools × tools, each of which is checked when a set is put: about 25 µs each, while the tenant's object waits. */
   policy_checks: 100_000,
+  /** A rehearsal of a policy set: how far back, how many calls, how long, and how many flips are told one by one. */
+  rehearsal_days: 90,
+  rehearsal_calls: 5_000,
+  rehearsal_ms: 20_000,
+  rehearsal_flips: 200,
+  /** Calls of one run that are looked at in one go: live calls of the same run wait that long. */
+  rehearsal_calls_at_once: 50,
+  /** A longer run is not counted again for what it had used at one of its calls. */
+  rehearsal_run_calls: 2_000,
   /** Calls of one run, whatever its budget says. */
   calls_per_run: 1_000_000,
   /** Pending approvals of one run: a flood of cards is an attack on the approver (P12). */

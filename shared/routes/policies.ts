@@ -6,7 +6,7 @@ import { CaseResult, SentCases } from '../policy-cases.ts'
 import * as wire from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
-const versioned = z.strictObject({
+export const versioned = z.strictObject({
   version: z
     .string()
     .regex(/^[1-9][0-9]{0,8}$/, 'a version is a number, such as 7')
