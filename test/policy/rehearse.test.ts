@@ -116,13 +116,11 @@ test('each way: allow, ask and deny become one another, and only of the calls th
   ])
 })
 
-test('answers are the real ones: where two would have been needed, one does not suffice; and two where one came is asked of humans', async () => {
-  const { approved, rejected } = calls
+test('answers are the real ones: where two would have been needed, the one that came does not suffice', async () => {
+  const { approved } = calls
   const two = forbid('two', 'asking', 'context.approval.count < 2')
   await desk.operator(['approver'])
-  const told = await rehearse(await candidate(two))
-  expectFlips(told, [[approved, 'ask ask ask_more']])
-  expect(told.flips.map(({ call }) => call)).not.toContain(rejected.id)
+  expectFlips(await rehearse(await candidate(two)), [[approved, 'ask ask ask_more']])
 })
 
 test('a tool’s version of then is what counts: one that became sensitive was not', async () => {
@@ -134,16 +132,17 @@ test('a tool’s version of then is what counts: one that became sensitive was n
 
 test('time is the time of the call', async () => {
   const { ran, text } = calls
+  const second = (ms: number): number => Math.floor(ms / 1_000)
+  await eventually('another second', () => second(Date.now()) > second(text.created_at_ms))
   const after = await propose()
   await peer.run(after.id)
   await logged([after])
   const at = new Date(after.created_at_ms).toISOString().replace(/\.\d+Z/, '.000Z')
-  const earlier = [ran, text].filter(({ created_at_ms }) => created_at_ms < Date.parse(at))
   const told = await rehearse(await candidate(forbid('before', 'plain', `context.now < datetime("${at}")`)))
-  expectFlips(
-    told,
-    earlier.map((call) => [call, 'allow allow deny']),
-  )
+  expectFlips(told, [
+    [ran, 'allow allow deny'],
+    [text, 'allow allow deny'],
+  ])
 })
 
 test('what a run had used is counted as it was at each call; what nobody counted is told, not guessed', async () => {
@@ -209,17 +208,18 @@ test('a rehearsal has no effect: journals, budgets, the log, the inbox and what 
 })
 
 test('bounds: how far, how many, how many told one by one; and it says when it did not look at all', async () => {
+  const lifted = await candidate('', DEFAULTS)
+  const allowed = ({ summary }: Rehearsal) => summary.find(({ to }) => to === 'allow')?.count ?? 0
+  const before = allowed(await rehearse(lifted))
   const { id: run } = granted(await ben.client('createRun', { body: {} }))
   const made = await Promise.all(
     Array.from({ length: LIMITS.rehearsal_flips + 10 }, async () =>
       granted(await ben.client('proposeCall', { params: { run }, body: { tool: 'denying', args: {} } })),
     ),
   )
-  await logged(made.slice(-1))
-  const lifted = await candidate('', DEFAULTS)
   const whole = await eventually('all are in the log', async () => {
     const told = await rehearse(lifted)
-    return told.summary.some(({ to, count }) => to === 'allow' && count >= made.length) && told
+    return allowed(told) === before + made.length && told
   })
   expect(whole.flips).toHaveLength(LIMITS.rehearsal_flips)
   expect(whole.complete).toBe(true)
