@@ -2,7 +2,7 @@
 // version up, so that no isolate serves from an old one. It decides nothing about calls.
 
 import { DurableObject } from 'cloudflare:workers'
-import { count, desc, eq } from 'drizzle-orm'
+import { and, count, desc, eq } from 'drizzle-orm'
 import migrations from '../migrations/tenant/migrations.js'
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
