@@ -6,6 +6,7 @@ import { decide, type Situation } from '../../../edge/decide.ts'
 import type { Loaded } from '../../../edge/directory.ts'
 import { directoryFrom } from '../../../edge/directory.ts'
 import { about, compile } from '../../../edge/policy.ts'
+import { checkPolicies } from '../../../edge/policy-check.ts'
 import { DEFAULT_BUDGET } from '../../../shared/limits.ts'
 import type { Tool } from '../../../shared/wire.ts'
 
@@ -26,6 +27,9 @@ const TOOL: Tool = {
   limits: {},
 }
 
+const OTHERS = Array.from({ length: 99 }, (_, i) => `other.${i}`)
+const TOOLS = [TOOL, ...OTHERS.map((name) => ({ ...TOOL, name }))]
+
 /** Ten that mention the tool; the rest, as many, mention others. */
 const MENTION_IT = 10
 const CONDITIONS = [
@@ -35,7 +39,7 @@ const CONDITIONS = [
   (i: number) => `context.plan.tier != "C" && context.args.amount > ${i}`,
 ]
 const rule = (i: number): string => {
-  const tool = i < MENTION_IT ? TOOL.name : `other.${i % 99}`
+  const tool = i < MENTION_IT ? TOOL.name : OTHERS[i % OTHERS.length]
   const notes = `@id("rule ${i}") @reason("as rule ${i} says")`
   if (i === 0)
     return `${notes} permit (principal is Agent, action == Action::"tool.execute/${tool}", resource) when { context.args.amount >= 0 };`
@@ -51,7 +55,7 @@ function directoryWith(count: number): Loaded {
     version: 1,
     agents: [{ name: 'bench', keyHash: '0'.repeat(64), spec: { tools: [TOOL.name], groups: ['clerks'] } }],
     operators: [{ name: 'approver', keyHash: '1'.repeat(64), spec: { roles: ['approver'] } }],
-    tools: [TOOL],
+    tools: TOOLS,
     policies: { version: 1, texts: { rules: rules(count).join('\n'), APPROVERS } },
     workers: [],
   })
@@ -106,6 +110,8 @@ const WORK: Readonly<Record<string, () => string>> = {
   of_1000: () => decided(thousand, next++),
   denied_of_10: () => decided(ten, -1 - next++),
   asked_before: () => decided(thousand, 7),
+  /** Against the schemas of all tools, as when a set is put. */
+  checked_1000: () => (checkPolicies({ rules: rules(1_000).join('\n'), APPROVERS }, TOOLS).ok ? 'holds' : 'refused'),
   /** A set that this isolate has not seen. */
   set_of_1000: () =>
     compile({ rules: rules(1_000).join('\n'), fresh: `permit (principal, action, resource) when { context.n == ${sets++} };` }).ok
