@@ -1,0 +1,85 @@
+// Tools and policies hold together whoever changes which: what policies see of a tool is told, a set fits the tools that there are, and a tool
+// does not change under the set that is in force.
+
+import { expect, test } from 'vitest'
+import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('typed', sharedStack())
+const agent = await desk.agent()
+const schema = (properties: Record<string, unknown>) => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties),
+  additionalProperties: false,
+})
+const put = (name: string, properties: Record<string, unknown>) =>
+  desk.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema(properties) }) })
+const rule = (name: string) =>
+  `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.amount > 100 };`
+
+test('what policies see of a tool, and what not and why, is in every answer about it', async () => {
+  const name = desk.name()
+  const made = granted(await put(name, { amount: { type: 'integer' }, when: { type: ['string', 'integer'] } }))
+  expect(made.policy).toEqual({ args: '{ amount: Long }', unseen: [{ at: '/when', reason: 'it may be string or integer' }] })
+  expect(granted(await desk.root('readTool', { params: { name } }))).toEqual(made)
+})
+
+test('what a policy can’t hold exactly is refused with the call, by name', async () => {
+  const name = desk.name()
+  granted(await put(name, { price: { type: 'number' } }))
+  const refused = await agent.client('decide', { body: { tool: name, args: { price: 0.00001 } } })
+  expect(refusal(refused)).toBe('422 invalid_arguments')
+  expect(refused.ok || refused.error.errors?.[0]?.at).toBe('/price')
+})
+
+test('a set that fits no tool is refused by file, line and column, with a hint, and the present one stays', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  const { policies, version } = granted(await desk.root('readPolicies', {}))
+  const refused = await desk.root('putPolicies', {
+    body: { policies: { ...policies, mine: `\n${rule(name).replace('.amount', '.amont')}` } },
+  })
+  expect(refusal(refused)).toBe('422 invalid_policy')
+  expect(refused.ok || refused.error.errors).toEqual([
+    { at: expect.stringMatching(/^mine:2:\d+$/), message: expect.stringContaining('`args.amont`'), hint: 'did you mean `amount`?' },
+  ])
+  expect(granted(await desk.root('readPolicies', {})).version).toBe(version)
+})
+
+test('a tool does not change under the set in force, and can once no rule minds', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  await desk.withPolicies({ mine: rule(name) }, async () => {
+    const refused = [await put(name, { amount: { type: 'string' } }), await desk.root('deleteTool', { params: { name } })]
+    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(Array(2).fill('409 tool_breaks_policies'))
+    for (const answer of refused) expect(answer.ok || answer.error.errors?.[0]?.at).toMatch(/^mine:1:\d+$/)
+    expect(granted(await desk.root('readTool', { params: { name } })).version).toBe(1)
+    expect(granted(await put(name, { amount: { type: 'integer' }, memo: { type: 'string' } })).version).toBe(2)
+  })
+  granted(await put(name, { amount: { type: 'string' } }))
+  granted(await desk.root('deleteTool', { params: { name } }))
+})
+
+test('of a set and a change of a tool that can’t both be, one is refused, at any order', async () => {
+  for (let round = 0; round < 5; round++) {
+    const name = desk.name()
+    granted(await put(name, { amount: { type: 'integer' } }))
+    const { policies } = granted(await desk.root('readPolicies', {}))
+    const answers = await Promise.all([
+      desk.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) } } }),
+      put(name, { amount: { type: 'string' } }),
+    ])
+    granted(await desk.root('putPolicies', { body: { policies } }))
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
+  }
+})
+
+test('an older set is held against the tools of now before it is in force again', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  const { policies } = granted(await desk.root('readPolicies', {}))
+  const { version } = granted(await desk.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) }, activate: false } }))
+  granted(await put(name, { amount: { type: 'string' } }))
+  expect(refusal(await desk.root('activatePolicyVersion', { params: { version: `${version}` } }))).toBe('422 invalid_policy')
+})
