@@ -200,8 +200,8 @@ function evaluate({ slice, subject }: Matter, context: Record<string, CedarValue
   return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason, errors }
 }
 
-/** The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. About 4 KB each. */
-const HELD_POLICIES = 5_000
+/** The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. 2 to 4 KB each; a set that names each of 500 tools fits. */
+const HELD_POLICIES = 10_000
 /** Slices by their names in the engine, the latest asked last. */
 const held = new Map<Slice, string>()
 const free: string[] = []

@@ -273,11 +273,11 @@ describe('a scope', () => {
 })
 
 describe('what the engine holds', () => {
-  const TOOLS_OF_IT = 10
+  const TOOLS_OF_IT = 12
   /** What all tools share makes slices big: all of them together are more than the engine holds. */
   const heavy = (mark: string): Record<string, string> => ({
     shared: Array.from(
-      { length: 250 },
+      { length: 300 },
       (_, i) => `@id("${mark} shared ${i}") forbid (principal, action, resource) when { context.n == -9 };`,
     ).join('\n'),
     own: Array.from(
