@@ -1,19 +1,17 @@
-// What agents do and operators look up: propose, ask what would be decided, read and cancel calls and runs, fetch their evidence.
+// What agents do and operators look up: propose, read and cancel calls and runs, fetch their evidence.
 
-import { PATTERNS, split } from '../shared/ids.ts'
-import { parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Call, JournalEntry } from '../shared/wire.ts'
 import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
-import { readBytes, writeText } from './files.ts'
-import { rawOutput, showCall, showDecision, went } from './show.ts'
+import { writeText } from './files.ts'
+import { rawOutput, showCall, went } from './show.ts'
+import { ARGUMENTS, readArguments, whole } from './specs.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, json, listing, time } from './text.ts'
 
-const ARGUMENTS = { value: 'JSON|-', what: 'the call’s arguments, one JSON object; - reads it from standard input' } as const
 const WAIT = { value: 'S', what: `seconds to wait for its end (at most ${LIMITS.wait_s})` } as const
 const RAW = { what: 'only what the program printed, byte for byte; not to a terminal' } as const
 const FILE = { value: 'FILE', short: 'o', what: 'write it to this file' } as const
@@ -22,27 +20,10 @@ const RUN = { RUN: 'the run’s id' } as const
 const CALL_EXITS = '0 it succeeded, or has not ended yet; 1 it was denied, failed or ended otherwise'
 const DEFAULT_WAIT_S = 30
 
-function readArguments(given: string | undefined): Result<Record<string, unknown>, Trouble> {
-  const bytes = given === '-' ? readBytes('-', LIMITS.body_bytes) : ok(Buffer.from(given ?? '{}'))
-  if (!bytes.ok) return bytes
-  const read = parseJson(bytes.value)
-  if (!read.ok) return err(usage(`\`--args\`: ${read.error.detail}`))
-  const { value } = read
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return err(usage('`--args` is to be one JSON object, e.g. \'{"text":"x"}\''))
-  return ok(value)
-}
-
 function readWait(given: string | undefined, otherwise: number): Result<number, Trouble> {
   if (given === undefined) return ok(otherwise)
   const fits = /^\d{1,3}$/.test(given) && Number(given) <= LIMITS.wait_s
   return fits ? ok(Number(given)) : err(usage(`\`--wait\` is to be a number of seconds from 0 to ${LIMITS.wait_s}`))
-}
-
-function whole(id: string): Result<{ run: string; call: string }, Trouble> {
-  return PATTERNS.call.test(id)
-    ? ok({ run: split(id).run, call: id })
-    : err(usage(`\`${id}\` is not the id of a call; those look like call_01ABC…_1`))
 }
 
 const answered = (call: Call, paint: Paint, raw: boolean) =>
@@ -75,23 +56,6 @@ const call = command({
     const enough = ended_at_ms !== undefined || wait.value === 0 || (state === 'awaiting_approval' && flags.wait === undefined)
     const call = enough ? proposed : await api('readCall', { params: { run, call: id }, wait: wait.value })
     return call.ok ? answered(call.value, paint, flags.raw) : call
-  },
-})
-
-const decide = command({
-  words: ['decide'],
-  args: { TOOL: 'the tool’s name' },
-  flags: { args: ARGUMENTS },
-  does: 'Ask what would be decided about a call; nothing happens',
-  key: 'agent',
-  exits: '0 it would be allowed, or put to an operator; 1 it would be denied',
-  examples: [`countersign decide process.run --args '{"command":"id"}'`],
-  async run({ args: { TOOL: tool }, flags, api, paint }) {
-    const args = readArguments(flags.args)
-    if (!args.ok) return args
-    const decision = await api('decide', { body: { tool, args: args.value } })
-    if (!decision.ok) return decision
-    return ok({ ok: decision.value.decision.effect !== 'deny', json: decision.value, text: showDecision(decision.value, paint) })
   },
 })
 
@@ -269,16 +233,4 @@ function keep(value: unknown, path: string | undefined, text = json(value)): Awa
     : written
 }
 
-export const CALLS: readonly Command[] = [
-  call,
-  decide,
-  showOne,
-  listCalls,
-  cancelOne,
-  showRun,
-  cancelRun,
-  journal,
-  attestation,
-  snapshot,
-  keys,
-]
+export const CALLS: readonly Command[] = [call, showOne, listCalls, cancelOne, showRun, cancelRun, journal, attestation, snapshot, keys]

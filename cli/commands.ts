@@ -3,10 +3,11 @@
 import { APPROVALS } from './approvals.ts'
 import { CALLS } from './calls.ts'
 import type { Command } from './command.ts'
+import { explain } from './explain.ts'
 import { POLICY } from './policy.ts'
 import { POLICY_CHECKS } from './policy-check.ts'
 import { PRINCIPALS } from './principals.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [...CALLS, verify, ...APPROVALS, ...TOOLS, ...POLICY_CHECKS, ...POLICY, ...PRINCIPALS]
+export const COMMANDS: readonly Command[] = [...CALLS, verify, ...APPROVALS, ...TOOLS, ...POLICY_CHECKS, ...POLICY, explain, ...PRINCIPALS]

@@ -1,6 +1,7 @@
 // Calls, approvals and runs as text. What strangers wrote stands behind a bar or on a line of its own, and inert.
 
 import type { Output as Answered } from '../shared/client.ts'
+import type { Plan } from '../shared/plan.ts'
 import type { Approval, Call, Decision } from '../shared/wire.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, quoted, time } from './text.ts'
@@ -20,6 +21,8 @@ export function showCall(call: Call, paint: Paint): string {
   const { id, tool, state, decision, approval, result, attestation } = call
   const took = call.ended_at_ms === undefined ? '' : `  ${call.ended_at_ms - call.created_at_ms} ms`
   const rows: string[][] = [['decided', decided(decision)]]
+  for (const [index, together] of (decision.explanation?.changes ?? []).entries())
+    rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(', and ')])
   if (approval !== undefined) {
     rows.push([
       'approval',
@@ -70,17 +73,54 @@ export function showApproval({ id, status, prompt, digest, call, requested_at, e
 
 export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {
   const brush = decision.effect === 'allow' ? paint.good : decision.effect === 'ask' ? paint.warn : paint.bad
+  const { explanation } = decision
   const rows = [
-    ['policies', decision.policies.join(', ') || 'none'],
     ['reason', decision.reason],
-    ...(plan === null
-      ? []
-      : [
-          [
-            'would run',
-            `tier ${plan.tier}, egress ${plan.egress.mode}${plan.egress.hosts.length === 0 ? '' : ` to ${plan.egress.hosts.join(', ')}`}: ${plan.executor.argv.join(' ')}`,
-          ],
-        ]),
+    ...(plan === null ? [] : [[decision.effect === 'deny' ? 'last plan' : 'would run', planned(plan)]]),
+    ...(explanation === undefined ? [['policies', decision.policies.join(', ') || 'none']] : []),
   ]
-  return `${brush(decision.effect)}\n${columns(rows, '  ')}`
+  return `${brush(decision.effect)}\n${columns(rows, '  ')}${explanation === undefined ? '' : showExplanation(explanation, decision.effect, paint)}`
 }
+
+const planned = ({ tier, egress, executor }: Plan): string =>
+  `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${executor.argv.join(' ')}`
+
+type Explanation = NonNullable<Decision['explanation']>
+
+function showExplanation({ policies, plans, changes, fixed, errors = [] }: Explanation, effect: string, paint: Paint): string {
+  const determining = policies.map(
+    ({ id, effect: says, reason, advice, place, text }) =>
+      `  ${paint.bold(inline(id))}  ${says}${place === undefined || place === '' ? '' : `  ${paint.dim(inline(place))}`}\n${columns(
+        [['reason', reason ?? ''], ...(advice === null ? [] : [['advice', advice]])].filter(([, what]) => what !== ''),
+        '    ',
+      )}${text === undefined || text === '' ? '' : quoted(text)}`,
+  )
+  const tried = plans.map(({ tier, egress, policies: by }) => [`tier ${tier}, egress ${egress}`, by.join(', ') || 'nothing permits it'])
+  const part = (title: string, text: string): string => (text === '' ? '' : `${paint.dim(title)}\n${text}`)
+  return [
+    part('policies:', determining.join('') || '  none permits it\n'),
+    part('errors:', errors.map((error) => `  ${inline(error)}\n`).join('')),
+    part('plans refused:', columns(tried, '  ')),
+    effect === 'allow' ? '' : part('would be allowed with:', showChanges(changes)),
+    part(
+      'what nobody who asks can change:',
+      columns(
+        fixed.map((fact) => [fact]),
+        '  ',
+      ),
+    ),
+  ].join('')
+}
+
+const WHO = { agent: 'the agent, by its arguments', human: 'an approver', operator: 'an operator', time: 'in time' } as const
+
+/** One alternative is a block; what must change together stands together. */
+const showChanges = (changes: Explanation['changes']): string =>
+  changes
+    .map((together) =>
+      columns(
+        together.map(({ words, is, by }) => [words, `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${WHO[by]}`]),
+        '  ',
+      ),
+    )
+    .join('or\n')

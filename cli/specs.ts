@@ -1,11 +1,15 @@
-// Specifications that operators write as JSON files: read strictly, and held against the wire's own schemas before they are sent.
+// What people write as JSON, in files or on the command line: specifications of operators, arguments of calls. Read strictly, and held
+// against the wire's own schemas before they are sent. And the ids of calls, which hold their run.
 
+import { PATTERNS, split } from '../shared/ids.ts'
 import type { Json } from '../shared/json.ts'
+import { parseJson } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Trouble } from './command.ts'
 import { usage } from './command.ts'
-import { readJson } from './files.ts'
+import { readBytes, readJson } from './files.ts'
 
 export function readRecord(path: string): Result<Record<string, Json>, Trouble> {
   const read = readJson(path)
@@ -26,4 +30,27 @@ export function fitting<T>(schema: Parses<T>, value: unknown, of: string): Resul
   if (read.success) return ok(read.data)
   const [issue] = read.error.issues
   return err(usage(`${of} does not fit: \`${issue?.path.join('.') || '(the whole)'}\`: ${issue?.message ?? 'unknown'}`))
+}
+
+export const ARGUMENTS = {
+  value: 'JSON|@FILE|-',
+  what: 'the call’s arguments, one JSON object; @FILE reads a file, - standard input',
+} as const
+
+export function readArguments(given: string | undefined): Result<Record<string, unknown>, Trouble> {
+  const path = given === '-' ? '-' : given?.startsWith('@') === true ? given.slice(1) : undefined
+  const bytes = path === undefined ? ok(Buffer.from(given ?? '{}')) : readBytes(path, LIMITS.body_bytes)
+  if (!bytes.ok) return bytes
+  const read = parseJson(bytes.value)
+  if (!read.ok) return err(usage(`\`--args\`: ${read.error.detail}`))
+  const { value } = read
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return err(usage('`--args` is to be one JSON object, e.g. \'{"text":"x"}\''))
+  return ok(value)
+}
+
+export function whole(id: string): Result<{ run: string; call: string }, Trouble> {
+  return PATTERNS.call.test(id)
+    ? ok({ run: split(id).run, call: id })
+    : err(usage(`\`${id}\` is not the id of a call; those look like call_01ABC…_1`))
 }

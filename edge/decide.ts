@@ -1,6 +1,7 @@
 // The decision on a proposed call: two evaluations and a climb (design: policy picks the sandbox). Pure over a loaded
 // directory; the API's dry run and the real thing both come through here, so they can't differ.
 
+import type { Explanation } from '../shared/explanation.ts'
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { Plan } from '../shared/plan.ts'
@@ -10,6 +11,10 @@ import type { Budget, Decision } from '../shared/wire.ts'
 import type { ApprovalContext, Approvers } from './consent.ts'
 import { approversOf, given, supposed } from './consent.ts'
 import type { AgentPrincipal, Loaded, LoadedTool, Principal } from './directory.ts'
+import { readerOf } from './explain/reader.ts'
+import type { Reader } from './explain/telling.ts'
+import type { Grounds } from './explain.ts'
+import { explain } from './explain.ts'
 import type { Answered } from './lifecycle.ts'
 import { plansFor } from './planner.ts'
 import type { CedarValueJson, Matter, Verdict } from './policy.ts'
@@ -30,26 +35,46 @@ export type Situation = {
 }
 export type Decided = { decision: Decision; plan: Plan | null }
 
+/** Who is told why: an agent of its own call, as every call's record is, or an operator. */
+export type Told = Reader['kind']
+
 /** What policy says of a call. A refusal means that there is nothing to decide: the arguments make no plan. */
-export function decide(directory: Loaded, situation: Situation): Result<Decided> {
+export function decide(directory: Loaded, situation: Situation, told: Told = 'agent'): Result<Decided> {
   const { tool, args, run } = situation
   const plans = plansFor(tool.tool, args, run.budget)
-  if (!plans.ok) return refusedByTool(directory, situation, plans.error)
+  if (!plans.ok) return refusedByTool(directory, situation, plans.error, told)
   const seen = tool.types.convert(args)
   if (!seen.ok) return seen
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
-  let last: Decided | undefined
+  const refused: Explanation['plans'] = []
+  let last: (() => Decided) | undefined
   for (const plan of plans.value) {
-    const question = (approval: ApprovalContext) => evaluate(matter, context, plan, approval)
-    const real = question(said(directory, situation))
-    if (real.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'allow', real) })
-    if (real.errors.length > 0) return ok({ plan, decision: decisionOf(directory, situation, 'deny', real) }) // L6: no yes mends an error, and no other plan
+    const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
+    const present = asked(said(directory, situation))
+    const real = ask(matter, present)
+    const decided = (effect: Decision['effect'], verdict: Verdict): Decided => {
+      const decision = decisionOf(directory, situation, effect, verdict)
+      return { plan, decision: explained(directory, situation, decision, { matter, context: present, verdict: real, refused }, told) }
+    }
+    if (real.allowed) return ok(decided('allow', real))
+    if (real.errors.length > 0) return ok(decided('deny', real)) // L6: no yes mends an error, and no other plan
+    const question = (approval: ApprovalContext) => ask(matter, asked(approval))
     const utmost = standsRegardless(directory.policies, real) ? final(directory, real) : atTheMost(directory, situation, question)
-    if (utmost.allowed) return ok({ plan, decision: decisionOf(directory, situation, 'ask', real) })
-    last = { plan, decision: decisionOf(directory, situation, 'deny', utmost) }
+    if (utmost.allowed) return ok(decided('ask', real))
+    refused.push({ tier: plan.tier, egress: plan.egress.mode, policies: [...utmost.policies] })
+    last = () => decided('deny', utmost)
   }
-  return last === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(last)
+  return last === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(last())
+}
+
+/** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
+function explained(directory: Loaded, situation: Situation, decision: Decision, grounds: Grounds | null, told: Told): Decision {
+  if (decision.effect === 'allow' && told === 'agent') return decision
+  const { agent, tool, args, answers } = situation
+  const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
+  const [reach] = supposed(approversIn(directory), ownersOf(situation), answers)
+  return { ...decision, explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)) }
 }
 
 /** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
@@ -58,12 +83,17 @@ export function decideAgain(directory: Loaded, situation: Situation, plan: Plan)
   if (!seen.ok) return decisionOf(directory, situation, 'deny', { allowed: false, policies: [], errors: [seen.error.detail] }) // L6
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
-  const question = (approval: ApprovalContext) => evaluate(matter, context, plan, approval)
-  const real = question(said(directory, situation))
-  if (real.allowed) return decisionOf(directory, situation, 'allow', real)
-  if (real.errors.length > 0) return decisionOf(directory, situation, 'deny', real) // L6
-  const utmost = atTheMost(directory, situation, question)
-  return decisionOf(directory, situation, utmost.allowed ? 'ask' : 'deny', utmost.allowed ? real : utmost)
+  const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
+  const present = asked(said(directory, situation))
+  const real = ask(matter, present)
+  const decided = (effect: Decision['effect'], verdict: Verdict): Decision => {
+    const decision = decisionOf(directory, situation, effect, verdict)
+    return explained(directory, situation, decision, { matter, context: present, verdict: real, refused: [] }, 'agent')
+  }
+  if (real.allowed) return decided('allow', real)
+  if (real.errors.length > 0) return decided('deny', real) // L6
+  const utmost = atTheMost(directory, situation, (approval) => ask(matter, asked(approval)))
+  return utmost.allowed ? decided('ask', real) : decided('deny', utmost)
 }
 
 /** Whether a principal may do an API action. Every route asks. */
@@ -91,12 +121,13 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
     entities: [...agent.entities, tool.action, tool.entity],
   })
 
-function evaluate(
+/** The context of a question about one plan and the approvals that there are, or might be. */
+function whole(
   matter: Matter,
   context: Record<string, CedarValueJson>,
   { tier, executor, egress, workspace, limits }: Plan,
   approval: ApprovalContext,
-): Verdict {
+): Record<string, CedarValueJson> {
   const plan = {
     tier,
     program: programOf(executor.argv),
@@ -106,7 +137,7 @@ function evaluate(
     timeout_ms: limits.timeout_ms,
     memory_bytes: limits.memory_bytes,
   }
-  return ask(matter, { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan }) })
+  return { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan }) }
 }
 
 /** What runs, however it was named: `/usr/bin/sudo` and `./sudo` are `sudo`. */
@@ -186,7 +217,7 @@ function decisionOf(directory: Loaded, situation: Situation, effect: Decision['e
 
 function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdict): string {
   if (verdict.errors.length > 0)
-    return 'a policy could not be evaluated, so nothing is allowed; an operator sees which in `countersign decide`'
+    return 'a policy could not be evaluated, so nothing is allowed; an operator sees which in `countersign policy explain`'
   const reasons = verdict.policies.map((id) => {
     const rule = directory.policies.rules.get(id)
     return [
@@ -198,10 +229,11 @@ function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdic
 }
 
 /** What the tool's own lists forbid, a host or an executable, is a denial like any other: attested, journalled, counted. */
-function refusedByTool(directory: Loaded, situation: Situation, error: Failure): Result<Decided> {
+function refusedByTool(directory: Loaded, situation: Situation, error: Failure, told: Told): Result<Decided> {
   const { code, detail } = error
   if (code !== 'egress_denied' && code !== 'denied') return err(error)
   const policies = [code === 'egress_denied' ? 'tool.egress' : 'tool.executables']
   const snapshot = snapshotOf(directory, situation).digest
-  return ok({ plan: null, decision: { effect: 'deny', code, policies, reason: detail, policy_set: directory.policies.digest, snapshot } })
+  const decision = { effect: 'deny' as const, code, policies, reason: detail, policy_set: directory.policies.digest, snapshot }
+  return ok({ plan: null, decision: explained(directory, situation, decision, null, told) })
 }

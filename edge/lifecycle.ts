@@ -209,7 +209,7 @@ function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'an
 }
 
 /** An answered question names who asked and who, with the answers, permits. */
-const answered = (asked: Decision, permitted: Decision): Decision => ({
+const answered = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({
   ...asked,
   policies: [...new Set([...asked.policies, ...permitted.policies])],
   policy_set: permitted.policy_set,

@@ -45,7 +45,7 @@ const isVar = (node: unknown, name: string): boolean => typeof node === 'object'
  * `['args', 'amount']` for `context.args.amount`, for `context.args has amount` and for `context has args.amount`; undefined where the way
  * does not begin at the context.
  */
-function pathOf(node: unknown): string[] | undefined {
+export function pathOf(node: unknown): string[] | undefined {
   if (isVar(node, 'context')) return []
   if (typeof node !== 'object' || node === null) return undefined
   const step: unknown = '.' in node ? node['.'] : 'has' in node ? node.has : undefined

@@ -116,7 +116,7 @@ export function readTexts(files: Readonly<Record<string, string>>): { unfit: rea
 }
 
 /** `file:line:column`, both from 1; `offset` counts UTF-16 units. */
-function place(file: string, text: string, offset: number): string {
+export function place(file: string, text: string, offset: number): string {
   const before = text.slice(0, offset).split('\n')
   return `${file}:${before.length}:${[...(before.at(-1) ?? '')].length + 1}`
 }

@@ -1,7 +1,7 @@
 // Cedar: the only importer of the engine. Texts go in once, as a compiled set; requests come out as allow or deny with
 // the policies that determined it. It knows nothing of calls, runs or tenants. No answer is a refusal (L6).
 
-import type { CedarValueJson, DetailedError, EntityJson, SchemaJson } from '@cedar-policy/cedar-wasm/web'
+import type { CedarValueJson, DetailedError, EntityJson, Expr, PolicyJson, SchemaJson } from '@cedar-policy/cedar-wasm/web'
 import * as cedar from '@cedar-policy/cedar-wasm/web'
 import wasm from '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm'
 import type { FieldError } from '../shared/failures.ts'
@@ -16,7 +16,7 @@ import { bytePlace, invalidPolicies, readTexts } from './policy-text.ts'
 
 cedar.initSync({ module: wasm })
 
-export type { CedarValueJson, EntityJson }
+export type { CedarValueJson, EntityJson, Expr }
 export type Schema = SchemaJson<string>
 export type PolicyTexts = Readonly<Record<string, string>>
 /** `byApproval`: whether a human's yes may change what this policy says. */
@@ -25,7 +25,12 @@ export type Rule = {
   readonly advice: string | null
   readonly effect: 'permit' | 'forbid'
   readonly byApproval: boolean
+  readonly source: Source
+  /** When it applies, in Cedar's own syntax tree: what an explanation reads. Its action it does: a slice has no others. */
+  readonly applies: Pick<PolicyJson, 'principal' | 'resource' | 'conditions'>
 }
+/** A policy's text, and the file that it is from. */
+type Source = { readonly file: string; readonly whole: string; readonly text: string }
 
 /** The policies of a set that can matter to a subject. */
 export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads }
@@ -92,8 +97,15 @@ function make(files: PolicyTexts): Result<PolicySet> {
       if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
       if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
       members.push({ id, text: policy, scope: scopeOf(read.json), reads })
-      const { effect } = read.json
-      rules.set(id, { reason: notes['reason'] ?? null, advice: notes['advice'] ?? null, effect, byApproval: readsApproval(reads) })
+      const { effect, principal, resource, conditions } = read.json
+      rules.set(id, {
+        reason: notes['reason'] ?? null,
+        advice: notes['advice'] ?? null,
+        effect,
+        byApproval: readsApproval(reads),
+        source: { file, whole: text, text: policy },
+        applies: { principal, resource, conditions },
+      })
     }
   }
   if (errors.length > 0) return invalidPolicies(errors)
@@ -182,8 +194,8 @@ export function ask(matter: Matter, context: Record<string, CedarValueJson>): Ve
   return verdict
 }
 
-/** Cedar skips a policy that errs, a forbid too: so any error is a denial. */
-function evaluate({ slice, subject }: Matter, context: Record<string, CedarValueJson>): Verdict {
+/** Cedar skips a policy that errs, a forbid too: so any error is a denial. Nothing of it is kept: for what is only supposed. */
+export function evaluate({ slice, subject }: Matter, context: Record<string, CedarValueJson>): Verdict {
   const held = hold(slice)
   if (!held.ok) return { allowed: false, policies: [], errors: held.error }
   const answer = cedar.statefulIsAuthorized({

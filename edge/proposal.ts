@@ -7,10 +7,13 @@ import { approvalId, callId } from '../shared/ids.ts'
 import { canonical, digestOf, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
 import type { DigestInput, ToolRef } from '../shared/statement.ts'
 import { callDigest } from '../shared/statement.ts'
-import type { Decision } from '../shared/wire.ts'
+import type { Decision, DryRun } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
+import type { Told } from './decide.ts'
 import { decide, decideAgain } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
@@ -89,16 +92,18 @@ export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, arg
   return { kind: 'new', proposal, decision, ask, snapshot }
 }
 
-const spent = (decision: Decision, max: number): Decision => ({
-  ...decision,
-  effect: 'deny',
-  code: 'budget_spent',
-  policies: ['run.budget'],
-  reason: `the run’s budget of ${max} calls is spent`,
-})
+function spent({ effect, policy_set, snapshot, explanation: why }: Decision, max: number): Decision {
+  const [id, reason] = ['run.budget', `the run’s budget of ${max} calls is spent`]
+  const words = 'a larger budget; or a new run'
+  const larger = { fact: 'budget.max_calls', is: max, needs: { op: '>' as const, value: max }, by: 'operator' as const, words }
+  const besides = effect === 'allow' ? [[]] : (why?.changes ?? [])
+  const policies = [{ id, effect: 'forbid' as const, reason, advice: null }]
+  const explanation = { policies, plans: [], changes: besides.map((change) => [larger, ...change]), fixed: why?.fixed ?? [] }
+  return { effect: 'deny', code: 'budget_spent', policies: [id], reason, policy_set, snapshot, explanation }
+}
 
 /** L6: a count that could not be had allows nothing. */
-const uncounted = (decision: Decision): Decision => ({
+const uncounted = ({ explanation: _, ...decision }: Decision): Decision => ({
   ...decision,
   effect: 'deny',
   code: 'policy_error',
@@ -114,7 +119,7 @@ export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, u
 
 /** With the snapshot of now; none where agent or tool are gone, and the one before stands. */
 type Judged = { decision: Decision; snapshot: Snapshot | null }
-type Knowing = { answers: readonly Answered[]; used: Used | 'uncounted' | null; now: number }
+export type Knowing = { answers: readonly Answered[]; used: Used | 'uncounted' | null; now: number }
 
 /** The policy of now on a call that was proposed before: with the answers there are, and what was used before it. */
 export function judgeAgain(
@@ -135,6 +140,17 @@ export function judgeAgain(
   const known = used === 'uncounted' ? null : used
   const decision = decideAgain(directory, { agent, tool, args: proposal.args, answers, run: record, used: known, now }, proposal.plan)
   return { decision: used === 'uncounted' ? uncounted(decision) : decision, snapshot: snapshotOf(directory, { agent, tool, run: record }) }
+}
+
+/** What would be decided of a call if it were proposed now, with the answers that it has: never what was decided, which is on record. */
+export function decideAnew(directory: Loaded, { record }: RunRow, { proposal }: CallRecord, knowing: Knowing, told: Told): Result<DryRun> {
+  const agent = directory.agents.get(record.agent)
+  const tool = directory.tools.get(proposal.tool.name)
+  if (agent === undefined || tool === undefined) return err(failure('not_found', 'the agent or the tool is there no more'))
+  const { answers, used, now } = knowing
+  if (used === 'uncounted') return err(failure('unavailable', 'what this session has used could not be counted'))
+  const decided = decide(directory, { agent, tool, args: proposal.args, answers, run: record, used, now }, told)
+  return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }
 
 type Parts = {

@@ -5,10 +5,10 @@ import { ulid } from '../shared/ids.ts'
 import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'
 import { sessionObject } from './env.ts'
-import type { CallRecord } from './lifecycle.ts'
+import type { Answered, CallRecord } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
 import { isRead } from './policy-reads.ts'
-import type { Asked } from './proposal.ts'
+import type { Asked, Knowing } from './proposal.ts'
 import { spentBy } from './proposal.ts'
 import type { RunRecord, RunRow } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
@@ -68,6 +68,11 @@ export class Ledger {
     return sessionObject(this.#env, run)
       .release(run.id, key)
       .catch(() => undefined)
+  }
+
+  /** What it takes to decide a call that is known. */
+  knowing(directory: Loaded, row: RunRow, record: CallRecord, answers: readonly Answered[], booked: Booked | null): Knowing {
+    return { answers, used: this.used(directory, row, record.proposal.tool.name, booked, record), now: Date.now() }
   }
 
   /** What was used before this call, or `null` where nobody reads it. A refusal where the session should count, and does not. */

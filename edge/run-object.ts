@@ -14,7 +14,7 @@ import { err, ok } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
 import type { Bundle, CallState, Grant } from '../shared/statement.ts'
 import { BUNDLE_FORMAT, STATEMENT_TYPE, sealGrant } from '../shared/statement.ts'
-import type { Answer, Approval, Call, Claim, JournalEntry, Run, Settlement } from '../shared/wire.ts'
+import type { Answer, Approval, Call, Claim, DryRun, JournalEntry, Run, Settlement } from '../shared/wire.ts'
 import type { Loaded } from './directory.ts'
 import { directoryAt, directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
@@ -24,14 +24,14 @@ import { Leases } from './leases.ts'
 import type { Answered, CallRecord, Canceller, Event, Proposal, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
-import { digestInput, judgeAgain, prepare } from './proposal.ts'
+import { decideAnew, digestInput, judgeAgain, prepare } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
 import { Outbox } from './run-outbox.ts'
-import { approvalView, callView, factsOf, type RunRecord, type RunRow, runView } from './run-record.ts'
+import { approvalView, callView, factsOf, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
 import { checkSettlement, edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
@@ -121,6 +121,14 @@ export class RunObject extends DurableObject<Env> {
     const record = this.#readable(agent, n)
     const text = record === undefined ? undefined : this.#store.snapshot(record.status.decision.snapshot)
     return text === undefined ? err(NO_CALL) : ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
+  }
+
+  async explanation(agent: string | null, n: number): Promise<Result<DryRun>> {
+    const record = this.#readable(agent, n)
+    if (record === undefined) return err(NO_CALL)
+    const directory = await directoryOf(this.env, this.#run.record.tenant)
+    const knowing = this.#ledger.knowing(directory, this.#run, record, record.status.approval?.answers ?? [], null)
+    return decideAnew(directory, this.#run, record, knowing, agent === null ? 'operator' : 'agent')
   }
 
   async approval(n: number): Promise<Result<Approval>> {
@@ -302,15 +310,7 @@ export class RunObject extends DurableObject<Env> {
     if (before === null) this.#store.insertCall(record, key, due, mirror)
     else this.#store.updateCall(record, due, mirror)
     this.#ledger.note(record)
-    const { tool, version } = { tool: proposal.tool.name, version: proposal.tool.version }
-    const body = {
-      ...journal.body,
-      ...(before === null ? { tool, version, digest: proposal.digest, args_sha256: proposal.argsSha256 } : {}),
-      ...(hasEnded(status) && status.attestation !== null
-        ? { attestation: status.attestation.id, execution_sha256: status.attestation.execution_sha256 }
-        : {}),
-    }
-    this.#save(this.#store.append(this.#run, now, journal.kind, proposal.n, body))
+    this.#save(this.#store.append(this.#run, now, journal.kind, proposal.n, { ...journal.body, ...journalled(record, before === null) }))
     if (due !== null) this.#arm(due)
     if (effects.includes('ring') && status.state === 'granted') this.#outbox.ring(proposal, status.until)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
@@ -330,8 +330,8 @@ export class RunObject extends DurableObject<Env> {
   }
 
   #judgeAgain(directory: Loaded, record: CallRecord, answers: readonly Answered[], booked: Booked | null) {
-    const used = this.#ledger.used(directory, this.#run, record.proposal.tool.name, booked, record)
-    const { decision, snapshot } = judgeAgain(directory, this.#run, record, { answers, used, now: Date.now() })
+    const knowing = this.#ledger.knowing(directory, this.#run, record, answers, booked)
+    const { decision, snapshot } = judgeAgain(directory, this.#run, record, knowing)
     if (snapshot !== null) this.#store.keepSnapshot(snapshot)
     return decision
   }

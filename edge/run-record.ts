@@ -135,6 +135,17 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
   }
 }
 
+/** What the journal says of a call beside the event itself: when it is new, what it is; when it has ended, what was attested. */
+export function journalled({ proposal, status }: CallRecord, isNew: boolean): Record<string, unknown> {
+  const { tool, digest, argsSha256 } = proposal
+  return {
+    ...(isNew ? { tool: tool.name, version: tool.version, digest, args_sha256: argsSha256 } : {}),
+    ...(hasEnded(status) && status.attestation !== null
+      ? { attestation: status.attestation.id, execution_sha256: status.attestation.execution_sha256 }
+      : {}),
+  }
+}
+
 /** What the edge vouches for about a call: the part of every statement that no worker can choose. */
 export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts {
   const { plan, tool, digest, argsSha256, planSha256 } = proposal

@@ -90,6 +90,18 @@ export const LIMITS = {
   pending_approvals_per_run: 50,
   /** Doorbells that a pool holds while Redis is away; a run whose ring found no place rings again. */
   pending_rings: 20_000,
+  /** What would change a denial: facts of one alternative, alternatives told, and those that the engine is asked about to find them. */
+  explanation_facts: 3,
+  explanation_changes: 3,
+  explanation_tries: 16,
+  /** The search for them: nodes of policies that are looked at, how deep, and how many alternatives are carried along. */
+  explanation_steps: 4_000,
+  explanation_depth: 200,
+  explanation_width: 64,
+  /** Of a list whose members would all do, those that are tried. */
+  explanation_members: 3,
+  /** A value as it is told: who can mend a longer one knows it. */
+  explanation_chars: 120,
   /** One page of a list. */
   page: 100,
 } as const

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { Envelope, PublicKey } from './dsse.ts'
+import { Explanation } from './explanation.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
 import { Argv, ArgvItem, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
@@ -158,6 +159,8 @@ export const Decision = z.strictObject({
   reason: z.string(),
   policy_set: Sha256,
   snapshot: Sha256,
+  /** Why, and what would change it, as far as the reader may know. Allowed calls carry none: their policies and the reason say it. */
+  explanation: Explanation.optional(),
 })
 export type Decision = z.infer<typeof Decision>
 
@@ -191,7 +194,11 @@ export const Call = z.strictObject({
 })
 export type Call = z.infer<typeof Call>
 
+/** A call that is only supposed. An operator names the agent; an agent is itself. */
+export const SupposedCall = ProposedCallInNewRun.extend({ agent: Name.optional() })
+/** What would be decided now. `digest` where it is about a call that there is. */
 export const DryRun = z.strictObject({ decision: Decision, digest: Sha256.nullable(), plan: Plan.nullable() })
+export type DryRun = z.infer<typeof DryRun>
 
 /** One entry of a run's journal: hash-chained, and what the event stream sends. */
 export const JournalEntry = z.strictObject({

@@ -31,6 +31,7 @@ type Names =
   | 'readCall'
   | 'readAttestation'
   | 'readSnapshot'
+  | 'explainCall'
   | 'cancelCall'
   | 'readJournal'
   | 'streamEvents'
@@ -106,6 +107,11 @@ export const agentRoutes: Verbs<Names> = {
     return run.ok ? run.value.run.snapshot(reader(caller), run.value.n) : run
   },
 
+  async explainCall({ env, caller, params }) {
+    const run = theCall(env, caller, params)
+    return run.ok ? run.value.run.explanation(reader(caller), run.value.n) : run
+  },
+
   async cancelCall({ env, caller, params }) {
     const run = theCall(env, caller, params)
     return run.ok ? run.value.run.cancel(reader(caller), run.value.n, canceller(caller)) : run
@@ -152,8 +158,10 @@ export const agentRoutes: Verbs<Names> = {
     })
   },
 
-  async decide({ env, caller, body: { tool: name, args, run = {} } }) {
-    const agent = agentOf(caller)
+  async decide({ env, caller, body: { agent: whose, tool: name, args, run = {} } }) {
+    const supposed = supposedAgent(caller, whose)
+    if (!supposed.ok) return supposed
+    const agent = supposed.value
     const tool = caller.directory.tools.get(name)
     if (tool === undefined) return err(failure('not_found', `no tool \`${name}\` is registered; GET /v1/tools lists them`))
     const fitting = tool.check(args)
@@ -161,7 +169,8 @@ export const agentRoutes: Verbs<Names> = {
     const record = runRecord(env, agent, run, null)
     const used = await usedBefore(env, caller.directory, record, name)
     if (!used.ok) return used
-    const decided = decide(caller.directory, { agent, tool, args, answers: [], run: record, used: used.value, now: Date.now() })
+    const told = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
+    const decided = decide(caller.directory, { agent, tool, args, answers: [], run: record, used: used.value, now: Date.now() }, told)
     return decided.ok ? ok({ ...decided.value, digest: null }) : decided
   },
 }
@@ -188,6 +197,18 @@ function answer(result: Result<Call>): Result<Call | Response> {
 }
 
 const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits agents alone
+/** An agent may ask for itself alone, so that it learns nothing of another; an operator says for whom. */
+function supposedAgent({ principal, directory }: Identified, name: string | undefined): Result<AgentPrincipal> {
+  if (principal.kind === 'Agent') {
+    return name === undefined || name === principal.name
+      ? ok(principal as AgentPrincipal) // checked by its kind
+      : err(failure('forbidden', 'an agent asks for itself: leave `agent` out'))
+  }
+  const agent = name === undefined ? undefined : directory.agents.get(name)
+  if (agent !== undefined) return ok(agent)
+  return err(name === undefined ? failure('invalid_request', 'say for which `agent`') : failure('not_found', `no agent \`${name}\``))
+}
+
 const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // checked by `kind` before
 
 /** An agent sees its own; an operator whom policy lets in sees every agent's. */

@@ -72,7 +72,7 @@ describe('a first call', () => {
   })
 
   test('that policy forbids is denied with its reason, told beforehand by a dry run, and verifies', async () => {
-    const dry = await run('decide', 'process.run', '--args', '{"command":"sudo"}')
+    const dry = await run('policy', 'explain', '--agent', 'dev', '--tool', 'process.run', '--args', '{"command":"sudo"}')
     expect(dry).toMatchObject({ code: 1, out: expect.stringMatching(/^deny/) })
     const ran = await run('call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
     expect(ran).toMatchObject({ code: 1, out: expect.stringMatching(/^denied/) })

@@ -120,7 +120,7 @@ test('nobody but a worker gets in where workers do, nobody but an operator where
 })
 
 /** Routes that take a body, answer from it and change nothing. */
-const WITHOUT_EFFECT = ['POST /v1/policies/check', 'POST /v1/policies/versions/{version}/rehearse']
+const WITHOUT_EFFECT = ['POST /v1/policies/check', 'POST /v1/policies/versions/{version}/rehearse', 'POST /v1/decisions']
 
 test('an auditor changes nothing, an approver only answers', () => {
   for (const [route, row] of Object.entries(golden)) {

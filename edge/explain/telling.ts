@@ -1,0 +1,118 @@
+// An explanation as it is told, to an agent or to an operator: in words and as JSON. What an agent may not know is withheld here: names of
+// others and of groups, texts of policies. Pure.
+
+import type { Change, Op, Told } from '../../shared/explanation.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { CedarValueJson } from '../policy.ts'
+import { redact } from '../redaction.ts'
+import type { Fact, Flip, Question } from './facts.ts'
+import { changedBy, GROUPS, idOf, nameOf, rank, sameFact, valueAt } from './facts.ts'
+
+type Reach = { count: number; roles: string[]; quorum: string[] }
+export type Reader = {
+  readonly kind: 'agent' | 'operator'
+  /** Whether a text names somebody whom an agent is not told of. */
+  readonly names: (text: string) => boolean
+  /** The parts of the plan that follow from the arguments. */
+  readonly byArguments: readonly string[]
+  /** The most that humans could say: beyond it somebody must first be made an approver. */
+  readonly reach: Reach & { approvers: string[]; independent: Reach }
+}
+
+export function tell({ context, entities, principal }: Question, flip: Flip, reader: Reader): Change {
+  const { fact, op } = flip
+  const is = sameFact(fact, GROUPS)
+    ? entities.filter(({ uid }) => idOf(uid).id === principal.id).flatMap(({ parents }) => parents.map((parent) => idOf(parent).id))
+    : valueAt(context, fact)
+  const present = is === undefined ? undefined : told(fact, is)
+  const value = flip.value === undefined ? undefined : told(fact, flip.value)
+  const shows = (one: Told | undefined): one is Told =>
+    one !== undefined && (reader.kind === 'operator' || harmless(fact, one, reader.names))
+  return {
+    fact: nameOf(fact),
+    ...(shows(present) && (reader.kind === 'operator' || fact[0] !== 'args') ? { is: present } : {}), // an agent knows what it sent
+    needs: { op, ...(shows(value) ? { value } : {}) },
+    by: byWhom(flip, reader),
+    words: words(fact, op, shows(value) ? value : undefined),
+  }
+}
+
+function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): Change['by'] {
+  if (byArguments.includes(nameOf(fact))) return 'agent'
+  if (fact[0] !== 'approval') return changedBy(fact) ?? 'operator'
+  const most = valueAt(reach, fact.slice(1))
+  const within = Array.isArray(most) ? most.some((item) => item === sample) : typeof sample !== 'number' || sample <= (rank(most) ?? sample)
+  return within ? 'human' : 'operator'
+}
+
+/** Numbers and booleans name nobody; texts are shown where they are the agent's own affair and name none but itself. */
+function harmless([first = '']: Fact, value: Told, names: (text: string) => boolean): boolean {
+  const texts = [value].flat().filter((item) => typeof item === 'string')
+  return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
+}
+
+function told(fact: Fact, value: CedarValueJson): Told {
+  const name = fact.at(-1) ?? ''
+  const shown = redact(rank(value) === undefined || isTime(value) ? value : rank(value), name)
+  const short = (text: string): string => (text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars)}…`)
+  const scalar = (item: unknown): Told | undefined =>
+    typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined
+  if (Array.isArray(shown) && shown.length <= LIMITS.explanation_steps) {
+    const items = shown.slice(0, LIMITS.explanation_members * 4).map(scalar)
+    if (items.every((item) => typeof item === 'string' || typeof item === 'number' || typeof item === 'boolean')) return items
+  }
+  return scalar(shown) ?? (isTime(value) ? timeOf(value) : short(JSON.stringify(shown)))
+}
+
+const isTime = (value: CedarValueJson): boolean =>
+  typeof value === 'object' && rank(value) !== undefined && JSON.stringify(value).includes('"datetime"')
+const timeOf = (value: CedarValueJson): string => new Date(rank(value) ?? 0).toISOString()
+
+const SIGNS: Readonly<Record<Op, string>> = {
+  '==': '=',
+  '!=': '≠',
+  '<': '<',
+  '<=': '≤',
+  '>': '>',
+  '>=': '≥',
+  has: 'with',
+  lacks: 'without',
+  like: 'like',
+  'not like': 'not like',
+  present: 'given',
+  absent: 'left out',
+  empty: 'empty',
+  'not empty': 'not empty',
+}
+
+/** `value` is withheld where it is undefined and `op` would have one. */
+function words(fact: Fact, op: Op, value: Told | undefined): string {
+  const name = nameOf(fact)
+  const shown = value === undefined ? undefined : typeof value === 'string' ? `\`${value}\`` : String(value)
+  const others = name.startsWith('approval.independent') ? ', without the agent’s owners' : ''
+  switch (name) {
+    case 'approval.count':
+      return value === 1 ? 'an approval' : `approval.count ${SIGNS[op]} ${shown}: ${shown} different approvers`
+    case 'approval.independent.count':
+      return `${value === 1 ? 'an approval' : `${shown} approvals`} by others than the agent’s owners`
+    case 'approval.roles':
+    case 'approval.independent.roles':
+      return `an approval by somebody in ${shown === undefined ? 'a certain role' : `the role ${shown}`}${others}`
+    case 'approval.quorum':
+    case 'approval.independent.quorum':
+      return `${shown === undefined ? 'approvals by people in a certain role' : `approvals by ${shown}`}${others}`
+    case 'approval.approvers':
+      return `an approval by ${shown ?? 'the one whom policy asks for'}`
+    case 'approval.assurance':
+      return `an approval given with more assurance${shown === undefined ? '' : `: ${shown}`}`
+    case 'agent.groups':
+      return `the agent ${op === 'has' ? 'in' : 'not in'} ${shown === undefined ? 'a certain group' : `the group ${shown}`}`
+    case 'is_allowlisted_tool':
+      return 'the tool on the agent’s allowlist'
+    case 'is_allowed_channel':
+      return 'a channel that the agent may call from'
+    default:
+      if (['present', 'absent', 'empty', 'not empty'].includes(op)) return `${name} ${SIGNS[op]}`
+      return shown === undefined ? `${name} otherwise; an operator sees how` : `${name} ${SIGNS[op]} ${shown}`
+  }
+}
