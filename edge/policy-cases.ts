@@ -99,14 +99,15 @@ function situationOf(directory: Loaded, { request, used = {}, at = NOON }: Polic
   const tool = directory.tools.get(request.tool)
   if (agent === undefined) return err(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
   if (tool === undefined) return err(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
-  const { session = 'session of a case', channel = null, device = null } = request.run ?? {}
+  const id = 'run of a case'
+  const { session = id, channel = null, device = null } = request.run ?? {}
   const run = countersOf(used.run, NOTHING)
   return ok({
     agent,
     tool,
     args: request.args,
     answers: [],
-    run: { id: 'run of a case', session, channel, device, budget: budgetOf(agent.spec, request.run) },
+    run: { id, session, channel, device, budget: budgetOf(agent.spec, request.run) },
     // A session has at least what its run has.
     used: { run, session: countersOf(used.session, run) },
     now: Date.parse(at),

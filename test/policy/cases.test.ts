@@ -1,111 +1,113 @@
-// The policies' promises as data (policies/cases): who asks for what, and what comes of it, by which rule. Each case is asked twice, as a dry
-// run and for real, and both must answer the same: one function decides.
+// The policies' promises as data (policies/cases): who asks for what, and what comes of it, by which rule. Each case is decided on paper, as
+// operators do with theirs, and, where it needs no clock of its own, by calls: as a dry run and for real. All must agree: one function decides.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import { readCases } from '../../cli/policy-folder.ts'
 import { ROOT } from '../../infra/state.ts'
 import { bearer, type Client, client } from '../../shared/client.ts'
-import { AgentSpec, RunSpec, ToolSpec } from '../../shared/wire.ts'
-import { Desk, granted, toolSpec } from '../support/desk.ts'
+import { type CaseResult, type PolicyCase, toolOfCase } from '../../shared/policy-cases.ts'
+import { Desk, granted } from '../support/desk.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('cases', sharedStack())
 
-const Case = z.strictObject({
-  description: z.string(),
-  /** Sets of the file that stand beside the tenant's own, and files of the tenant's own that do not. */
-  with: z.array(z.string()).default([]),
-  without: z.array(z.string()).default([]),
-  request: z.strictObject({
-    agent: z.string(),
-    tool: z.string(),
-    args: z.record(z.string(), z.unknown()).default({}),
-    run: RunSpec.optional(),
-  }),
-  expect: z.strictObject({
-    effect: z.enum(['allow', 'ask', 'deny']),
-    code: z.string().optional(),
-    policies: z.array(z.string()).optional(),
-    reason: z.string().optional(),
-    plan: z.strictObject({ tier: z.string(), egress: z.string(), hosts: z.array(z.string()).optional() }).optional(),
-  }),
-  /** What the answer must not say. */
-  silent: z.array(z.string()).default([]),
-})
+const read = readCases(join(ROOT, 'policies/cases'))
+if (!read.ok) throw new Error(read.error.detail)
+const files = read.value.map(({ path, cases }) => ({ file: basename(path), ...cases }))
 
-const Executor = ToolSpec.shape.executor.partial()
-const Cases = z.strictObject({
-  about: z.string(),
-  tools: z.record(z.string(), ToolSpec.partial().extend({ executor: Executor.optional() })),
-  agents: z.record(z.string(), AgentSpec),
-  sets: z.record(z.string(), z.array(z.string())).default({}),
-  cases: z.array(Case).min(1),
-})
-
-const FOLDER = join(ROOT, 'policies/cases')
-const files = readdirSync(FOLDER).filter((name) => name.endsWith('.json'))
-
-/** Any tool that does not say otherwise takes anything and runs nothing. */
-const specOf = (change: z.infer<typeof Cases>['tools'][string]): ToolSpec =>
-  toolSpec({ input_schema: { type: 'object' }, ...(change as object) })
-
-describe.each(files)('%s', (file) => {
-  const { tools, agents, sets, cases } = Cases.parse(JSON.parse(readFileSync(join(FOLDER, file), 'utf8')))
+describe.each(files)('$file', ({ file, ...sent }) => {
+  const { tools, agents, operators, sets, cases } = sent
+  let onPaper: CaseResult[]
   const clients = new Map<string, Client>()
+  const keyed = (name: string, { key }: { key?: string | undefined }): void => {
+    if (key === undefined) throw new Error(`\`${name}\` is there already; name it otherwise in ${basename(file)}`)
+    clients.set(name, client(desk.url, bearer(key)))
+  }
+  const as = (name: string): Client => {
+    const one = clients.get(name)
+    if (one === undefined) throw new Error(`no \`${name}\` in ${file}`)
+    return one
+  }
 
   beforeAll(async () => {
-    for (const [name, change] of Object.entries(tools)) granted(await desk.root('putTool', { params: { name }, body: specOf(change) }))
-    for (const [name, spec] of Object.entries(agents)) {
-      const { key } = granted(await desk.root('putAgent', { params: { name }, body: { pool: desk.pool, ...spec } }))
-      if (key === undefined) throw new Error(`an agent \`${name}\` is there already; name it otherwise in ${basename(file)}`)
-      clients.set(name, client(desk.url, bearer(key)))
-    }
+    const checked = granted(await desk.root('checkPolicies', { body: { cases: sent } }))
+    expect(checked.refusal).toBeNull()
+    onPaper = checked.results
+    for (const [name, change] of Object.entries(tools)) granted(await desk.root('putTool', { params: { name }, body: toolOfCase(change) }))
+    for (const [name, spec] of Object.entries(operators))
+      keyed(name, granted(await desk.root('putOperator', { params: { name }, body: spec })))
+    for (const [name, spec] of Object.entries(agents))
+      keyed(name, granted(await desk.root('putAgent', { params: { name }, body: { pool: desk.pool, ...spec } })))
   })
   afterAll(async () => {
     for (const name of Object.keys(tools)) granted(await desk.root('deleteTool', { params: { name } }))
     for (const name of Object.keys(agents)) granted(await desk.root('deleteAgent', { params: { name } }))
+    for (const name of Object.keys(operators)) granted(await desk.root('deleteOperator', { params: { name } }))
   })
 
-  test.each(cases.map((one) => [one.description, one] as const))(
-    '%s',
-    async (_description, { request, expect: expected, silent, ...sides }) => {
-      const agent = clients.get(request.agent)
-      if (agent === undefined) throw new Error(`no agent \`${request.agent}\` in ${file}`)
-      const { agent: _, run, ...call } = request
-      const body = { ...call, ...(run === undefined ? {} : { run }) }
-      const beside = Object.fromEntries(sides.with.map((name) => [name, sets[name]?.join('\n') ?? `no set \`${name}\` in ${file}`]))
-      const left = Object.fromEntries(sides.without.map((name) => [name, null]))
-      const changes = { ...beside, ...left }
-      const ask = async () => {
-        // Without a permission to try, the dry run itself is refused; the real proposal is decided all the same.
-        const tried = sides.without.length > 0 ? null : granted(await agent('decide', { body }))
-        return { tried, made: granted(await agent('proposeCallInNewRun', { body })) }
-      }
-      const { tried, made } = Object.keys(changes).length === 0 ? await ask() : await desk.withPolicies(changes, ask)
+  const changesOf = (one: PolicyCase): Record<string, string | null> => ({
+    ...Object.fromEntries(one.with.map((name) => [name, sets[name]?.join('\n') ?? `no set \`${name}\` in ${file}`])),
+    ...Object.fromEntries(one.without.map((name) => [name, null])),
+  })
+  const named = cases.map((one) => [one.description, one] as const)
 
-      const { plan, ...decided } = expected
-      expect(made.decision).toMatchObject(decided)
-      if (plan !== undefined) {
-        expect(made.plan).toMatchObject({
-          tier: plan.tier,
-          egress: { mode: plan.egress, ...(plan.hosts === undefined ? {} : { hosts: plan.hosts }) },
-        })
-      }
-      expect(made.state).toBe({ allow: 'granted', ask: 'awaiting_approval', deny: 'denied' }[expected.effect])
+  test.each(named)('%s', (description) => {
+    expect(onPaper.find((result) => result.description === description)).toMatchObject({ passed: true, differs: [] })
+  })
+
+  // A running edge has the time that it has, and counts for itself (test/edge/usage.test.ts).
+  const live = named.filter(([, { at, used }]) => at === undefined && used === undefined)
+  if (live.length === 0) return
+  test.each(live)('for real: %s', async (_description, { request, expect: expected, silent, approved_by, ...sides }) => {
+    const agent = as(request.agent)
+    const { agent: _, run, ...call } = request
+    const body = { ...call, ...(run === undefined ? {} : { run }) }
+    const ask = async () => {
+      // Without a permission to try, the dry run itself is refused; the real proposal is decided all the same.
+      const tried = sides.without.length > 0 ? null : granted(await agent('decide', { body }))
+      const proposed = granted(await agent('proposeCallInNewRun', { body }))
       if (tried !== null)
-        expect([tried.decision, tried.plan]).toEqual([{ ...made.decision, snapshot: tried.decision.snapshot }, made.plan ?? null])
-      for (const words of silent) expect(JSON.stringify(made.decision)).not.toContain(words)
-      if (made.ended_at_ms === undefined) granted(await desk.root('cancelRun', { params: { run: made.run } }))
-    },
-  )
+        expect([tried.decision, tried.plan]).toEqual([{ ...proposed.decision, snapshot: tried.decision.snapshot }, proposed.plan ?? null])
+      for (const name of approved_by)
+        granted(await as(name)('answerApproval', { params: { id: proposed.approval?.id ?? 'none' }, body: { decision: 'approve' } }))
+      return approved_by.length === 0 ? proposed : granted(await agent('readCall', { params: { run: proposed.run, call: proposed.id } }))
+    }
+    const changes = changesOf({ request, expect: expected, silent, approved_by, ...sides })
+    const made = Object.keys(changes).length === 0 ? await ask() : await desk.withPolicies(changes, ask)
+
+    const { plan } = expected
+    if (approved_by.length === 0) expect(made.decision).toMatchObject(decided({ expect: expected }))
+    if (plan !== undefined) expect(made.plan).toMatchObject(planned(plan))
+    expect(made.state).toBe({ allow: 'granted', ask: 'awaiting_approval', deny: 'denied' }[expected.effect])
+    for (const words of silent) expect(JSON.stringify(made.decision)).not.toContain(words)
+    if (made.ended_at_ms === undefined) granted(await desk.root('cancelRun', { params: { run: made.run } }))
+  })
+})
+
+/** Which policies, whatever their order. */
+const decided = ({ expect: { plan: _, policies, ...said } }: Pick<PolicyCase, 'expect'>) =>
+  policies === undefined
+    ? said
+    : { ...said, policies: expect.toSatisfy((given: string[]) => given.toSorted().join() === policies.toSorted().join(), policies.join()) }
+
+const planned = ({ tier, egress: mode, hosts }: NonNullable<PolicyCase['expect']['plan']>) => ({
+  tier,
+  egress: { mode, ...(hosts === undefined ? {} : { hosts }) },
 })
 
 test('every file of cases says what it is about, and no case is there twice', () => {
   expect(files.length).toBeGreaterThan(5)
-  for (const file of files) {
-    const { about, cases } = Cases.parse(JSON.parse(readFileSync(join(FOLDER, file), 'utf8')))
+  for (const { file, about, cases } of files)
     expect([file, about.length > 40, new Set(cases.map(({ description }) => description)).size]).toEqual([file, true, cases.length])
+})
+
+test('every example has cases, and each of its policies decides one of them', () => {
+  const folder = join(ROOT, 'policies/examples')
+  const decisive = new Set(files.flatMap(({ cases }) => cases.flatMap(({ expect: { policies = [] } }) => policies)))
+  for (const example of readdirSync(folder)) {
+    const ids = [...readFileSync(join(folder, example), 'utf8').matchAll(/@id\("([^"]+)"\)/g)].map(([, id]) => id)
+    expect([example, ids.length > 0, ids.filter((id) => !decisive.has(id ?? ''))]).toEqual([example, true, []])
   }
 })
