@@ -2,6 +2,7 @@
 // does not change under the set that is in force.
 
 import { expect, test } from 'vitest'
+import { readTexts } from '../../edge/policy-text.ts'
 import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
 import { sharedStack } from '../support/stack.ts'
 
@@ -82,4 +83,30 @@ test('an older set is held against the tools of now before it is in force again'
   const { version } = granted(await desk.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) }, activate: false } }))
   granted(await put(name, { amount: { type: 'string' } }))
   expect(refusal(await desk.root('activatePolicyVersion', { params: { version: `${version}` } }))).toBe('422 invalid_policy')
+})
+
+test('the deepest policies that are let through are parsed, checked, stored and asked by the edge, which stands', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  const shapes: ((n: number) => string)[] = [
+    (n) => `${'('.repeat(n)}true${')'.repeat(n)}`,
+    (n) => `${'(true == '.repeat(n)}true${')'.repeat(n)}`,
+    (n) => `${'{a: '.repeat(n)}1${'}'.repeat(n)}${'.a'.repeat(n)} == 1`,
+    (n) => `${'1 + '.repeat(n)}context.args.amount > 0`,
+    (n) => `${'if context.args.amount > 0 then '.repeat(n)}true${' else false'.repeat(n)}`,
+    (n) => `${'context.args.amount > 0 && '.repeat(n)}true`,
+  ]
+  const texts = shapes.map((of, shape) => {
+    const text = (n: number) =>
+      `@id("${name}-${shape}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { ${of(n)} };`
+    let deepest = 1
+    while (readTexts({ mine: text(deepest + 1) }).unfit.length === 0) deepest++
+    expect(deepest).toBeGreaterThan(10)
+    return text(deepest)
+  })
+  await desk.withPolicies({ deep: texts.join('\n') }, async () => {
+    const { decision } = granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } }))
+    expect(decision.effect).toBe('deny')
+    expect([...decision.policies].sort()).toEqual(shapes.map((_, shape) => `${name}-${shape}`))
+  })
 })
