@@ -119,7 +119,7 @@ export function reportOf(results: Results): string {
     settings,
     ...tables,
     `p50 at 1 with few and with ${stored} calls stored, ms\n${table(['', 'few', `${stored}`, 'change'], grown)}`,
-    `decisions inside the edge, p50, µs of the processor\n${table(['', ''], decided)}`,
+    `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
     `figures\n${table(['', '', 'wanted', 'got'], figures)}`,
   ].join('\n\n')
 }
