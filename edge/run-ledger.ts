@@ -16,7 +16,7 @@ import type { Counters, Share, Used } from './usage.ts'
 import { countersOf, shareOf, sum } from './usage.ts'
 
 /** A place in the session's count, taken before the decision that it is for. `session` is `null` where it could not be had. */
-export type Booked = { key: string; session: Counters | null; at: number }
+export type Booked = { place: string; key: string; session: Counters | null; at: number }
 /** What the session gives away again after longer (session-object.ts) must not be decided by. */
 const BOOKED_MS = 10_000
 
@@ -45,12 +45,14 @@ export class Ledger {
     return this.#place(directory, run, key, name, spentBy(tool, args) ?? 0)
   }
 
-  /** Twice under one key is once. */
+  /** Places of one key are one call. */
   async #place(directory: Loaded, run: RunRecord, key: string | null, tool: string, spent: number): Promise<Booked | null> {
     if (!readsSession(directory)) return null
-    const booked = { key: key ?? `§${ulid(Date.now())}`, at: Date.now() }
+    const at = Date.now()
+    const place = ulid(at)
+    const booked = { place, key: key ?? `§${place}`, at }
     try {
-      return { ...booked, session: await sessionObject(this.#env, run).book({ run: run.id, key: booked.key, tool, spent }) }
+      return { ...booked, session: await sessionObject(this.#env, run).book({ place, run: run.id, key: booked.key, tool, spent }) }
     } catch {
       return { ...booked, session: null } // L6: who can't be asked has not said yes
     }
@@ -64,9 +66,9 @@ export class Ledger {
   }
 
   /** A place that came to nothing; unsaid, it is given away later. */
-  release(run: RunRecord, { key }: Booked): Promise<void> {
+  release(run: RunRecord, { place }: Booked): Promise<void> {
     return sessionObject(this.#env, run)
-      .release(run.id, key)
+      .release(place)
       .catch(() => undefined)
   }
 

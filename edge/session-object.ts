@@ -11,7 +11,7 @@ import { open, totals } from './tables/session.ts'
 import type { Counters, Share } from './usage.ts'
 import { countersOf, sum } from './usage.ts'
 
-export type Booking = { run: string; key: string; tool: string; spent: number }
+export type Booking = { place: string; run: string; key: string; tool: string; spent: number }
 
 /** A place that its run knows nothing of is given away after this long; until then it counts as a call. */
 const UNKNOWN_MS = 30_000
@@ -31,7 +31,6 @@ export class SessionObject extends DurableObject<Env> {
       this.#db
         .insert(open)
         .values({ ...booking, at: Date.now() })
-        .onConflictDoNothing()
         .run()
       return before
     })
@@ -42,11 +41,8 @@ export class SessionObject extends DurableObject<Env> {
     return this.#inTurn(() => this.#counters(tool))
   }
 
-  async release(run: string, key: string): Promise<void> {
-    this.#db
-      .delete(open)
-      .where(and(eq(open.run, run), eq(open.key, key)))
-      .run()
+  async release(place: string): Promise<void> {
+    this.#db.delete(open).where(eq(open.place, place)).run()
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -56,7 +52,14 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   async #counters(tool: string, own?: Booking): Promise<Counters> {
-    const rows = this.#db.select().from(open).all()
+    // Two attempts at one call are one call.
+    const rows = new Map(
+      this.#db
+        .select()
+        .from(open)
+        .all()
+        .map((row) => [`${row.run} ${row.key}`, row]),
+    ).values()
     const asked = await Promise.all([...Map.groupBy(rows, ({ run }) => run)].map(([run, those]) => this.#ask(run, those)))
     const live: Share[] = []
     this.ctx.storage.transactionSync(() => {
@@ -69,14 +72,14 @@ export class SessionObject extends DurableObject<Env> {
     return countersOf([...this.#db.select().from(totals).all(), ...live], tool)
   }
 
-  /** A run can't be told to answer twice about an ended call: its share is fixed, and summed once, with its row's end. */
+  /** What has ended is summed once, with the end of its places. */
   #close({ run, key }: Row, share: Share | undefined): void {
     const gone = this.#db
       .delete(open)
       .where(and(eq(open.run, run), eq(open.key, key)))
-      .returning({ key: open.key })
-      .get()
-    if (share === undefined || gone === undefined) return
+      .returning({ place: open.place })
+      .all()
+    if (share === undefined || gone.length === 0) return
     const before = this.#db.select().from(totals).where(eq(totals.tool, share.tool)).get()
     const after = before === undefined ? share : sum(before, share)
     this.#db.insert(totals).values(after).onConflictDoUpdate({ target: totals.tool, set: after }).run()

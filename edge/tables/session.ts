@@ -1,6 +1,6 @@
 // Tables of a SessionObject: what is counted for good, by tool, and the calls that may still change.
 
-import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 
 export const totals = sqliteTable('totals', {
   tool: text().primaryKey(),
@@ -13,6 +13,8 @@ export const totals = sqliteTable('totals', {
 export const open = sqliteTable(
   'open',
   {
+    /** One for each attempt: who gives up a place gives up their own. */
+    place: text().primaryKey(),
     run: text().notNull(),
     /** The key under which the run knows the call, once it does. */
     key: text().notNull(),
@@ -20,5 +22,5 @@ export const open = sqliteTable(
     spent: integer().notNull(),
     at: integer().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.run, table.key] })],
+  (table) => [index('open_call').on(table.run, table.key)],
 )

@@ -1,5 +1,5 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_neat_next_avengers.sql';
+import m0000 from './0000_adorable_shinko_yamashiro.sql';
 
   export default {
     journal,

@@ -1,12 +1,13 @@
 CREATE TABLE `open` (
+	`place` text PRIMARY KEY NOT NULL,
 	`run` text NOT NULL,
 	`key` text NOT NULL,
 	`tool` text NOT NULL,
 	`spent` integer NOT NULL,
-	`at` integer NOT NULL,
-	PRIMARY KEY(`run`, `key`)
+	`at` integer NOT NULL
 );
 --> statement-breakpoint
+CREATE INDEX `open_call` ON `open` (`run`,`key`);--> statement-breakpoint
 CREATE TABLE `totals` (
 	`tool` text PRIMARY KEY NOT NULL,
 	`calls` integer NOT NULL,

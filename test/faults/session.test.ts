@@ -1,0 +1,46 @@
+// What a session has used outlives the edge, and a session that can't tell lets nothing through (L6).
+
+import { globSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import type { Call } from '../../shared/wire.ts'
+import { HurtStack, insist, must, revive, strike } from '../support/hurt-stack.ts'
+
+const hurt = await HurtStack.start()
+afterAll(() => hurt.stop())
+
+const CAP =
+  '@id("three-a-session") forbid (principal, action == Action::"tool.execute/text.stats", resource) when { context.budget.session.calls >= 3 };'
+const { policies } = must(await hurt.operator('readPolicies', {}))
+must(await hurt.operator('putPolicies', { body: { policies: { ...policies, cap: CAP } } }))
+
+const propose = async (session: string, tool = 'text.stats'): Promise<Call> =>
+  must(await insist(() => hurt.agent('proposeCallInNewRun', { body: { tool, args: { text: 'x' }, run: { session } } })))
+const objects = () => globSync(join(hurt.stack.state.edge, 'objects/countersign-session/*.sqlite'))
+
+test('an edge that is killed has counted: what was used before still is', async () => {
+  const first = await propose('killed')
+  await propose('killed')
+  await hurt.ended(first)
+  await strike(hurt.stack.edge)
+  await revive(hurt.stack.edge)
+  expect((await propose('killed')).decision.effect).toBe('allow')
+  expect((await propose('killed')).decision.policies).toEqual(['three-a-session'])
+})
+
+test('a session that can’t be read denies what policy counts there, attested; another session goes on', async () => {
+  const others = new Set(objects())
+  await propose('broken')
+  const [file, ...more] = objects().filter((path) => !others.has(path))
+  if (file === undefined || more.length > 0) throw new Error('the session’s object is not one new file')
+  await hurt.stack.edge.stop()
+  for (const ending of ['-wal', '-shm']) rmSync(`${file}${ending}`, { force: true })
+  writeFileSync(file, 'no database at all'.repeat(1_000))
+  await revive(hurt.stack.edge)
+  const call = await propose('broken')
+  expect(call).toMatchObject({ state: 'denied', decision: { code: 'policy_error', policies: ['session.budget'] } })
+  expect(call.attestation?.executor).toBe('edge')
+  const tried = await hurt.agent('decide', { body: { tool: 'text.stats', args: { text: 'x' }, run: { session: 'broken' } } })
+  expect(tried.ok ? tried.value.decision.effect : tried.error.code).toBe('unavailable')
+  expect((await propose('whole')).decision.effect).toBe('allow')
+})
