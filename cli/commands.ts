@@ -6,8 +6,19 @@ import type { Command } from './command.ts'
 import { explain } from './explain.ts'
 import { POLICY } from './policy.ts'
 import { POLICY_CHECKS } from './policy-check.ts'
+import { POLICY_TRIALS } from './policy-rehearsal.ts'
 import { PRINCIPALS } from './principals.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [...CALLS, verify, ...APPROVALS, ...TOOLS, ...POLICY_CHECKS, ...POLICY, explain, ...PRINCIPALS]
+export const COMMANDS: readonly Command[] = [
+  ...CALLS,
+  verify,
+  ...APPROVALS,
+  ...TOOLS,
+  ...POLICY_CHECKS,
+  ...POLICY,
+  ...POLICY_TRIALS,
+  explain,
+  ...PRINCIPALS,
+]

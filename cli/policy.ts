@@ -29,9 +29,9 @@ const list = command({
   async run({ flags, api, paint }) {
     const read = await api('listPolicyVersions', flags.before === undefined ? {} : { query: { before: flags.before } })
     if (!read.ok) return read
-    const rows = read.value.items.map(({ version, active, author, created_at_ms, activated_at_ms, activated_by, note }) => [
+    const rows = read.value.items.map(({ version, active, shadow, author, created_at_ms, activated_at_ms, activated_by, note }) => [
       String(version),
-      active ? 'in force' : '',
+      active ? 'in force' : shadow ? 'shadows it' : '',
       author,
       time(created_at_ms),
       activated_at_ms === null ? 'never in force' : `${time(activated_at_ms)} by ${activated_by ?? ''}`,

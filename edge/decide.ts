@@ -35,8 +35,8 @@ export type Situation = {
 }
 export type Decided = { decision: Decision; plan: Plan | null }
 
-/** Who is told why: an agent of its own call, as every call's record is, or an operator. */
-export type Told = Reader['kind']
+/** Who is told why: an agent of its own call, as every call's record is, or an operator. Nobody, where only the answer counts. */
+export type Told = Reader['kind'] | 'nobody'
 
 /** What policy says of a call. A refusal means that there is nothing to decide: the arguments make no plan. */
 export function decide(directory: Loaded, situation: Situation, told: Told = 'agent'): Result<Decided> {
@@ -70,7 +70,7 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
 
 /** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
 function explained(directory: Loaded, situation: Situation, decision: Decision, grounds: Grounds | null, told: Told): Decision {
-  if (decision.effect === 'allow' && told === 'agent') return decision
+  if (told === 'nobody' || (decision.effect === 'allow' && told === 'agent')) return decision
   const { agent, tool, args, answers } = situation
   const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
   const [reach] = supposed(approversIn(directory), ownersOf(situation), answers)
@@ -78,7 +78,7 @@ function explained(directory: Loaded, situation: Situation, decision: Decision, 
 }
 
 /** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
-export function decideAgain(directory: Loaded, situation: Situation, plan: Plan): Decision {
+export function decideAgain(directory: Loaded, situation: Situation, plan: Plan, told: Told = 'agent'): Decision {
   const seen = situation.tool.types.convert(situation.args)
   if (!seen.ok) return decisionOf(directory, situation, 'deny', { allowed: false, policies: [], errors: [seen.error.detail] }) // L6
   const matter = matterOf(directory, situation)
@@ -88,7 +88,7 @@ export function decideAgain(directory: Loaded, situation: Situation, plan: Plan)
   const real = ask(matter, present)
   const decided = (effect: Decision['effect'], verdict: Verdict): Decision => {
     const decision = decisionOf(directory, situation, effect, verdict)
-    return explained(directory, situation, decision, { matter, context: present, verdict: real, refused: [] }, 'agent')
+    return explained(directory, situation, decision, { matter, context: present, verdict: real, refused: [] }, told)
   }
   if (real.allowed) return decided('allow', real)
   if (real.errors.length > 0) return decided('deny', real) // L6

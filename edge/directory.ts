@@ -29,6 +29,8 @@ export type Directory = {
   operators: Member<OperatorSpec>[]
   tools: Tool[]
   policies: { version: number; texts: PolicyTexts }
+  /** What shadows them, if anything does. */
+  shadow: { version: number; since: number; texts: PolicyTexts } | null
   /** Those that are enrolled, not those that were. */
   workers: WorkerRow[]
 }
@@ -50,6 +52,9 @@ export type LoadedTool = {
   action: EntityJson
 }
 
+/** A version that is asked about each call beside the one in force, and enforced never: the same directory under other policies. */
+export type Shadow = { version: number; since: number; directory: Loaded }
+
 /** A directory ready for use. */
 export type Loaded = {
   tenant: string
@@ -61,6 +66,7 @@ export type Loaded = {
   policies: PolicySet
   /** Which of the tenant's versions that is, the floor apart. */
   policyVersion: number
+  shadow: Shadow | null
   roles: readonly string[]
   workers: ReadonlyMap<string, { row: WorkerRow; principal: Principal }>
 }
@@ -116,7 +122,7 @@ function remember(directory: Directory): Loaded {
   return loaded
 }
 
-function load({ tenant, version, agents, operators, tools, policies, workers }: Directory): Loaded {
+function load({ tenant, version, agents, operators, tools, policies, shadow, workers }: Directory): Loaded {
   const whole = underFloor(policies.texts)
   const compiled = whole.ok ? compile(whole.value) : whole
   if (!compiled.ok) throw new Error(`the active policy set of \`${tenant}\` does not compile: ${compiled.error.detail}`) // L6: nothing is served
@@ -133,7 +139,7 @@ function load({ tenant, version, agents, operators, tools, policies, workers }: 
     operatorMap.set(name, principal)
     keys.set(hash, { kind: 'operator', hash: Buffer.from(hash, 'hex'), principal })
   }
-  return {
+  const loaded: Loaded = {
     tenant,
     version,
     agents: agentMap,
@@ -142,9 +148,18 @@ function load({ tenant, version, agents, operators, tools, policies, workers }: 
     tools: new Map(tools.map((tool) => [tool.name, loadTool(tool)])),
     policies: compiled.value,
     policyVersion: policies.version,
+    shadow: null,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
     workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
   }
+  return shadow === null ? loaded : { ...loaded, shadow: shadowing(loaded, shadow) }
+}
+
+/** One that does not compile shadows nothing, and harms nothing. */
+function shadowing(loaded: Loaded, { version, since, texts }: NonNullable<Directory['shadow']>): Shadow | null {
+  const whole = underFloor(texts)
+  const compiled = whole.ok ? compile(whole.value) : whole
+  return compiled.ok ? { version, since, directory: { ...loaded, policies: compiled.value, policyVersion: version } } : null
 }
 
 const agentPrincipal = (tenant: string, name: string, spec: AgentSpec): AgentPrincipal => ({

@@ -13,7 +13,7 @@ import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { ApprovalFacts, CallState, ToolRef } from '../shared/statement.ts'
-import type { Approval, Decision } from '../shared/wire.ts'
+import type { Approval, Decision, Shadowed } from '../shared/wire.ts'
 import type { Used } from './usage.ts'
 
 export type Answered = Approval['answers'][number]
@@ -35,6 +35,8 @@ export type Proposal = Readonly<{
   spent?: number
   /** What run and session had used before, where policy read it: later calls don't make this one look late. */
   before?: Used
+  /** What a set that is not in force would have decided: told to operators alone. */
+  shadow?: Shadowed
 }>
 
 type Live = { decision: Decision; approval: AskRecord | null }

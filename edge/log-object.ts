@@ -2,7 +2,7 @@
 // also serves operators the same leaves as a readable list. It holds no argument and no output.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, desc, eq, gt, gte, lt, max, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, gte, lt, max, ne, sql } from 'drizzle-orm'
 import migrations from '../migrations/log/migrations.js'
 import { signCheckpoint } from '../shared/checkpoint.ts'
 import { failure } from '../shared/failures.ts'
@@ -11,7 +11,9 @@ import type { Node } from '../shared/merkle.ts'
 import { append, inclusion, leafHash, root } from '../shared/merkle.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { ShadowCount, ShadowDifference } from '../shared/routes/rehearsal.ts'
 import type { CallState } from '../shared/statement.ts'
+import type { Shadowed } from '../shared/wire.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { leaves, nodes } from './tables/log.ts'
@@ -28,6 +30,8 @@ export type Leaf = {
   state: string
   at: number
   took: number
+  /** What a set that shadowed the call would have decided. */
+  shadow: Pick<Shadowed, 'since_ms' | 'from' | 'to'> | null
 }
 export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
 type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
@@ -47,6 +51,9 @@ function statements(db: ReturnType<typeof openDatabase>) {
     state: p('state'),
     at: p('at'),
     took: p('took'),
+    shadowSince: p('shadowSince'),
+    shadowFrom: p('shadowFrom'),
+    shadowTo: p('shadowTo'),
   }
   return {
     addLeaf: db.insert(leaves).values(leaf).prepare(),
@@ -93,7 +100,9 @@ export class LogObject extends DurableObject<Env> {
       let size = this.#size
       const known = this.#q.lastOf.get({ run })?.seq ?? 0
       for (const end of ends.filter(({ seq }) => seq > known)) {
-        this.#q.addLeaf.run({ index: size, run, ...end })
+        const { shadow, ...leaf } = end
+        const shadowed = { shadowSince: shadow?.since_ms ?? null, shadowFrom: shadow?.from ?? null, shadowTo: shadow?.to ?? null }
+        this.#q.addLeaf.run({ index: size, run, ...leaf, ...shadowed })
         for (const node of append(size, hashOf(end.hash), this.#read)) {
           this.#frontier[node.level] = node
           if (node.level > 0) this.#q.addNode.run(node)
@@ -134,6 +143,18 @@ export class LogObject extends DurableObject<Env> {
       .limit(LIMITS.page)
       .all()
       .map(({ hash }) => hash)
+  }
+
+  /** What the set that has shadowed calls since then would have decided of those that ended, beside what was; and the latest that differ. */
+  async shadowed(since: number): Promise<{ counts: ShadowCount[]; latest: ShadowDifference[] }> {
+    const { index, call, agent, tool, at, shadowSince, shadowFrom: from, shadowTo: to } = leaves
+    const counts = this.#db.select({ from, to, count: count() }).from(leaves).where(eq(shadowSince, since)).groupBy(from, to).all()
+    const differ = this.#db
+      .select({ call, agent, tool, at_ms: at, from, to })
+      .from(leaves)
+      .where(and(eq(shadowSince, since), ne(from, to)))
+    const latest = differ.orderBy(desc(index)).limit(LIMITS.page).all()
+    return { counts: counts as ShadowCount[], latest: latest as ShadowDifference[] } // the three columns are written together
   }
 
   /** Ended calls from the end of the log backwards, beginning below `before`. */

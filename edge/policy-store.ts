@@ -1,7 +1,7 @@
 // A tenant's policy sets: immutable versions, and which of them is in force, since when and by whom. It reads no policy and checks none;
 // what is put here has been checked. Every write that matters to others goes through the change of the TenantObject that owns it.
 
-import { and, desc, eq, lt, lte, notInArray, sql } from 'drizzle-orm'
+import { and, desc, eq, lt, lte, ne, notInArray, sql } from 'drizzle-orm'
 import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -10,7 +10,7 @@ import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import type { Change, Database } from './tables/open.ts'
-import { policyActivations, policySets } from './tables/tenant.ts'
+import { policyActivations, policySets, policyShadow } from './tables/tenant.ts'
 
 /** The versions of which one must be in force for a change to be made; undefined where any may be. */
 export type Expected = readonly number[] | undefined
@@ -65,6 +65,30 @@ export class PolicyStore {
   active(): { version: number; texts: PolicyTexts } {
     const set = this.#db.select().from(policySets).where(eq(policySets.active, true)).get()
     return { version: set?.version ?? 0, texts: set?.policies ?? {} }
+  }
+
+  /** What shadows it, if anything does. */
+  shadow(): { version: number; since: number; by: string; texts: PolicyTexts } | null {
+    const { version, since, by } = policyShadow
+    const row = this.#db
+      .select({ version, since, by, texts: policySets.policies })
+      .from(policyShadow)
+      .innerJoin(policySets, eq(policySets.version, version))
+    return row.get() ?? null
+  }
+
+  /** Once more the same goes on as it was: what it has counted stays. */
+  setShadow(version: number | null, by: string): Result<true> {
+    const present = this.shadow()?.version ?? null
+    if (version === present) return ok(true)
+    if (version !== null && this.#about(version) === undefined) return err(failure('not_found', `no version ${version} of the policy set`))
+    if (version === this.active().version)
+      return err(failure('conflict', `version ${version} is in force; there is nothing to compare it with`))
+    this.#change(() => {
+      this.#db.delete(policyShadow).run()
+      if (version !== null) this.#db.insert(policyShadow).values({ id: 1, version, since: Date.now(), by }).run()
+    })
+    return ok(true)
   }
 
   /** Newest first; those before `before`. */
@@ -124,12 +148,12 @@ export class PolicyStore {
     return version
   }
 
-  /** The oldest go where there are too many; what is in force stays, however old. */
+  /** The oldest go where there are too many; what is in force, or shadows that, stays, however old. */
   #forget(until: number): void {
     if (until < 1) return
     this.#db
       .delete(policySets)
-      .where(and(lte(policySets.version, until), eq(policySets.active, false)))
+      .where(and(lte(policySets.version, until), eq(policySets.active, false), ne(policySets.version, this.shadow()?.version ?? 0)))
       .run()
     const kept = this.#db.select({ version: policySets.version }).from(policySets)
     this.#db.delete(policyActivations).where(notInArray(policyActivations.version, kept)).run()
@@ -138,6 +162,7 @@ export class PolicyStore {
   #activate(version: number, by: string): void {
     this.#db.update(policySets).set({ active: false }).where(eq(policySets.active, true)).run()
     this.#db.update(policySets).set({ active: true }).where(eq(policySets.version, version)).run()
+    this.#db.delete(policyShadow).where(eq(policyShadow.version, version)).run() // nothing shadows itself
     this.#db.insert(policyActivations).values({ version, at: Date.now(), by }).run()
   }
 
@@ -170,9 +195,9 @@ export class PolicyStore {
     return row === undefined ? undefined : this.#told(row)
   }
 
-  #told(row: Omit<PolicyVersion, 'activated_at_ms' | 'activated_by'>): PolicyVersion {
+  #told(row: Omit<PolicyVersion, 'shadow' | 'activated_at_ms' | 'activated_by'>): PolicyVersion {
     const [last] = this.#activations(row.version, 1)
-    return { ...row, activated_at_ms: last?.at_ms ?? null, activated_by: last?.by ?? null }
+    return { ...row, shadow: this.shadow()?.version === row.version, activated_at_ms: last?.at_ms ?? null, activated_by: last?.by ?? null }
   }
 
   #known(version: number): PolicyVersion {

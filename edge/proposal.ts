@@ -11,13 +11,15 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { DigestInput, ToolRef } from '../shared/statement.ts'
 import { callDigest } from '../shared/statement.ts'
-import type { Decision, DryRun } from '../shared/wire.ts'
+import type { Decision, DryRun, Shadowed } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
 import type { Told } from './decide.ts'
 import { decide, decideAgain } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
 import type { RunRow } from './run-record.ts'
+import type { UsedBy } from './shadow.ts'
+import { shadowOf } from './shadow.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
 import type { Used } from './usage.ts'
@@ -34,9 +36,14 @@ export type Prepared =
   | { kind: 'closed'; failure: Failure }
 
 /** What a decision has to know of the run: what was used, and how many approvals are pending. */
-type Around = { used: Used | 'uncounted' | null; pending: () => number; now: number }
+type Around = { used: UsedBy; pending: () => number; now: number }
 
-export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, args }: Asked, { used, pending, now }: Around): Prepared {
+export function prepare(
+  directory: Loaded,
+  row: RunRow,
+  { agent, tool: name, args }: Asked,
+  { used: usedBy, pending, now }: Around,
+): Prepared {
   const { record } = row
   const { budget } = record
   const closed = (code: Failure['code'], detail: string): Prepared => ({ kind: 'closed', failure: failure(code, detail) })
@@ -55,15 +62,9 @@ export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, arg
     return refused(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
   const argsJson = tool.check(args)
   if (!argsJson.ok) return refused(argsJson.error)
-  const decided = decide(directory, {
-    agent: principal,
-    tool,
-    args,
-    answers: [],
-    run: record,
-    used: used === 'uncounted' ? null : used,
-    now,
-  })
+  const used = usedBy(directory)
+  const situation = { agent: principal, tool, args, answers: [], run: record, now }
+  const decided = decide(directory, { ...situation, used: used === 'uncounted' ? null : used })
   if (!decided.ok) return refused(decided.error)
 
   const amount = spentBy(tool, args)
@@ -76,6 +77,8 @@ export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, arg
   if (decision.effect === 'ask' && pending() >= LIMITS.pending_approvals_per_run)
     return closed('too_many_pending', 'this run already waits for as many approvals as a run may')
   const n = row.calls + 1
+  const beside = directory.shadow === null ? null : shadowOf(directory.shadow, situation, usedBy, decision)
+  const before = used === 'uncounted' || (used?.session ?? null) === null ? (beside?.used ?? used) : used // the fuller one
   const proposal = proposalOf(row, n, {
     args,
     argsSha256: sha256(argsText),
@@ -84,7 +87,8 @@ export function prepare(directory: Loaded, row: RunRow, { agent, tool: name, arg
     pool: principal.spec.pool ?? 'default',
     now,
     ...(amount > 0 ? { spent: amount } : {}),
-    ...(used === null || used === 'uncounted' ? {} : { before: used }),
+    ...(before === null || before === 'uncounted' ? {} : { before }),
+    ...(beside === null ? {} : { shadow: beside.shadow }),
   })
   const ask =
     decision.effect === 'ask' ? askRecord({ id: approvalId(record.id, n), agent, tool: tool.tool, args, plan, decision, now }) : null
@@ -162,6 +166,7 @@ type Parts = {
   now: number
   spent?: number
   before?: Used
+  shadow?: Shadowed
 }
 
 function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, tool: { tool }, pool, now, ...counted }: Parts): Proposal {

@@ -21,6 +21,9 @@ export type Booked = { place: string; key: string; session: Counters | null; at:
 const BOOKED_MS = 10_000
 
 export const readsSession = ({ policies }: Loaded): boolean => isRead(policies.reads.context, ['budget', 'session'])
+/** A set that only shadows must see what it would see in force. */
+const someReadSession = (directory: Loaded): boolean =>
+  readsSession(directory) || (directory.shadow !== null && readsSession(directory.shadow.directory))
 
 /** A call that is known by its number alone; no agent can send this as its key. */
 const KEY_OF = /^§([0-9]+)$/
@@ -41,13 +44,12 @@ export class Ledger {
   /** Takes a place in the session for what is proposed, where policy reads what is counted there. */
   async book(directory: Loaded, run: RunRecord, { key, tool: name, args }: Asked & { key: string | null }): Promise<Booked | null> {
     const tool = directory.tools.get(name)
-    if (tool === undefined || (key !== null && this.#store.callByKey(key) !== undefined)) return null
-    return this.#place(directory, run, key, name, spentBy(tool, args) ?? 0)
+    if (!someReadSession(directory) || tool === undefined || (key !== null && this.#store.callByKey(key) !== undefined)) return null
+    return this.#place(run, key, name, spentBy(tool, args) ?? 0)
   }
 
   /** Places of one key are one call. */
-  async #place(directory: Loaded, run: RunRecord, key: string | null, tool: string, spent: number): Promise<Booked | null> {
-    if (!readsSession(directory)) return null
+  async #place(run: RunRecord, key: string | null, tool: string, spent: number): Promise<Booked> {
     const at = Date.now()
     const place = ulid(at)
     const booked = { place, key: key ?? `§${place}`, at }
@@ -61,8 +63,8 @@ export class Ledger {
   /** The same for a call that is known already: when it was proposed, nobody counted. */
   async bookCall(directory: Loaded, run: RunRecord, n: number): Promise<Booked | null> {
     const record = this.#store.call(n)
-    if (record === undefined || hasEnded(record.status) || record.proposal.before?.session != null) return null
-    return this.#place(directory, run, keyOfCall(n), record.proposal.tool.name, record.proposal.spent ?? 0)
+    if (!readsSession(directory) || record === undefined || hasEnded(record.status) || record.proposal.before?.session != null) return null
+    return this.#place(run, keyOfCall(n), record.proposal.tool.name, record.proposal.spent ?? 0)
   }
 
   /** A place that came to nothing; unsaid, it is given away later. */

@@ -85,7 +85,7 @@ export class RunObject extends DurableObject<Env> {
   async journal(agent: string | null, after: number, waitMs: number): Promise<Result<JournalEntry[]>> {
     if (!this.#mine(agent)) return err(NO_RUN)
     if (this.#run.seq <= after) await this.#waiters.wait('journal', waitMs)
-    return ok(this.#store.journal(this.#run.record.id, after))
+    return ok(this.#store.journal(this.#run.record.id, after, agent === null))
   }
 
   async cancel(agent: string | null, n: number, by: Canceller): Promise<Result<Call>> {
@@ -280,7 +280,7 @@ export class RunObject extends DurableObject<Env> {
       return known.proposal.tool.name === input.tool && known.proposal.argsSha256 === digestOf(input.args)
         ? ok(known)
         : err(failure('idempotency_key_reused', 'the key stands for another call'))
-    const used = this.#ledger.used(directory, this.#run, input.tool, booked)
+    const used = (by: Loaded) => this.#ledger.used(by, this.#run, input.tool, booked)
     const prepared = prepare(directory, this.#run, input, { used, pending: () => this.#store.pendingApprovals(), now: Date.now() })
     if (prepared.kind === 'closed') return err(prepared.failure)
     const row = this.#run

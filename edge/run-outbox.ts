@@ -78,7 +78,19 @@ export class Outbox {
       if (call === null || ended === undefined) return []
       const { proposal, status } = ended
       const took = at_ms - proposal.createdAt
-      return [{ seq, hash, call, agent: record.agent, tool: proposal.tool.name, state: status.state, at: at_ms, took }]
+      return [
+        {
+          seq,
+          hash,
+          call,
+          agent: record.agent,
+          tool: proposal.tool.name,
+          state: status.state,
+          at: at_ms,
+          took,
+          shadow: proposal.shadow ?? null,
+        },
+      ]
     })
     try {
       await logObject(this.#env, record.tenant).append(record.id, leaves)

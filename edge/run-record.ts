@@ -1,6 +1,7 @@
 // A run and its calls as they are stored, and as the wire sees them. Pure views; it decides nothing.
 
 import { callId } from '../shared/ids.ts'
+import { digestOf } from '../shared/json.ts'
 import { DEFAULT_BUDGET } from '../shared/limits.ts'
 import type { Facts } from '../shared/statement.ts'
 import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
@@ -137,9 +138,10 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
 
 /** What the journal says of a call beside the event itself: when it is new, what it is; when it has ended, what was attested. */
 export function journalled({ proposal, status }: CallRecord, isNew: boolean): Record<string, unknown> {
-  const { tool, digest, argsSha256 } = proposal
+  const { tool, digest, argsSha256, shadow } = proposal
   return {
     ...(isNew ? { tool: tool.name, version: tool.version, digest, args_sha256: argsSha256 } : {}),
+    ...(isNew && shadow !== undefined ? { shadow_sha256: digestOf(shadow) } : {}),
     ...(hasEnded(status) && status.attestation !== null
       ? { attestation: status.attestation.id, execution_sha256: status.attestation.execution_sha256 }
       : {}),

@@ -222,11 +222,14 @@ export class RunStore {
     return { ...row, seq, head: hash }
   }
 
-  journal(run: string, after: number): JournalEntry[] {
+  /** `whole`: with what is not for the run's agent to read. */
+  journal(run: string, after: number, whole = false): JournalEntry[] {
     let prev = after === 0 ? GENESIS.hash : (this.#q.before.get({ seq: after })?.hash ?? GENESIS.hash)
     return this.#q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
       const call = n === null ? null : callId(run, n)
-      const entry = { seq, at_ms: at, kind, call, body: JSON.parse(body) as Record<string, unknown>, prev, hash } // written by `append`
+      const entry: JournalEntry = { seq, at_ms: at, kind, call, body: JSON.parse(body) as Record<string, unknown>, prev, hash } // written by `append`
+      const shadow = whole && n !== null && 'shadow_sha256' in entry.body ? this.call(n)?.proposal.shadow : undefined
+      if (shadow !== undefined) entry.shadow = shadow
       prev = hash
       return entry
     })

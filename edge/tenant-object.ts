@@ -97,6 +97,7 @@ export class TenantObject extends DurableObject<Env> {
       operators: this.#db.select().from(operators).all().map(member),
       tools: this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf),
       policies: this.#sets.active(),
+      shadow: this.#sets.shadow(),
       workers: this.#workers.active(),
     }
   }
@@ -270,6 +271,15 @@ export class TenantObject extends DurableObject<Env> {
 
   async policyVersion(version: number): Promise<PolicySetOnRecord | undefined> {
     return this.#sets.read(version)
+  }
+
+  async policyShadow(): Promise<{ version: number; since: number; by: string } | null> {
+    const shadow = this.#sets.shadow()
+    return shadow === null ? null : { version: shadow.version, since: shadow.since, by: shadow.by }
+  }
+
+  async shadowPolicies(version: number | null, by: string): Promise<Result<true>> {
+    return this.#sets.setShadow(version, by)
   }
 
   // ── Workers ──

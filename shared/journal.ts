@@ -26,6 +26,8 @@ export function verifyChain(entries: readonly JournalEntry[], from: Head = GENES
     if (entry.seq !== head.seq + 1) return broken(`entry ${head.seq + 1} is missing or out of order: \`seq\` is ${entry.seq}`)
     if (entry.prev !== head.hash) return broken('`prev` is not the hash of the entry before it')
     if (entry.hash !== linkOf(entry)) return broken('`hash` does not fit the entry')
+    if (entry.shadow !== undefined && entry.body['shadow_sha256'] !== digestOf(entry.shadow))
+      return broken('`shadow` is not what was journalled')
     head = { seq: entry.seq, hash: entry.hash }
   }
   return ok(head)

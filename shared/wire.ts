@@ -151,8 +151,9 @@ export const ProposedCall = z.strictObject({ tool: ToolName, args: z.record(z.st
 export type ProposedCall = z.infer<typeof ProposedCall>
 export const ProposedCallInNewRun = ProposedCall.extend({ run: RunSpec.optional() })
 
+const Effect = z.enum(['allow', 'ask', 'deny'])
 export const Decision = z.strictObject({
-  effect: z.enum(['allow', 'ask', 'deny']),
+  effect: Effect,
   /** Stable; a denial's is the error of the call. */
   code: z.enum(['allowed', 'approval_required', 'denied', 'egress_denied', 'budget_spent', 'policy_error']),
   policies: z.array(z.string()),
@@ -200,6 +201,18 @@ export const SupposedCall = ProposedCallInNewRun.extend({ agent: Name.optional()
 export const DryRun = z.strictObject({ decision: Decision, digest: Sha256.nullable(), plan: Plan.nullable() })
 export type DryRun = z.infer<typeof DryRun>
 
+/** What a set that shadows the one in force would have decided of a call. `salt`: its digest in the journal tells nothing by itself. */
+export const Shadowed = z.strictObject({
+  version: z.int(),
+  since_ms: Time,
+  from: Effect,
+  to: Effect,
+  code: z.string(),
+  policies: z.array(z.string()),
+  salt: z.string(),
+})
+export type Shadowed = z.infer<typeof Shadowed>
+
 /** One entry of a run's journal: hash-chained, and what the event stream sends. */
 export const JournalEntry = z.strictObject({
   seq: z.int().min(1),
@@ -209,6 +222,8 @@ export const JournalEntry = z.strictObject({
   body: z.record(z.string(), z.unknown()),
   prev: Sha256,
   hash: Sha256,
+  /** For operators alone, and so not under the hash itself: its digest is, as `shadow_sha256` of the body. */
+  shadow: Shadowed.optional(),
 })
 export type JournalEntry = z.infer<typeof JournalEntry>
 

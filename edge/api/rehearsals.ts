@@ -1,13 +1,37 @@
-// What operators may try policies on without enforcing them.
+// What operators may try policies on without enforcing them: calls that were, and calls as they come.
 
+import type { Output } from '../../shared/client.ts'
+import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
 import { candidateOf } from '../candidate.ts'
+import type { Env } from '../env.ts'
+import { logObject, tenantObject } from '../env.ts'
 import { rehearse } from '../rehearsal/log.ts'
 
-export const rehearsalRoutes: Verbs<'rehearsePolicyVersion'> = {
+export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow' | 'putPolicyShadow'> = {
   async rehearsePolicyVersion({ env, caller: { directory }, params: { version }, body }) {
     const candidate = await candidateOf(env, directory, version)
     return candidate.ok ? ok(await rehearse(env, directory, { version, ...body })) : candidate
   },
+
+  async readPolicyShadow({ env, caller: { directory } }) {
+    return shadowing(env, directory.tenant)
+  },
+
+  async putPolicyShadow({ env, caller: { directory, principal }, body: { version } }) {
+    const fit = version === null ? ok(directory) : await candidateOf(env, directory, version)
+    const put = fit.ok ? await tenantObject(env, directory.tenant).shadowPolicies(version, principal.name) : fit
+    return put.ok ? shadowing(env, directory.tenant) : put
+  },
+}
+
+async function shadowing(env: Env, tenant: string): Promise<Result<Output<'readPolicyShadow'>>> {
+  const shadow = await tenantObject(env, tenant).policyShadow()
+  if (shadow === null) return ok({ version: null, since_ms: null, by: null, calls: 0, differ: 0, counts: [], latest: [] })
+  const { version, since, by } = shadow
+  const { counts, latest } = await logObject(env, tenant).shadowed(since)
+  const sum = (some: typeof counts) => some.reduce((all, { count }) => all + count, 0)
+  const differ = sum(counts.filter(({ from, to }) => from !== to))
+  return ok({ version, since_ms: since, by, calls: sum(counts), differ, counts, latest })
 }

@@ -60,13 +60,13 @@ function effectUnder(directory: Loaded, { run, call: { proposal, status }, agent
   const counted = usedUnder(directory, used)
   if (typeof counted === 'string') return { not: counted }
   const situation = { agent, tool, args: proposal.args, answers: [], run, used: counted, now: proposal.createdAt }
-  const decided = decide(directory, situation)
+  const decided = decide(directory, situation, 'nobody')
   if (!decided.ok) return { not: 'arguments' }
   const { decision, plan } = decided.value
   const answers = yesOf(status)
   const last = answers.at(-1)
   if (decision.effect !== 'ask' || plan === null || last === undefined) return { effect: decision.effect, decision }
-  const again = decideAgain(directory, { ...situation, answers, now: last.at_ms }, plan)
+  const again = decideAgain(directory, { ...situation, answers, now: last.at_ms }, plan, 'nobody')
   return { effect: again.effect === 'deny' ? 'deny' : ask(again.effect === 'allow'), decision: again.effect === 'deny' ? again : decision }
 }
 

@@ -1,6 +1,8 @@
 // Tables of a LogObject: the tenant's Merkle log over the ends of its runs' journals, and a readable index of the same.
 
-import { integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { isNotNull } from 'drizzle-orm'
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import type { Decision } from '../../shared/wire.ts'
 
 export const leaves = sqliteTable(
   'leaves',
@@ -16,8 +18,15 @@ export const leaves = sqliteTable(
     state: text().notNull(),
     at: integer().notNull(),
     took: integer().notNull(),
+    /** Where a set shadowed the call: since when it does, what was decided, and what it would have decided. */
+    shadowSince: integer('shadow_since'),
+    shadowFrom: text('shadow_from').$type<Decision['effect']>(),
+    shadowTo: text('shadow_to').$type<Decision['effect']>(),
   },
-  (table) => [uniqueIndex('leaves_source').on(table.run, table.seq)],
+  (table) => [
+    uniqueIndex('leaves_source').on(table.run, table.seq),
+    index('leaves_shadow').on(table.shadowSince, table.shadowFrom, table.shadowTo).where(isNotNull(table.shadowSince)),
+  ],
 )
 
 /** Hashes of full subtrees by level and index. */

@@ -55,6 +55,14 @@ export const policySets = sqliteTable(
   (table) => [index('policy_sets_active').on(table.active)],
 )
 
+/** One row, or none: the version that shadows the one in force, and since when. */
+export const policyShadow = sqliteTable('policy_shadow', {
+  id: integer().primaryKey(),
+  version: integer().notNull(),
+  since: integer().notNull(),
+  by: text().notNull(),
+})
+
 /** Each time that a version was put in force, in order. */
 export const policyActivations = sqliteTable(
   'policy_activations',

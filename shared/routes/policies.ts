@@ -34,6 +34,8 @@ const PolicyVersion = z.strictObject({
   author: z.string(),
   created_at_ms: Time,
   active: z.boolean(),
+  /** Whether it shadows the one in force. */
+  shadow: z.boolean(),
   /** How many named texts it has. */
   policy_count: z.int(),
   /** The last time, if there was one. */

@@ -43,7 +43,56 @@ const Rehearsal = z.strictObject({
 })
 export type Rehearsal = z.infer<typeof Rehearsal>
 
+const Decided = wire.Decision.shape.effect
+const ShadowCount = z.strictObject({ from: Decided, to: Decided, count: z.int() })
+export type ShadowCount = z.infer<typeof ShadowCount>
+const ShadowDifference = z.strictObject({
+  call: wire.CallId,
+  agent: z.string(),
+  tool: z.string(),
+  at_ms: z.int(),
+  from: Decided,
+  to: Decided,
+})
+export type ShadowDifference = z.infer<typeof ShadowDifference>
+
+const Shadowing = z.strictObject({
+  /** `null` where nothing shadows the set in force. */
+  version: z.int().nullable(),
+  since_ms: z.int().nullable(),
+  by: z.string().nullable(),
+  /** Calls that were proposed since, and have ended. */
+  calls: z.int(),
+  differ: z.int(),
+  /** `from`: what was decided. `to`: what the shadow would have decided. */
+  counts: z.array(ShadowCount),
+  /** The latest that differ; by which policies says the journal of each run. */
+  latest: z.array(ShadowDifference),
+})
+
 export const REHEARSAL = routes({
+  readPolicyShadow: {
+    method: 'GET',
+    path: '/v1/policies/shadow',
+    callers: ['operator'],
+    action: 'policy.read',
+    summary: 'The version that shadows the one in force, and how it would have decided the calls that it saw and that have ended',
+    status: 200,
+    result: Shadowing,
+    failures: [],
+  },
+  putPolicyShadow: {
+    method: 'PUT',
+    path: '/v1/policies/shadow',
+    callers: ['operator'],
+    action: 'policy.shadow',
+    summary:
+      'Have a version asked about each proposed call beside the one in force, which alone decides; `null` ends that. Another one counts anew',
+    body: z.strictObject({ version: z.int().min(1).max(1e9).nullable() }),
+    status: 200,
+    result: Shadowing,
+    failures: ['not_found', 'invalid_policy', 'conflict'],
+  },
   rehearsePolicyVersion: {
     method: 'POST',
     path: '/v1/policies/versions/{version}/rehearse',

@@ -56,6 +56,7 @@ function directoryWith(count: number): Loaded {
     agents: [{ name: 'bench', keyHash: '0'.repeat(64), spec: { tools: [TOOL.name], groups: ['clerks'] } }],
     operators: [{ name: 'approver', keyHash: '1'.repeat(64), spec: { roles: ['approver'] } }],
     tools: TOOLS,
+    shadow: null,
     policies: { version: 1, texts: { rules: rules(count).join('\n'), APPROVERS } },
     workers: [],
   })
