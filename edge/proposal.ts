@@ -68,9 +68,6 @@ export function prepare(
   if (!decided.ok) return refused(decided.error)
 
   const amount = spentBy(tool, args)
-  if (amount === null)
-    return refused(failure('invalid_arguments', `what is spent is a whole number, not below 0: \`${tool.tool.spends?.arg}\``))
-
   const { plan } = decided.value
   const counted = used === 'uncounted' ? uncounted(decided.value.decision) : decided.value.decision
   const decision = row.allowed >= budget.max_calls_per_run ? spent(counted, budget.max_calls_per_run) : counted
@@ -115,10 +112,10 @@ const uncounted = ({ explanation: _, ...decision }: Decision): Decision => ({
   reason: 'what this session has used could not be counted, so nothing is allowed; try again',
 })
 
-/** What a call spends, by its tool's contract; `null` where the argument can't be added up. */
-export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, unknown>): number | null {
-  const value = spends === undefined ? 0 : (args[spends.arg] ?? 0)
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+/** What a call spends, by its tool's contract: arguments that fit its schema hold a whole number from 0 on there, or nothing. */
+export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, unknown>): number {
+  const value = spends === undefined ? 0 : args[spends.arg]
+  return typeof value === 'number' ? value : 0
 }
 
 /** With the snapshot of now; none where agent or tool are gone, and the one before stands. */

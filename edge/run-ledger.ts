@@ -26,9 +26,9 @@ const someReadSession = (directory: Loaded): boolean =>
   readsSession(directory) || (directory.shadow !== null && readsSession(directory.shadow.directory))
 
 /** A call that is known by its number alone; no agent can send this as its key. */
-const KEY_OF = /^§([0-9]+)$/
-const keyOfCall = (n: number): string => `§${n}`
-const callOfKey = (key: string): number | undefined => (KEY_OF.test(key) ? Number(key.slice(1)) : undefined)
+const KEY_OF = /^§#([0-9]+)$/
+const keyOfCall = (n: number): string => `§#${n}`
+const callOfKey = (key: string): number | undefined => (KEY_OF.test(key) ? Number(key.slice(2)) : undefined)
 
 export class Ledger {
   readonly #env: Env
@@ -44,8 +44,9 @@ export class Ledger {
   /** Takes a place in the session for what is proposed, where policy reads what is counted there. */
   async book(directory: Loaded, run: RunRecord, { key, tool: name, args }: Asked & { key: string | null }): Promise<Booked | null> {
     const tool = directory.tools.get(name)
-    if (!someReadSession(directory) || tool === undefined || (key !== null && this.#store.callByKey(key) !== undefined)) return null
-    return this.#place(run, key, name, spentBy(tool, args) ?? 0)
+    if (!someReadSession(directory) || tool === undefined || !tool.check(args).ok) return null // what does not fit is refused, and takes no place
+    if (key !== null && this.#store.callByKey(key) !== undefined) return null
+    return this.#place(run, key, name, spentBy(tool, args))
   }
 
   /** Places of one key are one call. */

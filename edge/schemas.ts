@@ -7,6 +7,7 @@ import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { ToolSpec } from '../shared/wire.ts'
 
 export type Schema = Record<string, unknown>
 
@@ -75,6 +76,17 @@ class Errors {
   get found(): FieldError[] {
     return [...this.#byPlace].map(([at, message]) => ({ at, message }))
   }
+}
+
+/** What is spent has to add up: the schema itself says that the argument is a whole number, and not below 0. */
+export function checkSpends({ spends, input_schema }: Pick<ToolSpec, 'spends' | 'input_schema'>): Result<true> {
+  if (spends === undefined) return ok(true)
+  const { properties } = input_schema
+  const property = isObject(properties) && Object.hasOwn(properties, spends.arg) ? properties[spends.arg] : undefined
+  const { type, minimum } = isObject(property) ? property : {}
+  return type === 'integer' && isNumber(minimum) && minimum >= 0
+    ? ok(true)
+    : err(failure('invalid_schema', `what is spent adds up: declare \`${spends.arg}\` as {"type": "integer", "minimum": 0}`))
 }
 
 const DEPTH = 16

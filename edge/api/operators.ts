@@ -12,7 +12,7 @@ import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
 import { isRunOf } from '../run-id.ts'
-import { checkSchema } from '../schemas.ts'
+import { checkSchema, checkSpends } from '../schemas.ts'
 import { argumentTypes, typeText } from '../typed-arguments.ts'
 
 type Names =
@@ -62,6 +62,8 @@ export const operatorRoutes: Verbs<Names> = {
       const checked = schema === undefined ? ok(schema) : checkSchema(schema)
       if (!checked.ok) return checked
     }
+    const adds = checkSpends(body)
+    if (!adds.ok) return adds
     const put = await here(env, caller).putTool(params.name, body, caller.principal.name)
     return put.ok ? ok(withTypes(put.value)) : put
   },

@@ -1,8 +1,12 @@
 // What was in force when a call was decided can be read later, and nothing else passes for it.
 
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { digestOf } from '../../shared/json.ts'
 import { PolicySnapshot } from '../../shared/snapshot.ts'
+import { countersign } from '../support/countersign.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -63,6 +67,28 @@ test('what an answer changes is the snapshot of the answer', async () => {
   const now = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect(now.decision.snapshot).not.toBe(call.decision.snapshot)
   expect(digestOf(await read(call))).toBe(now.decision.snapshot)
+})
+
+test('`countersign verify --snapshot` says whether a call was decided under it', async () => {
+  const call = await propose(await runOf(), await desk.tool())
+  await peer.run(call.id)
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-snapshot-'))
+  try {
+    const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: agent.key }
+    const [bundle = '', keys = '', snapshot = '', bent = ''] = ['bundle', 'keys', 'snapshot', 'bent'].map((name) => join(folder, name))
+    for (const args of [
+      ['attestation', call.id, '-o', bundle],
+      ['keys', '-o', keys],
+      ['calls', 'snapshot', call.id, '-o', snapshot],
+    ])
+      expect(await countersign(args, { env })).toMatchObject({ code: 0 })
+    writeFileSync(bent, JSON.stringify({ ...JSON.parse(readFileSync(snapshot, 'utf8')), allowed_tools: [] }))
+    const verify = (file: string) => countersign(['verify', bundle, '--keys', keys, '--snapshot', file])
+    expect(await verify(snapshot)).toMatchObject({ code: 0, out: expect.stringContaining('it was decided under this policy snapshot') })
+    for (const file of [bent, keys]) expect(await verify(file)).toMatchObject({ code: 1, out: expect.stringContaining('NOT VERIFIED') })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
 
 test('another agent reads nobody’s snapshot', async () => {

@@ -2,14 +2,14 @@
 // kept to the last call, however many come at once.
 
 import { expect, test } from 'vitest'
-import { Desk, granted, refusal } from '../support/desk.ts'
+import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('usage', sharedStack())
 const agent = await desk.agent()
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const PAYING = { spends: { arg: 'amount' }, input_schema: { type: 'object', properties: { amount: { type: 'integer' } } } }
+const PAYING = { spends: { arg: 'amount' }, input_schema: { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } } } }
 
 const capped = async (tool: string, cap: string, work: () => Promise<void>) => {
   const name = desk.name()
@@ -73,9 +73,8 @@ test('a run: calls of one tool, and the time that executions took', async () => 
   })
 })
 
-test('what is spent is summed; what is denied or rejected spends nothing; what is no whole number is refused', async () => {
+test('what is spent is summed; what is denied or cancelled spends nothing; a tool whose sum might shrink is refused', async () => {
   const tool = await desk.tool(PAYING)
-  const free = await desk.tool({ ...PAYING, input_schema: { type: 'object' } })
   const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
   await capped(tool, cap, async () => {
     const session = desk.name()
@@ -87,8 +86,11 @@ test('what is spent is summed; what is denied or rejected spends nothing; what i
     granted(await agent.client('cancelCall', { params: { run: last.run, call: last.id } }))
     expect((await inNewRun(tool, session, { amount: 400 })).state).toBe('granted')
   })
-  for (const amount of [-1, 'many'])
-    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: free, args: { amount } } }))).toBe('422 invalid_arguments')
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: { amount: -1 } } }))).toBe('422 invalid_arguments')
+  for (const amount of [{ type: 'integer' }, { type: 'number', minimum: 0 }, { type: 'integer', minimum: -1 }, { minimum: 0 }, undefined]) {
+    const body = toolSpec({ ...PAYING, input_schema: { type: 'object', properties: amount === undefined ? {} : { amount } } })
+    expect(refusal(await desk.root('putTool', { params: { name: desk.name() }, body }))).toBe('422 invalid_schema')
+  }
 })
 
 test('a call that waited for a human is judged by what was used before it, not by what came after', async () => {
