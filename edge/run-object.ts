@@ -39,6 +39,7 @@ import { Waiters } from './waiters.ts'
 export type Propose = Asked & { version: number; key: string | null; create: RunRecord | null; waitMs: number }
 export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
 const NO_CALL = failure('not_found', 'no such call')
+const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
 
@@ -120,7 +121,8 @@ export class RunObject extends DurableObject<Env> {
   async snapshot(agent: string | null, n: number): Promise<Result<PolicySnapshot>> {
     const record = this.#readable(agent, n)
     const text = record === undefined ? undefined : this.#store.snapshot(record.status.decision.snapshot)
-    return text === undefined ? err(NO_CALL) : ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
+    if (record === undefined || text === undefined) return err(record === undefined ? NO_CALL : NO_SNAPSHOT)
+    return ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
   }
 
   async explanation(agent: string | null, n: number): Promise<Result<DryRun>> {

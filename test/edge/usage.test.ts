@@ -137,6 +137,23 @@ test('a key that is used again takes no second place, and a proposal that makes 
   })
 })
 
+test('a key that two proposals fight over is one call, and the loser gives up no place but its own', async () => {
+  const tool = await desk.tool()
+  await capped(tool, 'context.budget.session.calls >= 1', async () => {
+    for (let round = 0; round < 15; round++) {
+      const session = desk.name()
+      const { id: run } = granted(await agent.client('createRun', { body: { session } }))
+      const rivals = await Promise.all(
+        ['a', 'b', 'c'].map((text) =>
+          agent.client('proposeCall', { params: { run }, body: { tool, args: { text } }, headers: { 'idempotency-key': session } }),
+        ),
+      )
+      expect(rivals.filter(({ ok }) => ok)).toHaveLength(1)
+      expect((await inNewRun(tool, session)).state).toBe('denied')
+    }
+  })
+})
+
 test('nobody else’s session: another agent’s calls under the same name count for nobody but it', async () => {
   const tool = await desk.tool()
   const stranger = await desk.agent()
