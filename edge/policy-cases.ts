@@ -1,20 +1,24 @@
-// Cases decided: what comes of each call that a file of cases describes, under a set of policies that need not be in force, around what the
-// tenant has and what the file brings. By the functions that decide real calls, and by no other. Nothing is stored, runs or asks anybody.
+// Cases decided: what comes of each call that a file of cases describes, under a set of policies that need not be in force, among what the
+// tenant has and what the file brings. By the functions that prepare, decide and step real calls, and by no other. It stores nothing, runs
+// nothing and asks nobody.
 
 import type { Failure, FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
+import type { Plan } from '../shared/plan.ts'
 import type { CaseResult, PolicyCase, SentCases } from '../shared/policy-cases.ts'
 import { toolOfCase } from '../shared/policy-cases.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Decision } from '../shared/wire.ts'
-import type { Decided, Situation } from './decide.ts'
-import { decide, decideAgain } from './decide.ts'
-import type { Loaded } from './directory.ts'
+import type { Decision, RunSpec } from '../shared/wire.ts'
+import type { AgentPrincipal, Loaded } from './directory.ts'
 import { including } from './directory.ts'
+import type { Answered } from './lifecycle.ts'
+import { step as lifecycle } from './lifecycle.ts'
 import type { PolicySet, PolicyTexts } from './policy.ts'
+import { judgeAgain, prepare } from './proposal.ts'
+import type { RunRow } from './run-record.ts'
 import { budgetOf } from './run-record.ts'
 import { checkSchema } from './schemas.ts'
 import type { Counters } from './usage.ts'
@@ -38,7 +42,7 @@ export function aroundCases(directory: Loaded, { tools, agents, operators }: Sen
   if (around.tools.size > LIMITS.tools) return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
   if (around.agents.size + around.operators.size > LIMITS.principals)
     return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} principals at the most`))
-  return ok(around)
+  return ok({ ...around, shadow: null })
 }
 
 /** A set that can be asked, and what is probably not meant in it. */
@@ -73,46 +77,60 @@ function changedTexts(texts: PolicyTexts, sets: SentCases['sets'], { with: besid
   return ok({ ...Object.fromEntries(kept), ...Object.fromEntries(beside.map((name) => [name, (sets[name] ?? []).join('\n')])) })
 }
 
-/** A call's way from its proposal over each yes, by what is decided at each step. */
-function outcomeOf(directory: Loaded, one: PolicyCase): Got {
-  const situation = situationOf(directory, one)
-  if (!situation.ok) return refused(situation.error)
-  const fitting = situation.value.tool.check(one.request.args)
-  const decided = fitting.ok ? decide(directory, situation.value) : fitting
-  if (!decided.ok) return refused(decided.error)
-  const { plan } = decided.value
-  let { decision } = decided.value
-  const answers: Situation['answers'][number][] = []
-  for (const by of one.approved_by) {
-    if (decision.effect !== 'ask' || plan === null) return { ...told({ decision, plan }), unasked: by }
+/** `said`: all that the agent would read of it. */
+type Outcome = { readonly got: Got; readonly said: string }
+
+/** A call's way from its proposal over each yes, by the steps of real calls. */
+function outcomeOf(directory: Loaded, { request, approved_by, used = {}, at = NOON }: PolicyCase): Outcome {
+  const agent = directory.agents.get(request.agent)
+  if (agent === undefined) return refused(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
+  if (!directory.tools.has(request.tool)) return refused(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
+  const run = countersOf(used.run, NOTHING)
+  const counted = { run, session: countersOf(used.session, run) } // a session has used what its run has
+  const now = Date.parse(at)
+  const row = runOf(agent, request.run, run, now)
+  const prepared = prepare(directory, row, request, { used: () => counted, pending: () => 0, now })
+  if (prepared.kind !== 'new') return refused(prepared.failure)
+  const { proposal, ask } = prepared
+  let { decision } = prepared
+  let step = lifecycle(proposal, { kind: 'proposed', decision, ask }, now)
+  const answers: Answered[] = []
+  for (const by of approved_by) {
     if (!directory.operators.has(by)) return refused(failure('not_found', `no operator \`${by}\`; the file can bring one`))
-    answers.push({ by, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: situation.value.now })
-    decision = decideAgain(directory, { ...situation.value, answers }, plan)
+    if (!step.ok) return refused(step.error)
+    const record = { proposal, status: step.value.status }
+    if (record.status.state !== 'awaiting_approval') return told(decision, proposal.plan, by)
+    const answer: Answered = { by, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: now }
+    answers.push(answer)
+    decision = judgeAgain(directory, row, record, { answers, used: counted, now }).decision
+    step = lifecycle(record, { kind: 'answered', answer, decision }, now)
   }
-  return told({ decision, plan })
+  return step.ok ? told(decision, proposal.plan) : refused(step.error)
 }
 
 const NOON = '2026-11-18T12:00:00Z'
+const RUN = `run_${'0'.repeat(26)}`
 
-function situationOf(directory: Loaded, { request, used = {}, at = NOON }: PolicyCase): Result<Situation> {
-  const agent = directory.agents.get(request.agent)
-  const tool = directory.tools.get(request.tool)
-  if (agent === undefined) return err(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
-  if (tool === undefined) return err(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
-  const id = 'run of a case'
-  const { session = id, channel = null, device = null } = request.run ?? {}
-  const run = countersOf(used.run, NOTHING)
-  return ok({
-    agent,
-    tool,
-    args: request.args,
-    answers: [],
-    run: { id, session, channel, device, budget: budgetOf(agent.spec, request.run) },
-    // A session has at least what its run has.
-    used: { run, session: countersOf(used.session, run) },
-    now: Date.parse(at),
-  })
-}
+const runOf = ({ tenant, name, spec }: AgentPrincipal, said: RunSpec = {}, { calls, denied }: Counters, now: number): RunRow => ({
+  record: {
+    id: RUN,
+    tenant,
+    agent: name,
+    session: said.session ?? RUN,
+    channel: said.channel ?? null,
+    device: said.device ?? null,
+    budget: budgetOf(spec, said),
+    fingerprint: '',
+    createdAt: now,
+  },
+  cancelled: false,
+  calls: calls + denied,
+  allowed: calls,
+  denied,
+  seq: 0,
+  head: '',
+  logged: 0,
+})
 
 type Said = {
   readonly [K in keyof Counters]?: (K extends 'tool' ? { readonly [L in keyof Counters['tool']]?: number | undefined } : number) | undefined
@@ -130,22 +148,22 @@ const countersOf = (said: Said = {}, otherwise: Counters): Counters => ({
   },
 })
 
-const told = ({ decision: { effect, code, policies, reason }, plan }: Pick<Decided, 'plan'> & { decision: Decision }): Got => ({
-  effect,
-  code,
-  policies,
-  reason,
-  plan: plan === null ? null : { tier: plan.tier, egress: plan.egress.mode, hosts: plan.egress.hosts },
-})
-
-/** What was proposed, or the policies that it was held against, do not stand: there is nothing to decide. */
-function refused({ code, detail, errors = [] }: Failure): Got {
-  const places = errors.map(({ at, message }) => `${at}: ${message}`)
-  return { effect: 'refused', code, policies: [], reason: [detail, ...places].join('; '), plan: null }
+const told = (decision: Decision, plan: Plan | null, unasked?: string): Outcome => {
+  const { effect, code, policies, reason } = decision
+  const short = plan === null ? null : { tier: plan.tier, egress: plan.egress.mode, hosts: plan.egress.hosts }
+  return {
+    got: { effect, code, policies, reason, plan: short, ...(unasked === undefined ? {} : { unasked }) },
+    said: JSON.stringify(decision),
+  }
 }
 
-function judged({ description, expect: expected, silent }: PolicyCase, got: Got): CaseResult {
-  const said = JSON.stringify([got.policies, got.reason])
+/** What was proposed, or the policies that it was held against, do not stand: there is nothing to decide. */
+function refused({ code, detail, errors = [] }: Failure): Outcome {
+  const reason = [detail, ...errors.map(({ at, message }) => `${at}: ${message}`)].join('; ')
+  return { got: { effect: 'refused', code, policies: [], reason, plan: null }, said: reason }
+}
+
+function judged({ description, expect: expected, silent }: PolicyCase, { got, said }: Outcome): CaseResult {
   const checks: readonly [Differing, boolean][] = [
     ['effect', expected.effect === got.effect],
     ['code', expected.code === undefined || expected.code === got.code],

@@ -2,7 +2,7 @@
 // the page shows of the answers is what came.
 
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -111,6 +111,17 @@ afterAll(async () => {
   shell.stop()
   await stack.stop()
   rmSync(folder, { recursive: true })
+})
+
+test('the rules of the page are those of the examples', () => {
+  const examples = readdirSync(join(ROOT, 'policies/examples')).map((name) => readFileSync(join(ROOT, 'policies/examples', name), 'utf8'))
+  const rules = steps.flatMap((step) => (step.kind === 'file' && step.name.endsWith('.cedar') ? step.text.trim().split('\n\n') : []))
+  expect(rules.length).toBeGreaterThan(0)
+  for (const rule of rules)
+    expect(
+      examples.some((text) => text.includes(rule)),
+      rule,
+    ).toBe(true)
 })
 
 test('the page says what happens', async () => {

@@ -136,6 +136,15 @@ test('time and what was used before are the case’s own', async () => {
   expect(results.filter(({ passed }) => !passed)).toEqual([])
 })
 
+test('what ends a call before policy is asked, ends a case', async () => {
+  const spent = (run: object, calls: number) => ({ request: { ...refund(1).request, run }, used: { run: { calls } } })
+  const results = await decided([
+    { description: 'within', ...spent({ budget: { max_calls_per_run: 3 } }, 2), expect: { effect: 'allow' } },
+    { description: 'spent', ...spent({ budget: { max_calls_per_run: 3 } }, 3), expect: { effect: 'deny', code: 'budget_spent' } },
+  ])
+  expect(results.filter(({ passed }) => !passed)).toEqual([])
+})
+
 test('a file’s tool stands in the place of its namesake, within the file alone', async () => {
   const one = {
     description: 'it',
