@@ -94,9 +94,8 @@ export const LIMITS = {
   explanation_facts: 3,
   explanation_changes: 3,
   explanation_tries: 16,
-  /** The search for them: nodes of policies that are looked at, how deep, and how many alternatives are carried along. */
+  /** The search for them: nodes of policies that are looked at, and how many alternatives are carried along. */
   explanation_steps: 4_000,
-  explanation_depth: 200,
   explanation_width: 64,
   /** Of a list whose members would all do, those that are tried. */
   explanation_members: 3,

@@ -1,7 +1,6 @@
 // What would have to be otherwise for policies to allow: read off Cedar's syntax tree, against one question. Pure, and bounded. It proposes
 // and promises nothing: `explain` has the engine verify each proposal. What it can't follow, it proposes nothing for.
 
-import { LIMITS } from '../../shared/limits.ts'
 import type { Expr, Rule } from '../policy.ts'
 import { waysOfAtom, waysOfComparison } from './atoms.ts'
 import { idOf } from './facts.ts'
@@ -26,7 +25,7 @@ function waysOfPolicy(at: Search, { principal, resource, conditions }: Applies, 
     ...conditions.map(({ kind, body }) => [body, (kind === 'when') === target] as const),
   ]
   const join = target ? both : either
-  return parts.reduce<Ways>((ways, [expr, to]) => join(ways, waysTo(at, expr, to, 0)), target ? DONE : NONE)
+  return parts.reduce<Ways>((ways, [expr, to]) => join(ways, waysTo(at, expr, to)), target ? DONE : NONE)
 }
 
 /** A scope says what a condition would, in other words; `undefined` where it says nothing. */
@@ -42,9 +41,10 @@ function scoped(name: 'principal' | 'resource', scope: Applies['principal' | 're
   return scope.op === '==' ? { '==': { left, right } } : { in: { left, right } }
 }
 
-function waysTo(at: Search, expr: Expr, target: boolean, depth: number): Ways {
-  if (at.steps-- <= 0 || depth > LIMITS.explanation_depth) return NONE
-  const to = (inner: Expr, value: boolean): Ways => waysTo(at, inner, value, depth + 1)
+/** It goes as deep as a policy may (`policy_depth`, `policy_conditions`). */
+function waysTo(at: Search, expr: Expr, target: boolean): Ways {
+  if (at.steps-- <= 0) return NONE
+  const to = (inner: Expr, value: boolean): Ways => waysTo(at, inner, value)
   const [op, operands, items] = read(expr)
   switch (op) {
     case '&&':

@@ -322,3 +322,112 @@ describe('an agent is told nothing of others', () => {
     expect(JSON.stringify(agent)).not.toMatch(/canary|Group::|permit \(|forbid \(/)
   })
 })
+
+// ── Any policies, any call ──
+
+/** A value that is as the change says, chosen without a look at how the edge chooses its own. */
+function standing({ needs: { op, value } }: Change, before: CedarValueJson | undefined): (CedarValueJson | undefined)[] {
+  const list = Array.isArray(before) ? before : []
+  if (op === 'absent') return [undefined]
+  if (op === 'present') return ['x', 1]
+  if (op === '!=') return [typeof value === 'number' ? value + 1 : `${String(value)}~`]
+  if (op === 'like') return [String(value).replaceAll('*', '')]
+  if (op === 'not like') return ['']
+  if (op === 'has') return [[...list, value as string]] // the lists of this test hold texts
+  if (op === 'lacks') return [list.filter((item) => item !== value)]
+  if (op === 'not empty') return [['x']]
+  return op === 'empty' ? [[]] : [value as CedarValueJson]
+}
+
+/** Whether the call, with the change made to what was asked, is allowed: every value that the change leaves open is tried. */
+function allowedWith(asked: Asked, changes: readonly Change[]): boolean {
+  const [first, ...rest] = changes
+  if (first === undefined) return groundsOf(asked).verdict.allowed
+  const { args = {}, context = {}, groups = [] } = asked
+  const [root = '', name = ''] = first.fact.split('.')
+  if (root === 'agent') {
+    const group = String(first.needs.value)
+    const changed = first.needs.op === 'has' ? [...groups, group] : groups.filter((one) => one !== group)
+    return allowedWith({ ...asked, groups: changed }, rest)
+  }
+  if (root === 'approval') {
+    const approval = { ...NOBODY, granted: true, count: Number(first.needs.value) }
+    return allowedWith({ ...asked, context: { ...context, allow_sensitive_tools: true, approval } }, rest)
+  }
+  return standing(first, args[name]).some((value) => {
+    const { [name]: _, ...others } = args
+    return allowedWith({ ...asked, args: value === undefined ? others : { ...others, [name]: value } }, rest)
+  })
+}
+
+test('whatever policies and call: each alternative, made, is allowed by the engine; and of three facts at the most', () => {
+  let seed = 20261118
+  const random = (n: number): number => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
+    return Math.floor((seed / 2_147_483_648) * n)
+  }
+  const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T // never empty
+  const atom = (): string =>
+    pick([
+      () => `context.args.n ${pick(['<', '<=', '>', '>=', '==', '!='])} ${random(20)}`,
+      () => `context.args.m ${pick(['<', '>'])} context.args.n`,
+      () => `context.args.n + context.args.m > ${random(30)}`,
+      () => `context.args.s ${pick(['==', '!='])} "${pick(['a', 'b', 'c'])}"`,
+      () => `["a", "b"].contains(context.args.s)`,
+      () => `context.args.s like "${pick(['a*', '*b', '*', 'a*b'])}"`,
+      () => `context.args.t.contains("${pick(['a', 'b'])}")`,
+      () => `context.args.t.${pick(['containsAny', 'containsAll'])}(["a", "c"])`,
+      () => 'context.args.t.isEmpty()',
+      () => 'context.args.f',
+      () => 'context.args has o',
+      () => `(context.args has o && context.args.o == ${random(3)})`,
+      () => `principal in Group::"${pick(['g', 'h'])}"`,
+      () => 'context.allow_sensitive_tools',
+      () => `context.approval.count >= ${1 + random(3)}`,
+      () => 'context.is_sensitive_action',
+    ])()
+  const condition = (depth: number): string => {
+    if (depth === 0) return atom()
+    const part = (): string => condition(depth - 1)
+    return pick([
+      part,
+      () => `!(${part()})`,
+      () => `(${part()} && ${part()})`,
+      () => `(${part()} || ${part()})`,
+      () => `(if ${part()} then ${part()} else ${part()})`,
+    ])()
+  }
+  const policy = (effect: string): string => `${effect} (principal, action, resource) when { ${condition(1 + random(2))} };`
+
+  const seen = { denied: 0, offered: 0, alternatives: 0, together: 0 }
+  for (let round = 0; round < 1_500; round++) {
+    const forbids = Array.from({ length: 1 + random(3) }, () => policy('forbid'))
+    const permits = random(2) === 0 ? [PERMIT] : [policy('permit'), policy('permit')]
+    const asked: Asked = {
+      text: [...forbids, ...permits].join('\n'),
+      args: {
+        n: random(20),
+        m: random(20),
+        s: pick(['a', 'b', 'z']),
+        t: pick([[], ['a'], ['a', 'c'], ['b']]),
+        f: random(2) === 0,
+        ...(random(2) === 0 ? {} : { o: random(3) }),
+      },
+      groups: pick([[], ['g'], ['g', 'h']]),
+    }
+    if (groundsOf(asked).verdict.allowed) continue
+    const { changes } = explained(asked)
+    seen.denied++
+    seen.offered += changes.length > 0 ? 1 : 0
+    for (const together of changes) {
+      seen.alternatives++
+      seen.together += together.length > 1 ? 1 : 0
+      expect(together.length).toBeLessThanOrEqual(LIMITS.explanation_facts)
+      expect(allowedWith(asked, together), `${JSON.stringify(asked)} with ${JSON.stringify(together)}`).toBe(true)
+    }
+  }
+  // The walk is worth its time only where it met much of each.
+  expect(seen.denied).toBeGreaterThan(400)
+  expect(seen.offered / seen.denied).toBeGreaterThan(0.5)
+  expect(seen.together).toBeGreaterThan(100)
+})
