@@ -59,9 +59,10 @@ function look({ set, slice }: Matter, question: Question, verdict: Verdict): Fou
 /** More than are told: not each may fit the tool. */
 const KEPT = 2 * LIMITS.explanation_changes
 
-/** Of changes as small as each other, first what the agent can do by itself. */
+/** Of changes as small as each other, first what the agent can do by itself; to do without comes after to do otherwise. */
 const EFFORT = { agent: 0, human: 1, time: 2, operator: 3 } as const
-const effort = (flips: readonly Flip[]): number => Math.max(...flips.map(({ fact }) => EFFORT[changedBy(fact) ?? 'operator']))
+const effort = (flips: readonly Flip[]): number =>
+  Math.max(...flips.map(({ fact, op }) => EFFORT[changedBy(fact) ?? 'operator'] + (op === 'absent' ? 0.5 : 0)))
 
 const applying = (rules: readonly Rule[], effect: Rule['effect']) =>
   rules.filter((rule) => rule.effect === effect).map(({ applies }) => applies)
@@ -69,7 +70,8 @@ const applying = (rules: readonly Rule[], effect: Rule['effect']) =>
 /** What the reader may know of why. `null`: it was not policy that decided. */
 export function explain(decision: Decision, grounds: Grounds | null, subject: Subject, reader: Reader): Explanation {
   const rules = grounds?.matter.set.rules
-  const policies = decision.policies.map((id) => noteOf(id, rules?.get(id), decision.reason, reader))
+  const erring = (grounds?.verdict.errors.length ?? 0) > 0 // then no policy determined it, whatever the engine lists
+  const policies = (erring ? [] : decision.policies).map((id) => noteOf(id, rules?.get(id), decision.reason, reader))
   const told = grounds === null ? { changes: [], fixed: [] } : changesFor(grounds, subject, reader)
   const errors = reader.kind === 'operator' ? { errors: [...(grounds?.verdict.errors ?? [])] } : {}
   return { policies, plans: [...(grounds?.refused ?? [])], ...told, ...errors }
