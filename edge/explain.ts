@@ -7,7 +7,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Decision } from '../shared/wire.ts'
 import { waysToAllow } from './explain/alternatives.ts'
 import type { Flip, Question } from './explain/facts.ts'
-import { applied, appliedTo, asksAsMuch, changedBy } from './explain/facts.ts'
+import { applied, appliedTo, asksAsMuch, bySize, changedBy } from './explain/facts.ts'
 import type { Reader } from './explain/telling.ts'
 import { tell } from './explain/telling.ts'
 import { search } from './explain/ways.ts'
@@ -44,7 +44,7 @@ function look({ set, slice }: Matter, question: Question, verdict: Verdict): Fou
   const determining = verdict.policies.map((id) => set.rules.get(id)).filter((rule) => rule !== undefined)
   const concerned = Object.keys(slice.texts).flatMap((id) => set.rules.get(id) ?? [])
   const ways = waysToAllow(at, applying(determining, 'forbid'), applying(concerned, 'permit'))
-  const proposed = [...ways].sort((a, b) => a.length - b.length || effort(a) - effort(b)).slice(0, LIMITS.explanation_tries)
+  const proposed = [...ways].sort((a, b) => bySize(a, b) || effort(a) - effort(b)).slice(0, LIMITS.explanation_tries)
   let alternatives: (readonly Flip[])[] = []
   for (const way of proposed) {
     if (alternatives.length >= KEPT) break

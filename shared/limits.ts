@@ -97,7 +97,7 @@ export const LIMITS = {
   /** The search for them: nodes of policies that are looked at, and how many alternatives are carried along. */
   explanation_steps: 4_000,
   explanation_width: 64,
-  /** Of a list whose members would all do, those that are tried. */
+  /** Of a list whose members would all do, those that are tried; and of one that needs several, how many it may need. */
   explanation_members: 3,
   /** A value as it is told: who can mend a longer one knows it. */
   explanation_chars: 120,

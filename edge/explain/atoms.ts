@@ -248,11 +248,8 @@ function belongs(at: Search, op: 'in' | 'is', { left, right, entity_type, in: wi
   if (name !== 'principal' || self.type !== 'Agent' || (target ? wanted : held).some(({ type }) => type !== 'Group'))
     return fixed(held.length > 0)
   const flips = (target ? wanted : held).map(({ id }): Flip => ({ fact: GROUPS, op: target ? 'has' : 'lacks', value: id, sample: id }))
-  return target
-    ? flips.slice(0, LIMITS.explanation_members).map((flip) => [flip])
-    : flips.length > LIMITS.explanation_facts
-      ? NONE
-      : [flips]
+  if (target) return flips.slice(0, LIMITS.explanation_members).map((flip) => [flip])
+  return flips.length > LIMITS.explanation_members ? NONE : [flips]
 }
 
 const isEntity = (value: Value): value is { __entity: { type: string; id: string } } =>
@@ -296,7 +293,7 @@ function containedMany(at: Search, all: boolean, { left, right }: Operands, targ
   const each = (fact: Fact, op: Op, items: readonly CedarValueJson[]): readonly Flip[] =>
     items.map((value) => ({ fact, op, value, sample: value }))
   const alternatives = (flips: readonly Flip[]): Ways => flips.slice(0, LIMITS.explanation_members).map((flip) => [flip])
-  const together = (flips: readonly Flip[]): Ways => (flips.length > LIMITS.explanation_facts ? NONE : [flips])
+  const together = (flips: readonly Flip[]): Ways => (flips.length > LIMITS.explanation_members ? NONE : [flips])
   const ways: (readonly Flip[])[] = []
   if (changeable(at, holder) && (target || holder[0] !== 'approval')) {
     if (target) ways.push(...(all ? together : alternatives)(each(holder, 'has', missing)))

@@ -81,12 +81,17 @@ export function fuse(flips: readonly Flip[]): readonly Flip[] | undefined {
 /** Whether one, brought about, brings the other about: 2 approvals are one too, and so is one by somebody with a role. */
 function entails(one: Flip, other: Flip): boolean {
   if (nameOf(other.fact) === 'approval.count' && other.sample === 1) return one.fact[0] === 'approval'
+  if (other.op === 'not empty' && one.op === 'has') return sameFact(one.fact, other.fact)
   if (other.op === 'present') return one.op !== 'absent' && nameOf(one.fact).startsWith(`${nameOf(other.fact)}.`)
   if (one.op !== other.op || !sameFact(one.fact, other.fact)) return false
   const [a, b] = [rank(one.sample), rank(other.sample)]
   if (UPPER.includes(one.op)) return a !== undefined && b !== undefined && a <= b
   return LOWER.includes(one.op) ? a !== undefined && b !== undefined && a >= b : same(one.value, other.value)
 }
+
+export const factsIn = (flips: readonly Flip[]): number => new Set(flips.map(({ fact }) => nameOf(fact))).size
+/** Fewer facts first, then less that is asked of them. */
+export const bySize = (a: readonly Flip[], b: readonly Flip[]): number => factsIn(a) - factsIn(b) || a.length - b.length
 
 /** Whether the first asks for all that the second asks for. */
 export const asksAsMuch = (one: readonly Flip[], other: readonly Flip[]): boolean =>

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Expr } from '../policy.ts'
 import type { Flip, Question } from './facts.ts'
-import { fuse } from './facts.ts'
+import { bySize, factsIn, fuse } from './facts.ts'
 
 /** None: it can't be done. One that is empty: it is so already. */
 export type Ways = readonly (readonly Flip[])[]
@@ -15,8 +15,7 @@ export const isDone = (all: Ways): boolean => all.some((way) => way.length === 0
 export type Search = { readonly question: Question; readonly fixed: Set<string>; steps: number }
 export const search = (question: Question): Search => ({ question, fixed: new Set(), steps: LIMITS.explanation_steps })
 
-const smallest = (all: Ways): Ways =>
-  all.length < 2 ? all : [...all].sort((a, b) => a.length - b.length).slice(0, LIMITS.explanation_width)
+const smallest = (all: Ways): Ways => (all.length < 2 ? all : [...all].sort(bySize).slice(0, LIMITS.explanation_width))
 
 export const either = (one: Ways, other: Ways): Ways => (isDone(one) || isDone(other) ? DONE : smallest([...one, ...other]))
 
@@ -25,7 +24,7 @@ export function both(one: Ways, other: Ways): Ways {
   for (const a of one)
     for (const b of other) {
       const fused = a.length === 0 ? b : b.length === 0 ? a : fuse([...a, ...b])
-      if (fused !== undefined && fused.length <= LIMITS.explanation_facts) all.push(fused)
+      if (fused !== undefined && factsIn(fused) <= LIMITS.explanation_facts) all.push(fused)
     }
   return smallest(all)
 }

@@ -19,7 +19,7 @@ const [plain, sensitive] = [await desk.tool({ input_schema: schema }), await des
 const auditor = await desk.operator(['auditor'])
 const on = (tool: string) => `principal, action == Action::"tool.execute/${tool}", resource`
 const forbid = (id: string, condition: string, tool = plain) =>
-  `@id("explanations-${id}") @reason("${id}") forbid (${on(tool)}) when { ${condition} };`
+  `@id("told-${id}") @reason("${id}") forbid (${on(tool)}) when { ${condition} };`
 
 const tried = async (args: Record<string, unknown>, tool = plain) =>
   granted(await agent.client('decide', { body: { tool, args } })).decision

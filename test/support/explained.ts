@@ -1,0 +1,84 @@
+// An explanation without an edge around it: a set of policies, one call of the agent `me` to the tool `pay`, and what is told of the answer.
+
+import type { Reader } from '../../edge/explain/telling.ts'
+import type { Grounds } from '../../edge/explain.ts'
+import { explain } from '../../edge/explain.ts'
+import type { CedarValueJson } from '../../edge/policy.ts'
+import { about, ask, compile, readable } from '../../edge/policy.ts'
+import type { Explanation } from '../../shared/explanation.ts'
+import type { Decision } from '../../shared/wire.ts'
+
+export const NOBODY = {
+  granted: false,
+  count: 0,
+  approvers: [],
+  roles: [],
+  quorum: [],
+  assurance: 'none',
+  independent: { count: 0, roles: [], quorum: [] },
+}
+const PLAN = {
+  tier: 'C',
+  egress_mode: 'strict',
+  egress_hosts: ['a.example:443'],
+  workspace: 'call',
+  timeout_ms: 1_000,
+  memory_bytes: 1_000,
+}
+const CONTEXT = {
+  tool_name: 'pay',
+  capabilities: ['network'],
+  is_sensitive_action: true,
+  is_allowlisted_tool: true,
+  is_allowed_channel: true,
+  allow_sensitive_tools: false,
+  session_id: 's',
+  run_id: 'r',
+  owners: [],
+  weekday: 6,
+  now: { __extn: { fn: 'datetime', arg: '2026-11-14T20:00:00.000Z' } },
+  plan: PLAN,
+  approval: NOBODY,
+  budget: { run: { max_calls: 10, calls: 10, denied: 0, time_ms: 0, tool: { calls: 3, denied: 0, time_ms: 0, spent: 40 } } },
+  args: {},
+} satisfies Record<string, CedarValueJson>
+
+export const OPERATOR: Reader = {
+  kind: 'operator',
+  names: () => false,
+  byArguments: ['plan.egress_hosts'],
+  reach: {
+    count: 3,
+    approvers: ['ann', 'bob', 'cid'],
+    roles: ['finance'],
+    quorum: ['1 of finance', '2 of finance'],
+    independent: { count: 3, roles: ['finance'], quorum: ['1 of finance', '2 of finance'] },
+  },
+}
+export const PERMIT = '@id("permit") permit (principal, action, resource);\n'
+
+export type Asked = { text: string; args?: Record<string, CedarValueJson>; context?: Record<string, CedarValueJson>; groups?: string[] }
+
+export function groundsOf({ text, args = {}, context = {}, groups = [] }: Asked): Grounds {
+  const set = compile({ set: text })
+  if (!set.ok) throw new Error(JSON.stringify(set.error))
+  const matter = about(set.value, {
+    principal: { type: 'Agent', id: 'me' },
+    action: 'tool.execute/pay',
+    resource: { type: 'Tool', id: 'pay' },
+    entities: [
+      { uid: { type: 'Agent', id: 'me' }, attrs: {}, parents: groups.map((id) => ({ type: 'Group', id })) },
+      { uid: { type: 'Action', id: 'tool.execute/pay' }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },
+      { uid: { type: 'Tool', id: 'pay' }, attrs: { version: 1, sensitive: true, capabilities: [] }, parents: [] },
+    ],
+  })
+  const seen = readable(matter, { ...CONTEXT, ...context, args })
+  return { matter, context: seen, verdict: ask(matter, seen), refused: [] }
+}
+
+export function explained(asked: Asked, reader = OPERATOR, fits: (args: Record<string, unknown>) => boolean = () => true): Explanation {
+  const grounds = groundsOf(asked)
+  const { policies } = grounds.verdict
+  const decision: Decision = { effect: 'deny', code: 'denied', policies: [...policies], reason: '', policy_set: '', snapshot: '' }
+  return explain(decision, grounds, { args: asked.args ?? {}, fits }, reader)
+}
