@@ -62,7 +62,7 @@ const KEPT = 2 * LIMITS.explanation_changes
 /** Of changes as small as each other, first what the agent can do by itself; to do without comes after to do otherwise. */
 const EFFORT = { agent: 0, human: 1, time: 2, operator: 3 } as const
 const effort = (flips: readonly Flip[]): number =>
-  Math.max(...flips.map(({ fact, op }) => EFFORT[changedBy(fact) ?? 'operator'] + (op === 'absent' ? 0.5 : 0)))
+  flips.reduce((sum, { fact, op }) => sum + EFFORT[changedBy(fact) ?? 'operator'] + (op === 'absent' ? 0.5 : 0), 0)
 
 const applying = (rules: readonly Rule[], effect: Rule['effect']) =>
   rules.filter((rule) => rule.effect === effect).map(({ applies }) => applies)

@@ -94,9 +94,9 @@ export const LIMITS = {
   explanation_facts: 3,
   explanation_changes: 3,
   explanation_tries: 16,
-  /** The search for them: nodes of policies that are looked at, and how many alternatives are carried along. */
-  explanation_steps: 4_000,
-  explanation_width: 64,
+  /** The search for them: nodes of policies that are looked at and alternatives that are joined, and how many are carried along. */
+  explanation_steps: 3_000,
+  explanation_width: 16,
   /** Of a list whose members would all do, those that are tried; and of one that needs several, how many it may need. */
   explanation_members: 3,
   /** A value as it is told: who can mend a longer one knows it. */

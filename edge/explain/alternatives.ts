@@ -11,10 +11,10 @@ type Applies = Rule['applies']
 
 /** How the forbids could cease to hold while a permit holds. */
 export function waysToAllow(at: Search, forbids: readonly Applies[], permits: readonly Applies[]): Ways {
-  const lifted = forbids.reduce<Ways>((ways, forbid) => both(ways, waysOfPolicy(at, forbid, false)), DONE)
+  const lifted = forbids.reduce<Ways>((ways, forbid) => (ways.length === 0 ? NONE : both(at, ways, waysOfPolicy(at, forbid, false))), DONE)
   if (lifted.length === 0) return NONE
   const permitted = permits.reduce<Ways>((ways, permit) => (isDone(ways) ? ways : either(ways, waysOfPolicy(at, permit, true))), NONE)
-  return both(lifted, permitted)
+  return both(at, lifted, permitted)
 }
 
 /** How a policy, scope and conditions, could come to hold or cease to. */
@@ -24,7 +24,7 @@ function waysOfPolicy(at: Search, { principal, resource, conditions }: Applies, 
     ...scopes.map((scope) => [scope, target] as const),
     ...conditions.map(({ kind, body }) => [body, (kind === 'when') === target] as const),
   ]
-  const join = target ? both : either
+  const join = (one: Ways, other: Ways): Ways => (target ? both(at, one, other) : either(one, other))
   return parts.reduce<Ways>((ways, [expr, to]) => join(ways, waysTo(at, expr, to)), target ? DONE : NONE)
 }
 
@@ -50,14 +50,14 @@ function waysTo(at: Search, expr: Expr, target: boolean): Ways {
     case '&&':
     case '||': {
       const first = to(operands.left, target)
-      if ((op === '&&') === target) return first.length === 0 ? NONE : both(first, to(operands.right, target))
+      if ((op === '&&') === target) return first.length === 0 ? NONE : both(at, first, to(operands.right, target))
       return isDone(first) ? DONE : either(first, to(operands.right, target))
     }
     case '!':
       return to(operands.arg, !target)
     case 'if-then-else': {
       const { if: condition, then: yes, else: no } = operands
-      return either(both(to(condition, true), to(yes, target)), both(to(condition, false), to(no, target)))
+      return either(both(at, to(condition, true), to(yes, target)), both(at, to(condition, false), to(no, target)))
     }
     default:
       return items.length === 2 ? waysOfComparison(at, op, items, target) : waysOfAtom(at, op, operands, expr, target)

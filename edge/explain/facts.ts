@@ -1,7 +1,6 @@
 // The facts that a policy can turn on: who can change each, how one is made other than it is, and how several such changes go together. Pure.
 
 import type { By, Op } from '../../shared/explanation.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import type { CedarValueJson, EntityJson } from '../policy.ts'
 import type { Subject } from '../policy-slices.ts'
 
@@ -180,6 +179,9 @@ function approved(context: Record<string, CedarValueJson>, flips: readonly Flip[
   }
 }
 
+/** As many answers as a call can have. */
+const MOST = 32
+
 /** Who has a role has said yes, and two of a role are two; what some said, `others` of them included, all have said. */
 function yesOf(yes: Values, others: Values): Record<string, CedarValueJson> {
   const texts = (name: string): string[] => [yes[name], others[name]].flat().filter((item) => typeof item === 'string')
@@ -192,9 +194,7 @@ function yesOf(yes: Values, others: Values): Record<string, CedarValueJson> {
   return {
     count: Math.max(rank(yes['count']) ?? 0, rank(others['count']) ?? 0, named, ...most.values()),
     roles: [...most.keys()],
-    quorum: [...most].flatMap(([role, n]) =>
-      Array.from({ length: Math.min(n, LIMITS.explanation_width) }, (_, i) => `${i + 1} of ${role}`),
-    ),
+    quorum: [...most].flatMap(([role, n]) => Array.from({ length: Math.min(n, MOST) }, (_, i) => `${i + 1} of ${role}`)),
   }
 }
 

@@ -26,7 +26,7 @@ export function readerOf(
   kind: Reader['kind'],
   agent: AgentPrincipal,
   { tool }: LoadedTool,
-  reach: ApprovalContext,
+  reach: () => ApprovalContext,
 ): Reader {
   return {
     kind,

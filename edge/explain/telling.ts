@@ -16,31 +16,30 @@ export type Reader = {
   /** The parts of the plan that follow from the arguments. */
   readonly byArguments: readonly string[]
   /** The most that humans could say: beyond it somebody must first be made an approver. */
-  readonly reach: Reach & { approvers: string[]; independent: Reach }
+  readonly reach: () => Reach & { approvers: string[]; independent: Reach }
 }
 
-export function tell({ context, entities, principal }: Question, flip: Flip, reader: Reader): Change {
+export function tell(question: Question, flip: Flip, reader: Reader): Change {
   const { fact, op } = flip
-  const is = sameFact(fact, GROUPS)
+  const shown = (value: CedarValueJson | undefined): { value?: Told } => {
+    const one = value === undefined ? undefined : told(fact, value)
+    return one !== undefined && (reader.kind === 'operator' || harmless(fact, one, reader.names)) ? { value: one } : {}
+  }
+  const knows = reader.kind === 'agent' && fact[0] === 'args' // an agent knows what it sent
+  const { value: is } = knows ? {} : shown(presentOf(question, fact))
+  const needs = { op, ...shown(flip.value) }
+  return { fact: nameOf(fact), ...(is === undefined ? {} : { is }), needs, by: byWhom(flip, reader), words: words(fact, op, needs.value) }
+}
+
+const presentOf = ({ context, entities, principal }: Question, fact: Fact): CedarValueJson | undefined =>
+  sameFact(fact, GROUPS)
     ? entities.filter(({ uid }) => idOf(uid).id === principal.id).flatMap(({ parents }) => parents.map((parent) => idOf(parent).id))
     : valueAt(context, fact)
-  const present = is === undefined ? undefined : told(fact, is)
-  const value = flip.value === undefined ? undefined : told(fact, flip.value)
-  const shows = (one: Told | undefined): one is Told =>
-    one !== undefined && (reader.kind === 'operator' || harmless(fact, one, reader.names))
-  return {
-    fact: nameOf(fact),
-    ...(shows(present) && (reader.kind === 'operator' || fact[0] !== 'args') ? { is: present } : {}), // an agent knows what it sent
-    needs: { op, ...(shows(value) ? { value } : {}) },
-    by: byWhom(flip, reader),
-    words: words(fact, op, shows(value) ? value : undefined),
-  }
-}
 
 function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): Change['by'] {
   if (byArguments.includes(nameOf(fact))) return 'agent'
   if (fact[0] !== 'approval') return changedBy(fact) ?? 'operator'
-  const most = valueAt(reach, fact.slice(1))
+  const most = valueAt(reach(), fact.slice(1))
   const within = Array.isArray(most) ? most.some((item) => item === sample) : typeof sample !== 'number' || sample <= (rank(most) ?? sample)
   return within ? 'human' : 'operator'
 }
@@ -51,14 +50,17 @@ function harmless([first = '']: Fact, value: Told, names: (text: string) => bool
   return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
 }
 
+/** Of a longer list, its beginning. */
+const LISTED = 12
+
 function told(fact: Fact, value: CedarValueJson): Told {
   const name = fact.at(-1) ?? ''
   const shown = redact(rank(value) === undefined || isTime(value) ? value : rank(value), name)
   const short = (text: string): string => (text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars)}…`)
   const scalar = (item: unknown): Told | undefined =>
     typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined
-  if (Array.isArray(shown) && shown.length <= LIMITS.explanation_steps) {
-    const items = shown.slice(0, LIMITS.explanation_members * 4).map(scalar)
+  if (Array.isArray(shown)) {
+    const items = shown.slice(0, LISTED).map(scalar)
     if (items.every((item) => typeof item === 'string' || typeof item === 'number' || typeof item === 'boolean')) return items
   }
   return scalar(shown) ?? (isTime(value) ? timeOf(value) : short(JSON.stringify(shown)))

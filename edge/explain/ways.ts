@@ -19,7 +19,9 @@ const smallest = (all: Ways): Ways => (all.length < 2 ? all : [...all].sort(bySi
 
 export const either = (one: Ways, other: Ways): Ways => (isDone(one) || isDone(other) ? DONE : smallest([...one, ...other]))
 
-export function both(one: Ways, other: Ways): Ways {
+export function both(at: Search, one: Ways, other: Ways): Ways {
+  at.steps -= one.length * other.length
+  if (at.steps < 0) return NONE
   const all: (readonly Flip[])[] = []
   for (const a of one)
     for (const b of other) {

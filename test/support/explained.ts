@@ -47,13 +47,13 @@ export const OPERATOR: Reader = {
   kind: 'operator',
   names: () => false,
   byArguments: ['plan.egress_hosts'],
-  reach: {
+  reach: () => ({
     count: 3,
     approvers: ['ann', 'bob', 'cid'],
     roles: ['finance'],
     quorum: ['1 of finance', '2 of finance'],
     independent: { count: 3, roles: ['finance'], quorum: ['1 of finance', '2 of finance'] },
-  },
+  }),
 }
 export const PERMIT = '@id("permit") permit (principal, action, resource);\n'
 
