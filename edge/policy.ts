@@ -208,8 +208,9 @@ export function evaluate({ slice, subject }: Matter, context: Record<string, Ced
   })
   if (answer.type === 'failure') return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
   const { decision, diagnostics } = answer.response
-  const errors = diagnostics.errors.map(({ policyId, error }) => `${policyId}: ${error.message}`)
-  return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason, errors }
+  const errors = diagnostics.errors.map(({ policyId, error }) => `${policyId}: ${error.message}`).toSorted()
+  // The engine names them in any order; the same decision says the same.
+  return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason.toSorted(), errors }
 }
 
 /** The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. 2 to 4 KB each; a set that names each of 500 tools fits. */

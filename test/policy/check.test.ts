@@ -145,6 +145,13 @@ test('what ends a call before policy is asked, ends a case', async () => {
   expect(results.filter(({ passed }) => !passed)).toEqual([])
 })
 
+test('what determines a decision is told in one order', async () => {
+  const three = ['c', 'a', 'b'].map((name) => rule('context.args.amount > 5').replace('limit', name)).join('\n')
+  const cases = Array.from({ length: 40 }, (_, i) => ({ description: `${i}`, ...refund(6 + i), expect: { effect: 'deny' as const } }))
+  const results = await decided(cases, {}, { ...defaults, three })
+  expect(new Set(results.map(({ got }) => got.policies.join()))).toEqual(new Set(['a,b,c']))
+})
+
 test('a file’s tool stands in the place of its namesake, within the file alone', async () => {
   const one = {
     description: 'it',
