@@ -75,9 +75,11 @@ export const LIMITS = {
   policy_attributes: 256,
   /** Rules over all tools × tools, each of which is checked when a set is put: about 25 µs each, while the tenant's object waits. */
   policy_checks: 100_000,
-  /** A rehearsal of a policy set: how far back, how many calls, how long, and how many flips are told one by one. */
+  /** A rehearsal of a policy set: how far back, how many calls, of how many runs, how long, and how many flips are told one by one. */
   rehearsal_days: 90,
   rehearsal_calls: 5_000,
+  /** Each is an object that is woken, about 0.1 MB while it is awake. */
+  rehearsal_runs: 1_000,
   rehearsal_ms: 20_000,
   rehearsal_flips: 200,
   /** Calls of one run that are looked at in one go: live calls of the same run wait that long. */

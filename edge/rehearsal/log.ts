@@ -14,8 +14,9 @@ import { UNREHEARSABLE } from './call.ts'
 const DAY_MS = 24 * 3600_000
 /** Ends of calls read at a time. */
 const PAGE = 500
-/** Runs asked at a time. */
-const RUNS = 8
+/** Runs asked at a time; after each a pause in which live calls have their turn. One process serves both. */
+const RUNS = 2
+const PAUSE_MS = 1
 
 type Asked = { version: number; days: number; limit: number }
 
@@ -23,13 +24,14 @@ export async function rehearse(env: Env, { tenant, policyVersion: against }: Loa
   const now = Date.now()
   const [since, until] = [now - days * DAY_MS, now + LIMITS.rehearsal_ms]
   const tally = new Tally()
+  const runs = new Set<string>()
   let complete = false
   for (let before = Number.MAX_SAFE_INTEGER; !complete && tally.lookedAt < limit && Date.now() < until; ) {
     const left = limit - tally.lookedAt
     const size = Math.min(PAGE, left + 1) // one more than may be looked at shows whether there are more
     const page = await logObject(env, tenant).endedBefore(before, size)
     const inTime = page.filter(({ at }) => at >= since)
-    const ends = inTime.slice(0, left)
+    const ends = ofRuns(runs, inTime.slice(0, left))
     const outcomes = await askRuns(ends, until, async (run, calls) => {
       const asked = await inGoodTime(runObject(env, tenant, run).rehearse({ version, against, calls }), until)
       return asked?.ok === true ? asked.value : []
@@ -43,6 +45,12 @@ export async function rehearse(env: Env, { tenant, policyVersion: against }: Loa
   // Of a part, the days that it reaches back; never less than a second, which nothing is divided by.
   const covered = complete ? days : Math.max(now - (tally.oldest ?? now), 1_000) / DAY_MS
   return { version, against, since_ms: since, complete, ...tally.told(covered) }
+}
+
+/** Those before the first of one run too many. */
+function ofRuns(runs: Set<string>, ends: readonly EndedAt[]): readonly EndedAt[] {
+  const beyond = ends.findIndex(({ call }) => runs.add(split(call).run).size > LIMITS.rehearsal_runs)
+  return beyond < 0 ? ends : ends.slice(0, beyond)
 }
 
 /** What each run says of its calls, a few runs at a time; nothing of those for which there was no time. */
@@ -68,6 +76,7 @@ async function askRuns(
         ).map((outcome) => [outcome.n, outcome]),
       )
       for (const { call, n } of part) outcomes.set(call, byNumber.get(n) ?? { n, not: 'silent' })
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
     }
   }
   await Promise.all(Array.from({ length: RUNS }, lane))
