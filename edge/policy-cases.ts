@@ -49,21 +49,31 @@ export function aroundCases(directory: Loaded, { tools, agents, operators }: Sen
 export type Checked = { readonly set: PolicySet; readonly warnings: readonly FieldError[] }
 type Check = (texts: PolicyTexts, around: Loaded) => Result<Checked>
 
+type Cases = Promise<Result<CaseResult[]>>
+
 /** `texts`: the set that the cases are about, without the floor. `check` makes a changed set ready, or says why it can't be. */
-export function decideCases(directory: Loaded, texts: PolicyTexts, { sets, cases }: SentCases, check: Check): Result<CaseResult[]> {
+export async function decideCases(directory: Loaded, texts: PolicyTexts, { sets, cases }: SentCases, check: Check): Cases {
   const changed = new Map(cases.filter(isChanged).map((one) => [changeOf(one), changedTexts(texts, sets, one)]))
   const bytes = [...changed.values()].reduce((sum, each) => sum + (each.ok ? sizeOf(each.value) : 0), 0)
   if (bytes > LIMITS.policy_case_bytes) {
     const detail = `the cases change the policies in ${changed.size} ways, which are ${bytes} bytes to check; write several files`
     return err(failure('limit_reached', detail))
   }
-  const under = new Map([...changed].map(([change, each]) => [change, each.ok ? check(each.value, directory) : each]))
-  return ok(
-    cases.map((one) => {
-      const set = under.get(changeOf(one)) ?? ok({ set: directory.policies })
-      return judged(one, set.ok ? outcomeOf({ ...directory, policies: set.value.set }, one) : refused(set.error))
-    }),
-  )
+  const under = new Map<string, Result<Loaded>>()
+  for (const [change, each] of changed) {
+    const set = each.ok ? check(each.value, directory) : each
+    under.set(change, set.ok ? ok({ ...directory, policies: set.value.set }) : set)
+  }
+  const until = Date.now() + LIMITS.policy_cases_ms
+  const results: CaseResult[] = []
+  for (const one of cases) {
+    await scheduler.wait(0) // others have their turn, and the clock goes on
+    if (Date.now() > until)
+      return err(failure('limit_reached', `${results.length} of ${cases.length} cases took all the time there is; write several files`))
+    const among = under.get(changeOf(one)) ?? ok(directory)
+    results.push(judged(one, among.ok ? outcomeOf(among.value, one) : refused(among.error)))
+  }
+  return ok(results)
 }
 
 const isChanged = ({ with: beside, without }: PolicyCase): boolean => beside.length + without.length > 0

@@ -62,8 +62,9 @@ export const LIMITS = {
   /** The floor's included; a statement can name them all. */
   policies: 1_100,
   policy_bytes: 64 * KiB,
-  /** Cases of one file, each decided as often as somebody answers; and the sets that they change, each of which is checked anew. */
+  /** Cases of one file, how long all of them may take, and the sets that they change, each of which is checked anew. */
   policy_cases: 200,
+  policy_cases_ms: 5_000,
   policy_case_bytes: 256 * KiB,
   /** Versions of a policy set that are kept; the oldest go first, and what is in force never. */
   policy_versions: 1_000,

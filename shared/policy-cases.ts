@@ -31,7 +31,7 @@ const PolicyCase = z.strictObject({
   /** Operators of the file who then say yes, in this order: what is expected is expected after the last of them. */
   approved_by: z
     .array(Name)
-    .max(16)
+    .max(8)
     .refine((names) => new Set(names).size === names.length, 'each of them answers once')
     .default([]),
   /** The edge's clock; if absent, noon of some Wednesday, so that a case says the same every day. */

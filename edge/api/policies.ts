@@ -79,7 +79,7 @@ export const policyRoutes: Verbs<Names> = {
     const findings = findingsOf(caller, checked)
     if (!checked.ok) return ok({ refusal: { code: checked.error.code, detail: checked.error.detail }, findings, results: [] })
     const under = { ...around.value, policies: checked.value.set }
-    const results = cases === undefined ? ok([]) : decideCases(under, texts, cases, checkedAround)
+    const results = cases === undefined ? ok([]) : await decideCases(under, texts, cases, checkedAround)
     return results.ok ? ok({ refusal: null, findings, results: results.value }) : results
   },
 }

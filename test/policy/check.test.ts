@@ -181,6 +181,37 @@ test('what is asked is bounded', async () => {
   expect(refusal(await desk.root('checkPolicies', body({ tools: { loop: { input_schema: recursive } } })))).toBe('422 invalid_schema')
 })
 
+test('heavy cases are given up in time, and meanwhile others are answered', async () => {
+  const names = Array.from({ length: 8 }, (_, i) => `op${i}`)
+  const heavy = Array.from({ length: 400 }, (_, i) =>
+    rule(`context.args.amount > ${i} && context.approval.count < 8`).replace('limit', `r${i}`),
+  )
+  const texts = Object.fromEntries([0, 1, 2, 3].map((part) => [`heavy-${part}`, heavy.slice(part * 100, part * 100 + 100).join('\n')]))
+  const operators = Object.fromEntries(names.map((name) => [name, { roles: ['approver'] }]))
+  const many = Array.from({ length: LIMITS.policy_cases }, (_, i) => ({
+    description: `${i}`,
+    ...refund(1000 + i, names),
+    expect: { effect: 'allow' as const },
+  }))
+  const body = { policies: { ...defaults, ...texts }, cases: { about: 'a test', ...PEOPLE, operators, cases: many } }
+  let over = false
+  const began = performance.now()
+  const checked = desk.root('checkPolicies', { body }).then((answer) => {
+    over = true
+    return answer
+  })
+  let answered = 0
+  while (!over) {
+    granted(await desk.root('readPolicies', {}))
+    if (!over) answered++
+  }
+  const answer = await checked
+  if (!answer.ok) expect(refusal(answer)).toBe('409 limit_reached')
+  else expect(answer.value.results.every(({ passed }) => passed)).toBe(true)
+  expect(answered).toBeGreaterThan(10)
+  expect(performance.now() - began).toBeLessThan(LIMITS.policy_cases_ms * 3)
+})
+
 test('checking is a permission of its own: whoever may read policies has it, agents do not', async () => {
   const [auditor, nobody, agent] = [await desk.operator(['auditor']), await desk.operator([]), await desk.agent()]
   expect((await auditor.client('checkPolicies', { body: {} })).ok).toBe(true)
