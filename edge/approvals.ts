@@ -1,6 +1,7 @@
 // What a human is shown, and the link that lets one human answer. Pure. The answer itself is the RunObject's to take.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Change } from '../shared/explanation.ts'
 import { PATTERNS } from '../shared/ids.ts'
 import { canonical, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -9,9 +10,19 @@ import type { Approval, Decision, Tool } from '../shared/wire.ts'
 import type { AskRecord } from './lifecycle.ts'
 import { redact, redactArgv } from './redaction.ts'
 
-type Asked = { id: string; agent: string; tool: Tool; args: Record<string, unknown>; plan: Plan | null; decision: Decision; now: number }
+type Asked = {
+  id: string
+  agent: string
+  tool: Tool
+  args: Record<string, unknown>
+  plan: Plan | null
+  decision: Decision
+  /** What humans have to say for it to be allowed, as an operator may know it. */
+  needs: readonly Change[]
+  now: number
+}
 
-export function askRecord({ id, agent, tool, args, plan, decision, now }: Asked): AskRecord {
+export function askRecord({ id, agent, tool, args, plan, decision, needs, now }: Asked): AskRecord {
   return {
     id,
     requestedAt: now,
@@ -26,11 +37,18 @@ export function askRecord({ id, agent, tool, args, plan, decision, now }: Asked)
       command: plan === null ? '' : readable(redactArgv(plan.executor.argv, args)),
       plan: plan === null ? 'nothing runs' : planInWords(plan),
       arguments: readable(redact(args)),
-      on_yes: 'exactly this call runs once; any change needs a new approval',
+      on_yes: onYes(needs),
       policies: decision.policies,
       reason: decision.reason,
     },
   }
+}
+
+/** A yes that is not enough by itself says so. */
+function onYes(needs: readonly Change[]): string {
+  const outcome = 'exactly this call runs once; any change needs a new approval'
+  const several = needs.some(({ fact, needs: { value } }) => fact !== 'approval.count' || value !== 1)
+  return several ? `it counts towards ${needs.map(({ words }) => words).join(', and ')}; with that, ${outcome}` : outcome
 }
 
 function riskOf({ capabilities, sensitive }: Tool): Approval['prompt']['risk'] {

@@ -1,6 +1,7 @@
 // From what an agent asks for to a call with its decision: the checks of a proposal, in order. It reads the run and
 // the directory, and changes neither.
 
+import type { Change } from '../shared/explanation.ts'
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import { approvalId, callId } from '../shared/ids.ts'
@@ -13,7 +14,7 @@ import type { DigestInput, ToolRef } from '../shared/statement.ts'
 import { callDigest } from '../shared/statement.ts'
 import type { Decision, DryRun, Shadowed } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
-import type { Told } from './decide.ts'
+import type { Situation, Told } from './decide.ts'
 import { decide, decideAgain } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
@@ -64,7 +65,8 @@ export function prepare(
   if (!argsJson.ok) return refused(argsJson.error)
   const used = usedBy(directory)
   const situation = { agent: principal, tool, args, answers: [], run: record, now }
-  const decided = decide(directory, { ...situation, used: used === 'uncounted' ? null : used })
+  const deciding = { ...situation, used: used === 'uncounted' ? null : used }
+  const decided = decide(directory, deciding)
   if (!decided.ok) return refused(decided.error)
 
   const amount = spentBy(tool, args)
@@ -87,10 +89,25 @@ export function prepare(
     ...(before === null || before === 'uncounted' ? {} : { before }),
     ...(beside === null ? {} : { shadow: beside.shadow }),
   })
-  const ask =
-    decision.effect === 'ask' ? askRecord({ id: approvalId(record.id, n), agent, tool: tool.tool, args, plan, decision, now }) : null
+  const card = () => ({
+    id: approvalId(record.id, n),
+    agent,
+    tool: tool.tool,
+    args,
+    plan,
+    decision,
+    needs: needed(directory, deciding),
+    now,
+  })
+  const ask = decision.effect === 'ask' ? askRecord(card()) : null
   const snapshot = snapshotOf(directory, { agent: principal, tool, run: record })
   return { kind: 'new', proposal, decision, ask, snapshot }
+}
+
+/** The least that allows what is asked, with the names that an agent is not told. Answered from memory: it was just decided. */
+function needed(directory: Loaded, situation: Situation): readonly Change[] {
+  const decided = decide(directory, situation, 'operator')
+  return (decided.ok ? decided.value.decision.explanation?.changes[0] : undefined) ?? []
 }
 
 function spent({ effect, policy_set, snapshot, explanation: why }: Decision, max: number): Decision {

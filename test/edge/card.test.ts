@@ -42,6 +42,7 @@ const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; pla
     args,
     plan: change.plan === null ? null : plan(change.plan),
     decision: decision('ask'),
+    needs: [],
     now: NOW,
   })
 const argumentsOf = (args: Record<string, unknown>): string => card(args).prompt.arguments
