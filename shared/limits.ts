@@ -85,8 +85,8 @@ export const LIMITS = {
   rehearsal_flips: 200,
   /** Calls of one run that are looked at in one go: live calls of the same run wait that long. */
   rehearsal_calls_at_once: 50,
-  /** A longer run is not counted again for what it had used at one of its calls. */
-  rehearsal_run_calls: 2_000,
+  /** A longer run is not counted again for what it had used at each of its calls: with this many, live calls wait some 30 ms at a time. */
+  rehearsal_run_calls: 1_000,
   /** Calls of one run, whatever its budget says. */
   calls_per_run: 1_000_000,
   /** Pending approvals of one run: a flood of cards is an attack on the approver (P12). */

@@ -1,7 +1,7 @@
 // Promise: an operator tries a folder of policies on the calls that were, and beside the set in force on calls as they come, from a terminal; a
 // build learns from the exit code whether anything flips.
 
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, inject, test } from 'vitest'
@@ -51,8 +51,11 @@ test('a version shadows the set in force, is listed as such, and is told with wh
   const version = String(await candidate())
   expect((await policy('shadow', version)).out).toMatch(new RegExp(`^version ${version}, since \\S+ by root: differs on 0 of 0 calls`))
   expect((await policy('list')).out).toMatch(new RegExp(`^${version} +shadows it `, 'm'))
-  const { id, state } = await call()
+  const { id, run: of, state } = await call()
   expect(state).toBe('succeeded')
+  expect((await run('runs', 'journal', of, '-o', 'journal.json')).code).toBe(0)
+  expect(readFileSync(join(folder, 'journal.json'), 'utf8')).toContain('not-that')
+  expect(await run('verify', '--journal', 'journal.json')).toMatchObject({ code: 0, err: '' })
   const told = await eventually('the call is counted', async () => {
     const ran = await policy('shadow')
     return ran.out.includes(id) && ran

@@ -234,6 +234,17 @@ test('bounds: how far, how many, how many told one by one; and it says when it d
   expect(refusal(await root('rehearsePolicyVersion', { params: { version: '999' }, body: {} }))).toBe('404 not_found')
 })
 
+test('a run that is too long to be counted again is told as such, and only where a set reads what it had used', async () => {
+  const long = await desk.agent({ tools: [], budget: { max_denied_per_run: 10_000 } })
+  const { id: run } = granted(await long.client('createRun', { body: {} }))
+  const one = async () => granted(await long.client('proposeCall', { params: { run }, body: { tool: 'plain', args: {} } }))
+  for (let made = 0; made <= LIMITS.rehearsal_run_calls; made += 25) await Promise.all(Array.from({ length: 25 }, one))
+  const reading = await candidate(forbid('reads', 'plain', 'context.budget.run.calls >= 1000000'))
+  const uncounted = ({ unrehearsable }: Rehearsal) => unrehearsable.find(({ reason }) => reason.includes('too long'))?.count
+  await eventually('they are in the log', async () => uncounted(await rehearse(reading, { limit: 60 })) === 60)
+  expect(uncounted(await rehearse(await candidate(''), { limit: 60 }))).toBeUndefined()
+})
+
 test('admins and auditors may; approvers and agents may not', async () => {
   const version = await candidate('')
   const ask = async (by: typeof root) => {
