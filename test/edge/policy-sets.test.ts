@@ -271,8 +271,9 @@ test.each([
   expect(await versions()).toEqual(all)
 })
 
-test('the oldest versions go where there are too many, and what is in force stays', async () => {
+test('the oldest versions go where there are too many, and what is in force or shadows it stays', async () => {
   granted(await activate(1))
+  granted(await root('putPolicyShadow', { body: { version: 2 } }))
   const { version: from } = granted(await put(setWith(), undefined, false))
   const lean = { operators: DEFAULTS['operators'] ?? '' }
   for (let done = from; done < LIMITS.policy_versions + 3; done += 20)
@@ -281,7 +282,8 @@ test('the oldest versions go where there are too many, and what is in force stay
   const oldest = newest - LIMITS.policy_versions + 1
   expect(oldest).toBeGreaterThan(3)
   const known = granted(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
-  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, 1])
+  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, 2, 1])
   expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe('404 not_found')
   expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS })
+  expect(granted(await root('readPolicyShadow', {})).version).toBe(2)
 })
