@@ -178,17 +178,20 @@ const operatorPrincipal = (tenant: string, name: string, { roles }: OperatorSpec
 
 type Others = { tools: readonly Tool[]; agents: readonly [string, AgentSpec][]; operators: readonly [string, OperatorSpec][] }
 
-/** A directory as it would be with these too, or with these in the place of their namesakes. They have no keys: nobody becomes them. */
+/**
+ * A directory as it would be with these too, or with these in the place of their namesakes. Operators are not named by whoever asks, and who there is
+ * decides what is asked: if any are given, they are all. They have no keys: nobody becomes them.
+ */
 export function including(directory: Loaded, { tools, agents, operators }: Others): Loaded {
   const { tenant } = directory
   return {
     ...directory,
     tools: new Map([...directory.tools, ...tools.map((tool) => [tool.name, loadTool(tool)] as const)]),
     agents: new Map([...directory.agents, ...agents.map(([name, spec]) => [name, agentPrincipal(tenant, name, spec)] as const)]),
-    operators: new Map([
-      ...directory.operators,
-      ...operators.map(([name, spec]) => [name, operatorPrincipal(tenant, name, spec)] as const),
-    ]),
+    operators:
+      operators.length === 0
+        ? directory.operators
+        : new Map(operators.map(([name, spec]) => [name, operatorPrincipal(tenant, name, spec)])),
     roles: [...new Set([...directory.roles, ...operators.flatMap(([, { roles }]) => roles)])],
   }
 }

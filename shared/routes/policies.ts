@@ -163,7 +163,7 @@ export const POLICIES = routes({
     action: 'policy.check',
     summary:
       'What putting a set would find, and what would come of the calls that cases describe. Nothing is stored, runs or asks anybody. ' +
-      'A file’s tools, agents and operators stand beside the tenant’s; without `policies` it is about the set in force',
+      'A file’s tools and agents stand beside the tenant’s, its operators in their place; without `policies` it is about the set in force',
     body: z.strictObject({ policies: PutTexts.optional(), cases: SentCases.optional() }),
     status: 200,
     result: z.strictObject({

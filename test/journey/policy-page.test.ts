@@ -135,7 +135,7 @@ test('the page says what happens', async () => {
     }
     const { code, answer } = await shell.run(ids.filledIn(step.text))
     const expected = Number(/# exits with (\d)/.exec(step.text)?.[1] ?? 0)
-    expect({ command: step.text, code, answer }).toMatchObject({ code: expected })
+    expect(code, `$ ${step.text}\n${answer}`).toBe(expected)
     expect(ids.match(step.shown, answer), `$ ${step.text}\n${answer}`).toBe(true)
   }
 }, 180_000)

@@ -136,6 +136,16 @@ test('time and what was used before are the case’s own', async () => {
   expect(results.filter(({ passed }) => !passed)).toEqual([])
 })
 
+test('a file’s operators are all there are: who else could answer is not supposed to', async () => {
+  await desk.operator(['approver', 'treasury'])
+  const two = { ...defaults, limit: TWO.replace('2 of finance', '2 of treasury') }
+  const one = { description: 'it', ...refund(101), expect: { effect: 'deny' as const, policies: ['limit'] } }
+  const operators = { tom: { roles: ['approver', 'treasury'] } }
+  expect(await decided([one], { operators }, two)).toMatchObject([{ passed: true }])
+  const own = { ...defaults, limit: TWO.replace('2 of finance', '1 of treasury') }
+  expect(await decided([one], { operators: {} }, own)).toMatchObject([{ got: { effect: 'ask' } }])
+})
+
 test('what ends a call before policy is asked, ends a case', async () => {
   const spent = (run: object, calls: number) => ({ request: { ...refund(1).request, run }, used: { run: { calls } } })
   const results = await decided([
