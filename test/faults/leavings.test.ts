@@ -52,7 +52,7 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
   const { items } = must(await hurt.operator('listTools', {}))
   expect(items.map((tool) => tool.name)).toContain('mark.slowly')
   const spec = must(await hurt.operator('readTool', { params: { name: 'mark.slowly' } }))
-  const { name: _name, version: _version, digest: _digest, ...body } = spec
+  const { name: _name, version: _version, digest: _digest, policy: _policy, ...body } = spec
   must(await hurt.operator('putTool', { params: { name }, body: { ...body, executor: { ...body.executor, argv } } }))
 
   const mark = `${canary}\n`

@@ -42,7 +42,9 @@ test('a folder is rehearsed on the calls that were: what flips is told, and is t
   expect(told.out).toMatch(new RegExp(`^allow → deny +text\\.stats +dev +${id} +not-that +not that text$`, 'm'))
   expect(told.out).toContain('questions to humans a day: ')
   const { code, out } = await policy('rehearse', String(version), '--limit', '20', '--json')
-  expect([code, JSON.parse(out)]).toMatchObject([1, { version, flips: [{ call: id, from: 'allow', now: 'allow', to: 'deny' }] }])
+  const { flips, ...rest } = JSON.parse(out) as { flips: { call: string }[] } // others' calls of this tenant are among them
+  expect([code, rest]).toMatchObject([1, { version }])
+  expect(flips.find((flip) => flip.call === id)).toMatchObject({ from: 'allow', now: 'allow', to: 'deny' })
   const { version: present } = JSON.parse((await policy('show', '--json')).out) as { version: number }
   expect(await policy('rehearse', String(present), '--limit', '20')).toMatchObject({ code: 0, err: '' })
 })
