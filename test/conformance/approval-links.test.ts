@@ -1,0 +1,60 @@
+// Our approval links keep every promise of the conformance suite; anyone can hold theirs, or ours, against it (its README says how).
+
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { ROOT } from '../../infra/state.ts'
+import { Desk } from '../support/desk.ts'
+import { sharedStack } from '../support/stack.ts'
+import { countersign } from './approval-links/countersign.ts'
+import { CHECKS, conform, DEFAULTS } from './approval-links/suite.ts'
+
+const desk = new Desk('conformance', sharedStack())
+const agent = await desk.agent()
+const where = { url: desk.url, operatorKey: desk.rootKey, agentKey: agent.key }
+
+test('P01, P02, P03, P04, P05, P06, P07 every promise is kept, 1,000 answers at once and 10,000 altered tokens included', {
+  timeout: 300_000,
+}, async () => {
+  const findings = await conform(countersign(where), DEFAULTS)
+  expect(findings.filter(({ outcome }) => outcome !== 'kept')).toEqual([])
+  expect(findings).toHaveLength(CHECKS.length)
+})
+
+/** Not `spawnSync`: while this process stood still, the edge would close its connections. */
+const command = (...args: string[]): Promise<{ code: number; out: string; err: string }> =>
+  new Promise((done) =>
+    execFile(
+      process.execPath,
+      [join(ROOT, 'test/conformance/approval-links/main.ts'), ...args],
+      { env: { COUNTERSIGN_URL: where.url, COUNTERSIGN_KEY: where.operatorKey, COUNTERSIGN_AGENT_KEY: where.agentKey } },
+      (error, out, err) => done({ code: Number(error?.code ?? 0), out, err }),
+    ),
+  )
+const FEW = ['--posts', '20', '--mutations', '100']
+
+test('the command has a program make approvals, prints a line for each promise, and exits with 0', { timeout: 120_000 }, async () => {
+  const told = await command(...FEW, '--', process.execPath, join(ROOT, 'test/conformance/approval-links/countersign.ts'))
+  expect([told.code, told.out.match(/^kept {2}/gm)?.length, told.err]).toEqual([0, CHECKS.length, ''])
+  expect(told.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
+})
+
+test('with links alone, what could not be tried is said, and is no success', { timeout: 120_000 }, async () => {
+  const target = countersign(where)
+  const links: string[] = []
+  for (let i = 0; i < 5; i++) links.push((await target.open())?.link ?? expect.fail('no link'))
+  const told = await command(...FEW, '--json', ...links.flatMap((link) => ['--url', link]))
+  const { settings, findings } = JSON.parse(told.out) as { settings: object; findings: { name: string; outcome: string }[] } // as main.ts prints it
+  expect([told.code, settings]).toMatchObject([2, { posts: 20, mutations: 100 }])
+  expect(findings.map(({ name, outcome }) => `${name} ${outcome}`)).toEqual(
+    CHECKS.map(({ name }) => `${name} ${name === 'expiry' ? 'not run' : 'kept'}`),
+  )
+})
+
+test.each([[[]], [['--url', 'x', '--', 'y']], [['--posts', '0', '--url', 'x']], [['--approve', 'x', '--url', 'x']], [['--what']]])(
+  'called wrongly it says how to call it: %j',
+  async (args) => {
+    const told = await command(...args)
+    expect([told.code, /Usage: node main\.ts/.test(told.err)]).toEqual([64, true])
+  },
+)

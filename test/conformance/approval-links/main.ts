@@ -1,0 +1,102 @@
+// `node main.ts [--json] (--url LINK… | -- PROGRAM ARG…)`: holds any product's approval links against the suite. Node alone is needed.
+
+import { parseArgs } from 'node:util'
+import type { Settings, Target } from './check.ts'
+import { conform, DEFAULTS, type Finding } from './suite.ts'
+import { byLinks, byProgram } from './target.ts'
+
+const USAGE = `Usage: node main.ts [options] -- PROGRAM ARG…
+       node main.ts [options] --url LINK --url LINK …
+
+Tries approval links on whatever is known to fire or fool them. README.md says what PROGRAM is to print.
+
+  --url LINK            a link that waits; some six are used up, and expiry is not tried
+  --approve NAME=VALUE  the form's field that says yes (${DEFAULTS.approve.join('=')})
+  --deny NAME=VALUE     the form's field that says no (${DEFAULTS.deny.join('=')})
+  --posts N             how many answers at once (${DEFAULTS.posts})
+  --mutations N         how many random alterations of a token (${DEFAULTS.mutations})
+  --seed N              which ones (${DEFAULTS.seed})
+  --life N              seconds that an approval lives which is made to expire (${DEFAULTS.life_s})
+  --json                one JSON document instead of the table
+
+Exits with 0 when every promise was kept, 1 when one was broken, 2 when one could not be tried, 64 when called wrongly.`
+
+const OUTCOMES = { kept: 0, broken: 1, 'not run': 2 } as const
+
+type Asked = { readonly target: Target; readonly settings: Settings; readonly json: boolean }
+
+/** What was asked for; a `TypeError` says what is wrong with it, as `parseArgs` does. */
+function readArguments(args: string[]): Asked | undefined {
+  const text = { type: 'string' } as const
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      url: { ...text, multiple: true },
+      approve: text,
+      deny: text,
+      posts: text,
+      mutations: text,
+      seed: text,
+      life: text,
+      json: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
+  if (values.help === true) return undefined
+  const links = values.url ?? []
+  if ((links.length === 0) === (positionals.length === 0)) throw new TypeError('name a program after `--`, or links by `--url`')
+  const settings: Settings = {
+    approve: pair(values.approve) ?? DEFAULTS.approve,
+    deny: pair(values.deny) ?? DEFAULTS.deny,
+    posts: count(values.posts) ?? DEFAULTS.posts,
+    mutations: count(values.mutations) ?? DEFAULTS.mutations,
+    seed: count(values.seed) ?? DEFAULTS.seed,
+    life_s: count(values.life) ?? DEFAULTS.life_s,
+  }
+  return { target: links.length > 0 ? byLinks(links) : byProgram(positionals), settings, json: values.json === true }
+}
+
+async function report({ target, settings, json }: Asked): Promise<number> {
+  const findings = await conform(target, settings, json ? undefined : (finding) => console.log(row(finding)))
+  const tally = (outcome: Finding['outcome']): number => findings.filter((finding) => finding.outcome === outcome).length
+  if (json) console.log(JSON.stringify({ settings, findings }, null, 2))
+  else console.log(`\n${tally('kept')} kept, ${tally('broken')} broken, ${tally('not run')} not run`)
+  return tally('broken') > 0 ? OUTCOMES.broken : tally('not run') > 0 ? OUTCOMES['not run'] : OUTCOMES.kept
+}
+
+const TOLD = 5
+const row = ({ name, promise, outcome, saw }: Finding): string =>
+  [
+    `${outcome.padEnd(8)} ${name.padEnd(15)} ${promise}`,
+    ...saw.slice(0, TOLD).map((fault) => `${' '.repeat(25)}${fault}`),
+    ...(saw.length > TOLD ? [`${' '.repeat(25)}and ${saw.length - TOLD} more`] : []),
+  ].join('\n')
+
+function pair(text: string | undefined): [string, string] | undefined {
+  if (text === undefined) return undefined
+  const at = text.indexOf('=')
+  if (at < 1) throw new TypeError(`\`${text}\` is to be NAME=VALUE`)
+  return [text.slice(0, at), text.slice(at + 1)]
+}
+
+function count(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  if (!/^[1-9]\d{0,6}$/.test(text)) throw new TypeError(`\`${text}\` is to be a number from 1 on`)
+  return Number(text)
+}
+
+function main(): Promise<number> | number {
+  try {
+    const asked = readArguments(process.argv.slice(2))
+    if (asked !== undefined) return report(asked)
+    console.log(USAGE)
+    return 0
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    console.error(`${error.message}\n\n${USAGE}`)
+    return 64
+  }
+}
+
+process.exitCode = await main()
