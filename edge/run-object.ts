@@ -21,17 +21,18 @@ import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
 import { Leases } from './leases.ts'
-import type { Answered, CallRecord, Canceller, Event, Proposal, Status } from './lifecycle.ts'
+import type { CallRecord, Canceller, Event, Proposal, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
-import { decideAnew, digestInput, judgeAgain, prepare } from './proposal.ts'
+import { decideAnew, digestInput, prepare } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
+import { Answers } from './run-answers.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
 import { Outbox } from './run-outbox.ts'
-import { approvalView, callView, factsOf, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
+import { callView, factsOf, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
 import { checkSettlement, edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
@@ -49,6 +50,11 @@ export class RunObject extends DurableObject<Env> {
   readonly #waiters = new Waiters<number | 'journal'>()
   readonly #ledger = new Ledger(this.env, this.#store)
   readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, note: (row) => this.#note(row), arm: (at) => this.#arm(at) })
+  readonly #answers = new Answers(this.env, this.#store, this.#ledger, {
+    row: () => this.#row,
+    commit: (work) => this.#commit(work),
+    apply: (record, event) => this.#apply(record, event),
+  })
   readonly #leases = new Leases()
   #row: RunRow | undefined = this.#store.run()
   #alarmAt = Number.POSITIVE_INFINITY
@@ -134,24 +140,11 @@ export class RunObject extends DurableObject<Env> {
   }
 
   async approval(n: number): Promise<Result<Approval>> {
-    const record = this.#store.call(n)
-    const view = record === undefined ? undefined : approvalView(this.#run.record, record)
-    return view === undefined ? err(failure('not_found', 'no such approval')) : ok(view)
+    return this.#answers.approval(n)
   }
 
   async answer(n: number, by: string, channel: string, answer: Answer): Promise<Result<Approval>> {
-    if (this.#row === undefined) return err(failure('not_found', 'no such approval'))
-    const directory = await directoryOf(this.env, this.#row.record.tenant)
-    const booked = await this.#ledger.bookCall(directory, this.#row.record, n)
-    return this.#commit(() => {
-      const record = this.#store.call(n)
-      if (record === undefined || record.status.approval === null) return err(failure('not_found', 'no such approval'))
-      if (!directory.operators.has(by)) return err(failure('forbidden', 'you are no operator any more')) // P09: identity counts when the answer is given
-      const given = { by, decision: answer.decision, channel, scope: answer.scope, reason: answer.reason, at_ms: Date.now() }
-      const decision = this.#judgeAgain(directory, record, [...record.status.approval.answers, given], booked)
-      const done = this.#apply(record, { kind: 'answered', answer: given, decision })
-      return done.ok ? ok(approvalView(this.#run.record, done.value) as Approval) : done // it has an approval, so it has a view
-    })
+    return this.#answers.answer(n, by, channel, answer)
   }
 
   // ── Workers ──
@@ -179,7 +172,7 @@ export class RunObject extends DurableObject<Env> {
         deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
       }
       const envelope = sealGrant(grant, identityOf(this.env).signer)
-      const decision = this.#judgeAgain(directory, record, status.approval?.answers ?? [], booked)
+      const decision = this.#answers.judge(directory, record, status.approval?.answers ?? [], booked)
       const done = this.#apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
       if (!done.ok) return done
       return done.value.status.state === 'running'
@@ -329,13 +322,6 @@ export class RunObject extends DurableObject<Env> {
     const statement = edgeStatement(attestationId(this.#run.record.id, proposal.n), factsOf(this.#run.record, record), status, grant)
     this.#store.saveAttestation(proposal.n, seal(STATEMENT_TYPE, statement, identityOf(this.env).signer), grant)
     return { proposal, status: { ...status, attestation: finishedOf(statement).attestation } }
-  }
-
-  #judgeAgain(directory: Loaded, record: CallRecord, answers: readonly Answered[], booked: Booked | null) {
-    const knowing = this.#ledger.knowing(directory, this.#run, record, answers, booked)
-    const { decision, snapshot } = judgeAgain(directory, this.#run, record, knowing)
-    if (snapshot !== null) this.#store.keepSnapshot(snapshot)
-    return decision
   }
 
   #sameOrNew(record: RunRecord): boolean {
