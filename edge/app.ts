@@ -8,9 +8,10 @@ import type { Output } from '../shared/client.ts'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Route } from '../shared/routes/route.ts'
+import type { Caller, Route } from '../shared/routes/route.ts'
 import { agentRoutes } from './api/agents.ts'
 import { openRoutes } from './api/anyone.ts'
+import { consoleRoutes } from './api/console.ts'
 import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
@@ -34,7 +35,7 @@ export type Incoming<N extends RouteName> = {
   query: Part<Routes[N], 'query'>
   headers: Part<Routes[N], 'headers'>
   body: Part<Routes[N], 'body'>
-} & (Routes[N] extends { callers: readonly ('anyone' | 'link')[] } ? { caller: null } : { caller: Identified })
+} & (Routes[N] extends { callers: readonly ('anyone' | 'link' | 'console')[] } ? { caller: null } : { caller: Identified })
 
 /** A verb answers with the route's result; with a Response where the route is not JSON or has a status to choose. */
 export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
@@ -46,6 +47,7 @@ const VERBS: Verbs<RouteName> = {
   ...policyRoutes,
   ...rehearsalRoutes,
   ...workerRoutes,
+  ...consoleRoutes,
   ...linkRoutes,
   ...openRoutes,
 }
@@ -96,11 +98,14 @@ async function admit(route: Route, request: Request, pathParams: Record<string, 
   return ok({ caller: identified.value, params: params.value, query: query.value, headers: headers.value, body: body.value })
 }
 
+/** Who is identified by what the route itself reads: a link's token, a browser's session. */
+const CARRIED: ReadonlySet<Caller> = new Set(['anyone', 'link', 'console'])
+
 const KINDS = { Agent: 'agent', Operator: 'operator', Worker: 'worker' } as const
 
 async function identify(route: Route, request: Request, bytes: Uint8Array, env: Env): Promise<Result<Identified | null>> {
   const { callers, action } = route
-  if (callers.includes('anyone') || callers.includes('link')) return ok(null)
+  if (callers.some((caller) => CARRIED.has(caller))) return ok(null)
   const identified = callers.includes('worker') ? await identifyBySignature(request, bytes, env) : await identifyByKey(request, env)
   if (!identified.ok) return identified
   const { principal, directory } = identified.value

@@ -9,6 +9,7 @@ import { Page, Prose } from './page.tsx'
 const WHO: Record<Caller, string> = {
   agent: 'Agents: `authorization: Bearer <key>`',
   operator: 'Operators: `authorization: Bearer <key>`',
+  console: 'Operators, in a browser: the session that `/console` opens',
   worker: 'Workers: HTTP message signatures',
   link: 'Approvers, by their link',
   anyone: 'Anyone',

@@ -18,6 +18,7 @@ const jsonSchema = (type: z.ZodType, io: 'input' | 'output'): Schema => {
 const SECURITY: Record<Caller, Schema | null> = {
   agent: { key: [] },
   operator: { key: [] },
+  console: { session: [] },
   worker: { signature: [] },
   link: null,
   anyone: null,
@@ -26,6 +27,7 @@ const SECURITY: Record<Caller, Schema | null> = {
 const WHO: Record<Caller, string> = {
   agent: 'Machines that propose calls, by API key.',
   operator: 'People who approve and administer, by API key.',
+  console: 'Pages for operators, by the session of a browser.',
   worker: 'Hosts that run calls, by signature.',
   link: 'Approvers, by the link that each was given.',
   anyone: 'Open: keys, log, health and documents.',
@@ -53,6 +55,7 @@ export function openapi(url: string): Schema {
     components: {
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'An API key; it carries its tenant.' },
+        session: { type: 'apiKey', in: 'cookie', name: '__Host-countersign', description: 'A session of the console.' },
         signature: {
           type: 'apiKey',
           in: 'header',

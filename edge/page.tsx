@@ -8,7 +8,7 @@ import type { Approval } from '../shared/wire.ts'
 import { headersOf } from './headers.ts'
 import { pageStyle } from './style.ts'
 
-type Node = { toString(): string | Promise<string> }
+export type Node = { toString(): string | Promise<string> }
 
 const SECURITY = {
   'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -20,7 +20,10 @@ const SECURITY = {
 export const html = (page: Node, status = 200): Response =>
   new Response(`<!doctype html>${page.toString()}`, { status, headers: { ...headersOf('text/html; charset=utf-8'), ...SECURITY } })
 
-export function Page({ title, children }: { title: string; children?: unknown }) {
+type Framed = { title: string; top?: unknown; sheet?: string; children?: unknown }
+
+/** `top` stands beside the name, `sheet` is a style of the page's own. */
+export function Page({ title, top = '', sheet = '', children }: Framed) {
   return (
     <html lang="en">
       <head>
@@ -30,11 +33,12 @@ export function Page({ title, children }: { title: string; children?: unknown })
         <meta name="theme-color" content="#ffffff" media="(prefers-color-scheme: light)" />
         <meta name="theme-color" content="#111418" media="(prefers-color-scheme: dark)" />
         <title>{title} · Countersign</title>
-        <style>{pageStyle}</style>
+        <style>{pageStyle + sheet}</style>
       </head>
       <body>
         <header>
           <span class="brand">Countersign</span>
+          {top as string}
         </header>
         <main>{children as string}</main>
       </body>
@@ -48,19 +52,19 @@ export function Prose({ text }: { text: string }) {
   return <>{sentence.split('`').map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
 }
 
-function Time({ ms }: { ms: number }) {
+export function Time({ ms }: { ms: number }) {
   const iso = new Date(ms).toISOString()
   return <time datetime={iso}>{`${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`}</time>
 }
 
 /** In the largest unit that is at least one, rounded down: never more time than there is. */
-function left(ms: number): string {
+export function left(ms: number): string {
   const minutes = Math.floor(ms / 60_000)
   if (minutes >= 120) return `${Math.floor(minutes / 60)} hours`
   return minutes >= 2 ? `${minutes} minutes` : `${Math.max(0, Math.floor(ms / 1000))} seconds`
 }
 
-const OUTCOME: Record<Approval['status'], string> = {
+export const OUTCOME: Record<Approval['status'], string> = {
   pending: 'Your answer is recorded; others are still asked',
   approved: 'Approved',
   denied: 'Denied',
@@ -69,7 +73,7 @@ const OUTCOME: Record<Approval['status'], string> = {
 }
 
 /** What an answer leads to, for whoever still has the page open. */
-const AFTER: Record<Approval['status'], string> = {
+export const AFTER: Record<Approval['status'], string> = {
   pending: 'The call waits until enough people have answered.',
   approved: 'Exactly this call may run, once.',
   denied: 'The call will not run.',
@@ -141,7 +145,7 @@ function EndedPage({ approval }: { approval: Approval }) {
   )
 }
 
-function Facts({ approval: { status, prompt, digest, call, requested_at, expires_at } }: { approval: Approval }) {
+export function Facts({ approval: { status, prompt, digest, call, requested_at, expires_at } }: { approval: Approval }) {
   return (
     <>
       <dl>

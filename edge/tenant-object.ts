@@ -15,10 +15,13 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { AgentSpec, Approval, OperatorSpec, Tool, ToolSpec } from '../shared/wire.ts'
+import { ConsoleSessions } from './console-session-store.ts'
 import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
+import type { InboxPage, InboxQuery } from './inbox-store.ts'
+import { pendingPage } from './inbox-store.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import { checkPolicies, checkToolChange } from './policy-check.ts'
@@ -41,6 +44,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
+  readonly #console = new ConsoleSessions(this.#db)
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -188,6 +192,19 @@ export class TenantObject extends DurableObject<Env> {
     return ok({ done: true })
   }
 
+  /** Opens a session for whoever has this operator's key. */
+  async signIn(keyId: string, hash: string, session: string): Promise<Result<true>> {
+    const known = this.#directory.operators.some(({ keyHash }) => keyHash === hash)
+    return this.#console.open(keyId, known ? hash : null, session, Date.now())
+  }
+  /** The hash of the key that opened a session; whether that key still is anybody's is for the directory to say. */
+  async sessionKey(session: string): Promise<string | null> {
+    return this.#console.keyOf(session, Date.now())
+  }
+  async signOut(session: string): Promise<void> {
+    this.#console.end(session)
+  }
+
   async listAgents(): Promise<Keyed<AgentSpec>[]> {
     return this.#db
       .select()
@@ -330,6 +347,10 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   // ── Inbox ──
+
+  async pending(asked: InboxQuery): Promise<InboxPage> {
+    return pendingPage(this.#db, asked)
+  }
 
   async mirror(approvals: Approval[]): Promise<void> {
     for (const approval of approvals) {

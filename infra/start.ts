@@ -38,7 +38,7 @@ Calls show below as they end. Ctrl-C stops everything.
 async function serves(url: string): Promise<boolean> {
   try {
     const answer = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(2_000) })
-    return answer.ok
+    return answer.ok || answer.status === 401 // a page that asks who one is
   } catch {
     return false
   }

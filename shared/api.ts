@@ -3,11 +3,12 @@
 
 import { AGENTS } from './routes/agents.ts'
 import { ANYONE } from './routes/anyone.ts'
+import { CONSOLE } from './routes/console.ts'
 import { OPERATORS } from './routes/operators.ts'
 import { POLICIES } from './routes/policies.ts'
 import { REHEARSAL } from './routes/rehearsal.ts'
 import { WORKERS } from './routes/workers.ts'
 
-export const ROUTES = { ...AGENTS, ...OPERATORS, ...POLICIES, ...REHEARSAL, ...WORKERS, ...ANYONE }
+export const ROUTES = { ...AGENTS, ...OPERATORS, ...CONSOLE, ...POLICIES, ...REHEARSAL, ...WORKERS, ...ANYONE }
 export type Routes = typeof ROUTES
 export type RouteName = keyof Routes

@@ -28,6 +28,8 @@ export const FAILURES = {
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   // Identity
   unauthenticated: caller(401, 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'),
+  signed_out: caller(401, 'sign in with an operator key'),
+  too_many_tries: { status: 429, fault: 'caller', retry: true, todo: 'wait a minute, then try again' },
   bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
   clock_skew: caller(401, 'sign again with the time of the `date` header'),
   replayed: caller(401, 'sign each request anew; this one was seen before'),

@@ -104,6 +104,14 @@ export const LIMITS = {
   explanation_members: 3,
   /** A value as it is told: who can mend a longer one knows it. */
   explanation_chars: 120,
+  /** An operator's sign-in to the console: how long it lasts unused, how long at the most, and how many one operator has; the oldest ends. */
+  console_idle_ms: 30 * 60_000,
+  console_ms: 12 * 3600_000,
+  console_sessions: 16,
+  /** Wrong secrets for one key within a minute; after those the right one has to wait too. */
+  sign_in_tries: 10,
+  /** A form of a page; an answer's reason is the longest field. */
+  form_bytes: 16 * KiB,
   /** One page of a list. */
   page: 100,
 } as const

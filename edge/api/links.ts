@@ -79,7 +79,7 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
  * Browsers say where a form was sent from; one that says nothing is no browser with our page in it (P03). A page that asks
  * for `no-referrer`, as ours does, has its forms sent with the origin `null`: then the browser's own word for the site counts.
  */
-function fromOurPage(request: Request, publicUrl: string): boolean {
+export function fromOurPage(request: Request, publicUrl: string): boolean {
   const site = request.headers.get('sec-fetch-site')
   const origin = request.headers.get('origin')
   if (origin === 'null') return site === 'same-origin'
@@ -87,7 +87,7 @@ function fromOurPage(request: Request, publicUrl: string): boolean {
   return origin !== null && allowed.has(origin) && (site === null || site === 'same-origin')
 }
 
-async function readForm(request: Request): Promise<URLSearchParams | undefined> {
+export async function readForm(request: Request): Promise<URLSearchParams | undefined> {
   if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(request.headers.get('content-type') ?? '')) return undefined
   const body = await readBody(request)
   return body.ok && body.value.byteLength < 16_384 ? new URLSearchParams(new TextDecoder().decode(body.value)) : undefined

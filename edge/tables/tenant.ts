@@ -105,3 +105,11 @@ export const inbox = sqliteTable(
   },
   (table) => [index('inbox_pending').on(table.pending, table.requestedAt)],
 )
+
+/** Browsers in which an operator is signed in: by the hash of what the cookie holds, and for as long as the operator's key is this one. */
+export const consoleSessions = sqliteTable('console_sessions', {
+  hash: text().primaryKey(),
+  keyHash: text('key_hash').notNull(),
+  createdAt: integer('created_at').notNull(),
+  seenAt: integer('seen_at').notNull(),
+})

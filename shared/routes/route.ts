@@ -2,8 +2,8 @@
 
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
-/** agent, operator: by API key. worker: by signature. link: by the token in the path. anyone: open. */
-export type Caller = 'agent' | 'operator' | 'worker' | 'link' | 'anyone'
+/** agent, operator: by API key. console: an operator, by the session of a browser. worker: by signature. link: by the token in the path. anyone: open. */
+export type Caller = 'agent' | 'operator' | 'console' | 'worker' | 'link' | 'anyone'
 
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'

@@ -86,6 +86,9 @@ test('each route against each kind of caller is as the golden table says', async
   expect(seen).toEqual(golden)
 })
 
+/** Open, or to those who carry something else than a credential of these: who has what a link or a browser carries is told beside them. */
+const otherwise = (callers: Route['callers']): boolean => callers.some((caller) => ['anyone', 'link', 'console'].includes(caller))
+
 /** Open to anyone, and why. This list may only get shorter. */
 const OPEN: Readonly<Record<string, string>> = {
   'POST /v1/worker/enroll': 'the one-time token in the body is the key',
@@ -110,7 +113,7 @@ test('only the listed routes are open, and each says so in its declaration', () 
 test('nobody but a worker gets in where workers do, nobody but an operator where operators do', () => {
   for (const [, { method, path, callers }] of routes) {
     const row = golden[`${method} ${path}`] ?? {}
-    if (callers.includes('anyone') || callers.includes('link')) continue
+    if (otherwise(callers)) continue
     if (!callers.includes('worker')) expect([path, row['worker']]).toEqual([path, 'who?'])
     if (!callers.includes('agent')) expect([path, row['agent'] === 'in']).toEqual([path, false])
     if (!callers.includes('operator'))
@@ -130,8 +133,8 @@ test('an auditor changes nothing, an approver only answers', () => {
   }
 })
 
-/** No Cedar action of their own: the call that is proposed is the question, and a link's approval is. */
-const deciding = ['proposeCall', 'proposeCallInNewRun', 'showApproval']
+/** No Cedar action of their own: the call that is proposed is the question, and a link's approval is; a session by itself permits nothing. */
+const deciding = ['proposeCall', 'proposeCallInNewRun', 'showApproval', 'consoleSignIn', 'consoleSignOut']
 
 test('every route but the open ones has a Cedar action, or decides by itself', () => {
   for (const [name, { callers, action }] of routes) {
@@ -147,7 +150,7 @@ test('L1 nobody is let in for being somebody: where policy permits nothing, ever
   const none = Object.fromEntries(Object.keys(granted(await desk.root('readPolicies', {})).policies).map((name) => [name, null]))
   const seen = await desk.withPolicies({ ...none, keeper: KEEPER }, measured)
   for (const [name, { method, path, callers }] of routes) {
-    if (callers.includes('anyone') || callers.includes('link') || deciding.includes(name)) continue
+    if (otherwise(callers) || deciding.includes(name)) continue
     const letIn = Object.entries(seen[`${method} ${path}`] ?? {}).filter(([, said]) => said === 'in')
     expect([name, letIn]).toEqual([name, []])
   }
@@ -156,7 +159,7 @@ test('L1 nobody is let in for being somebody: where policy permits nothing, ever
 test('where policy permits everything, a route still lets in only the kinds of caller that it names', async () => {
   const seen = await desk.withPolicies({ everything: 'permit (principal, action, resource);' }, measured)
   for (const [name, { method, path, callers }] of routes) {
-    if (callers.includes('anyone') || callers.includes('link')) continue
+    if (otherwise(callers)) continue
     const row = seen[`${method} ${path}`] ?? {}
     const letIn = Object.keys(row).filter((caller) => row[caller] === 'in')
     const kinds = letIn.map((caller) => (caller === 'agent' || caller === 'worker' ? caller : caller in operators ? 'operator' : caller))

@@ -1,0 +1,118 @@
+// The console's doors: who is it → may they → did the form come from us → one verb → a page. GET and HEAD change nothing. Each page asks policy
+// what the API's route of the same action asks.
+
+import type { Failure } from '../../shared/failures.ts'
+import { FAILURES, failure } from '../../shared/failures.ts'
+import { PATTERNS, split } from '../../shared/ids.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { CONSOLE } from '../../shared/routes/console.ts'
+import { Answer } from '../../shared/wire.ts'
+import type { Incoming, Verb, Verbs } from '../app.ts'
+import { refusedPage, signInPage } from '../console/frame.tsx'
+import { detailPage, inboxPage } from '../console/pages.tsx'
+import type { Session } from '../console/session.ts'
+import { isFormOf, noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
+import { authorize } from '../decide.ts'
+import type { Env } from '../env.ts'
+import { identityOf, runObject, tenantObject } from '../env.ts'
+import { html } from '../page.tsx'
+import { isRunOf } from '../run-id.ts'
+import { fromOurPage, readForm } from './links.ts'
+
+type Names = keyof typeof CONSOLE
+
+export const consoleRoutes: Verbs<Names> = {
+  consoleInbox: page('consoleInbox', async ({ env, query }, session) => {
+    const found = await tenantObject(env, session.directory.tenant).pending(query)
+    return ok(html(inboxPage({ session, asked: query, page: found, now: Date.now() })))
+  }),
+
+  consoleApproval: page('consoleApproval', async ({ env, params }, session) => {
+    const place = placeOf(env, session, params.id)
+    if (!place.ok) return place
+    const approval = await place.value.run.approval(place.value.n)
+    if (!approval.ok) return approval
+    const mayAnswer = authorize(session.directory, session.principal, CONSOLE.consoleAnswer.action).allowed
+    return ok(html(detailPage({ session, approval: approval.value, mayAnswer, now: Date.now() })))
+  }),
+
+  consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {
+    const place = placeOf(env, session, params.id)
+    if (!place.ok) return place
+    const { run, n } = place.value
+    const shown = await run.approval(n)
+    if (!shown.ok) return shown
+    if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
+    const answer = Answer.safeParse({ decision: given.get('decision'), reason: (given.get('reason') ?? '').replaceAll('\r\n', '\n') })
+    if (!answer.success) return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
+    const answered = await run.answer(n, session.principal.name, 'console', answer.data)
+    return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
+  }),
+
+  consoleSignOut: form('consoleSignOut', async ({ env }, session) => {
+    await signOut(env, session)
+    return ok(seeOther('/console', noCookie(env)))
+  }),
+
+  async consoleSignIn({ env, request }) {
+    const given = await readForm(request)
+    const back = wayBack(given?.get('back') ?? '')
+    if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl))
+      return ok(signInAgain(back, failure('cross_origin', 'this form did not come from our page')))
+    const opened = await signIn(request, env, (given.get('key') ?? '').trim())
+    return ok(opened.ok ? seeOther(back, opened.value) : signInAgain(back, opened.error))
+  },
+}
+
+type Show<N extends Names> = (incoming: Incoming<N>, session: Session) => Promise<Result<Response>>
+type Do<N extends Names> = (incoming: Incoming<N>, session: Session, given: URLSearchParams) => Promise<Result<Response>>
+
+/** Whoever has a session, and whom policy permits the route's action. */
+function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
+  return async (incoming) => {
+    const { env, request } = incoming
+    const { pathname, search } = new URL(request.url)
+    const found = await sessionOf(request, env)
+    if (!found.ok) return ok(signInAgain(wayBack(pathname + search)))
+    const session = found.value
+    const shown = permitted(session, CONSOLE[name].action) ? await show(incoming, session) : err(mayNot(CONSOLE[name].action))
+    return ok(shown.ok ? shown.value : refused(session, shown.error))
+  }
+}
+
+/** A page that changes something: the form carries what only this session's pages carry, and comes from our origin (T25). */
+function form<N extends Names>(name: N, change: Do<N>): Verb<N> {
+  return page(name, async (incoming, session) => {
+    const { env, request } = incoming
+    const given = await readForm(request)
+    if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl) || !isFormOf(session, given.get('form')))
+      return err(failure('cross_origin', 'this form did not come from a page of your session'))
+    return change(incoming, session, given)
+  })
+}
+
+const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
+  action === null || authorize(directory, principal, action).allowed
+const mayNot = (action: string | null): Failure => failure('forbidden', `policy does not permit you \`${action}\``)
+
+function placeOf(env: Env, { directory: { tenant } }: Session, id: string) {
+  const { run, n } = split(id)
+  return PATTERNS.approval.test(id) && isRunOf(tenant, run, identityOf(env).idKey)
+    ? ok({ run: runObject(env, tenant, run), n })
+    : err(failure('not_found', 'no such approval'))
+}
+
+/** Only to a page of the console, whatever a form says. */
+const wayBack = (path: string): string => (/^\/console(?:\/approvals\/\w{1,60})?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console')
+
+const refused = (session: Session, error: Failure): Response => html(refusedPage(session, error), FAILURES[error.code].status)
+const signInAgain = (back: string, refusal?: Failure): Response =>
+  html(signInPage(back, refusal), refusal === undefined ? FAILURES.signed_out.status : FAILURES[refusal.code].status)
+
+function seeOther(location: string, cookie?: string): Response {
+  const answer = html('', 303)
+  answer.headers.set('location', location)
+  if (cookie !== undefined) answer.headers.set('set-cookie', cookie)
+  return answer
+}

@@ -1,0 +1,107 @@
+// What every page of the console stands in: where one is, who one is, the way out. And the pages for who is not let in.
+
+import type { Failure } from '../../shared/failures.ts'
+import { FAILURES } from '../../shared/failures.ts'
+import { Page, Prose } from '../page.tsx'
+import type { Session } from './session.ts'
+import { consoleStyle } from './style.ts'
+
+const PLACES = { '/console': 'Inbox' } as const
+export type Place = keyof typeof PLACES
+
+type Frame = { title: string; session: Session; place?: Place; children?: unknown }
+
+export function ConsolePage({ title, session, place, children }: Frame) {
+  const top = (
+    <>
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <nav aria-label="Console">
+        {Object.entries(PLACES).map(([path, name]) => (
+          <a href={path} aria-current={path === place ? 'page' : undefined}>
+            {name}
+          </a>
+        ))}
+      </nav>
+      <form method="post" action="/console/sign-out" class="who">
+        <FormToken session={session} />
+        <span>{session.principal.name}</span>
+        <button type="submit" class="plain">
+          Sign out
+        </button>
+      </form>
+    </>
+  )
+  return (
+    <Page title={title} top={top} sheet={consoleStyle}>
+      <div id="content" tabindex={-1}>
+        {children as string}
+      </div>
+    </Page>
+  )
+}
+
+/** What proves that a form was shown to this session. */
+export function FormToken({ session }: { session: Session }) {
+  return <input type="hidden" name="form" value={session.form} />
+}
+
+/** `back`: what was asked for before anybody was signed in. */
+export function signInPage(back: string, refused?: Failure) {
+  return (
+    <Page title="Sign in" sheet={consoleStyle}>
+      <form method="post" action="/console/sign-in" class="narrow">
+        <h1>Sign in</h1>
+        {refused === undefined ? '' : <Refusal failure={refused} />}
+        <input type="hidden" name="back" value={back} />
+        <label for="key">Operator key</label>
+        <input
+          id="key"
+          name="key"
+          type="password"
+          required
+          autofocus
+          autocomplete="current-password"
+          autocapitalize="none"
+          spellcheck={false}
+          aria-describedby="key-help"
+        />
+        <p class="quiet" id="key-help">
+          The key you were given as an operator; it begins with <code>cs_operator_</code>. It goes to this server alone.
+        </p>
+        <button type="submit" class="main">
+          Sign in
+        </button>
+      </form>
+    </Page>
+  )
+}
+
+function Refusal({ failure: { code, detail } }: { failure: Failure }) {
+  const todo = code === 'unauthenticated' ? 'check the key; it may have been replaced or revoked' : FAILURES[code].todo
+  return (
+    <p class="alert" role="alert">
+      <Prose text={detail} />. <Prose text={todo} />.
+    </p>
+  )
+}
+
+export function refusedPage(session: Session, { code, detail }: Failure) {
+  return (
+    <ConsolePage title="Not done" session={session}>
+      <section class="outcome denied" role="alert">
+        <h1>That was not done</h1>
+        <p>
+          <Prose text={detail} />.
+        </p>
+        <p>
+          <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
+        </p>
+      </section>
+      <a class="back" href="/console">
+        Back to the inbox
+      </a>
+    </ConsolePage>
+  )
+}

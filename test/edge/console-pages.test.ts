@@ -1,0 +1,153 @@
+// The console in a real browser: on a phone and on a desk, without JavaScript and with it, by keyboard, in the dark.
+
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { openBrowser } from '../support/browser.ts'
+import { Desk, granted } from '../support/desk.ts'
+import { faintTexts, focused, sideways } from '../support/in-page.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('console-pages', sharedStack())
+const agent = await desk.agent()
+const sensitive = await desk.tool({
+  capabilities: ['process_exec'],
+  input_schema: { type: 'object' },
+  executor: { argv: ['echo', '{...words}'] },
+})
+const approver = await desk.operator(['approver'])
+
+const PHONE = { width: 390, height: 844 }
+const DESK = { width: 1280, height: 900 }
+let browser: Browser
+beforeAll(async () => {
+  browser = await openBrowser()
+})
+afterAll(() => browser?.close())
+afterEach(async () => {
+  for (const context of browser.contexts()) await context.close()
+})
+
+const at = (path: string): string => new URL(path, desk.url).href
+const asked = async (words: unknown = ['hello']) => (await desk.asked(agent.client, sensitive, { words })).approval.id
+const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+const mine = `/console?agent=${agent.name}`
+
+async function opened(path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> {
+  const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: false, ...options })
+  const page = await context.newPage()
+  await page.goto(at(path))
+  await page.getByLabel('Operator key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Sign out' }).waitFor()
+  return page
+}
+
+describe.each([
+  ['a phone', PHONE, 'dark'],
+  ['a desk', DESK, 'light'],
+] as const)('on %s, without JavaScript', (_name, viewport, colorScheme) => {
+  test('sign in, what waits, one approval, yes, what happened, sign out', async () => {
+    const id = await asked(['on', colorScheme])
+    const page = await opened(mine, { viewport, colorScheme })
+    await page.locator(`a[href="/console/approvals/${id}"]`).click()
+    await page.getByRole('textbox', { name: 'Reason' }).fill('a <b>good</b> one')
+    await page.getByRole('button', { name: 'Approve once' }).click()
+    expect(await page.getByRole('status').textContent()).toMatch(/Approved.*a <b>good<\/b> one/s)
+    expect(await page.locator('button[name=decision]').count()).toBe(0)
+    expect(await approvalOf(id)).toMatchObject({ status: 'approved', answers: [{ by: approver.name, channel: 'console' }] })
+    await page.reload()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
+    await page.getByRole('link', { name: 'Back to the inbox' }).click()
+    expect(await page.locator(`a[href="/console/approvals/${id}"]`).count()).toBe(0)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in')
+    await page.goBack()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in') // nothing was kept to go back to
+  })
+
+  test('every text can be read, nothing has to be scrolled sideways, everything touched is large enough', async () => {
+    const id = await asked(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
+    const page = await opened(`/console/approvals/${id}`, { viewport, colorScheme, javaScriptEnabled: true })
+    const signIn = await (await browser.newContext({ viewport, colorScheme })).newPage()
+    await signIn.goto(at('/console'))
+    for (const [name, shown] of [
+      ['sign in', signIn],
+      ['detail', page],
+      ['inbox', page],
+    ] as const) {
+      if (name === 'inbox') await page.goto(at('/console?order=riskiest'))
+      expect([name, await shown.evaluate(faintTexts)]).toEqual([name, []])
+      for (const control of await shown.locator('button, summary, textarea, input:not([type=hidden]), select, nav a, .back, h2 a').all()) {
+        const box = await control.boundingBox()
+        expect([name, await control.evaluate(({ outerHTML }) => outerHTML.slice(0, 80)), Math.round(box?.height ?? 0) >= 44]).toEqual([
+          name,
+          expect.any(String),
+          true,
+        ])
+      }
+      expect([name, await shown.evaluate(sideways, '200%')]).toEqual([name, 0])
+      await shown.reload()
+    }
+  })
+})
+
+test('seed T28: by keyboard alone: no comes before yes, and it is what Enter does where nothing is chosen', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`)
+  const order: string[] = []
+  for (let i = 0; i < 8; i++) {
+    await page.keyboard.press('Tab')
+    const { element, outline } = await page.evaluate(focused)
+    expect([element, outline]).toEqual([element, 'solid'])
+    order.push(element)
+  }
+  expect(order).toEqual([
+    'A Skip to the content',
+    'A Inbox',
+    'BUTTON Sign out',
+    'A Back to the inbox',
+    'SUMMARY Details',
+    'TEXTAREA',
+    'BUTTON Deny',
+    'BUTTON Approve once',
+  ])
+  expect(await page.locator('form[action*=approvals] button').first().textContent()).toBe('Deny')
+  await page.keyboard.press('Shift+Tab')
+  await page.keyboard.press('Enter')
+  await page.getByRole('status').waitFor()
+  expect((await approvalOf(id)).status).toBe('denied')
+})
+
+test('a page says where it is: one main, one navigation, one heading, a name for everything', async () => {
+  const id = await asked()
+  const page = await opened(mine)
+  expect(await page.locator('body').ariaSnapshot()).toMatch(
+    /banner[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*button "Sign out"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
+  )
+  await page.goto(at(`/console/approvals/${id}`))
+  expect(await page.locator('main').ariaSnapshot()).toMatch(
+    /\[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve once"/,
+  )
+  expect([await page.locator('h1').count(), await page.locator('main').count()]).toEqual([1, 1])
+})
+
+test('an answer that comes second is told what is, and changes nothing', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`)
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'by another way' } }))
+  await page.getByRole('button', { name: 'Approve once' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('That was not done')
+  expect((await approvalOf(id)).status).toBe('denied')
+})
+
+test('G09 hostile arguments are text in the inbox and in the detail', async () => {
+  const text = '</pre><script>document.title="pwned"</script><img src=x onerror=alert(1)>'
+  const id = await asked([text])
+  const page = await opened(mine, { javaScriptEnabled: true })
+  for (const path of [mine, `/console/approvals/${id}`]) {
+    await page.goto(at(path))
+    expect(await page.title()).not.toContain('pwned')
+    expect(await page.locator('main img, main script').count()).toBe(0)
+    expect((await page.locator('pre').allTextContents()).join()).toContain('onerror=alert(1)')
+  }
+})
