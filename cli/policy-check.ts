@@ -82,6 +82,7 @@ function findings({ findings: found }: Checked, dir: string, texts: readonly str
 
 function verdict(checked: Checked, paint: Paint): string {
   if (checked.refusal !== null) return `${paint.bad('refused')}: ${inline(checked.refusal.detail)}\n`
+  if (!holds(checked)) return `${paint.bad('these policies can be stored, not put in force')}\n`
   const warnings = checked.findings.length
   return `${paint.good('these policies can be put')}${warnings === 0 ? '' : `; warnings: ${warnings}`}\n`
 }
