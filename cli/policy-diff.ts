@@ -1,4 +1,4 @@
-// A changed policy as lines taken away and lines added, a few of the others around them. Pure.
+// A changed policy as lines taken away and lines added, a few of the others around them; and how to put in force what was looked at. Pure.
 
 import { diff } from 'node:util'
 import type { Output as Answered } from '../shared/client.ts'
@@ -24,6 +24,10 @@ export function showChange({ policy, in: file, change, before, after }: Change, 
   })
   return `\n${paint.bold(inline(policy))}  ${change}  in ${inline(file)}\n${shown.map((line) => `${line}\n`).join('')}`
 }
+
+/** Whoever looked at a version means to change the one that it was held against, and no other: the line to paste says so. */
+export const nextStep = ({ version, against }: { readonly version: number; readonly against: number }, paint: Paint): string =>
+  `\n${paint.dim('to put it in force, if that is still so:')} countersign policy activate ${version} --expect ${against}\n`
 
 function painted({ sign, text }: Line, paint: Paint): string {
   const line = ` ${sign} ${inert(text)}`.trimEnd()

@@ -8,6 +8,7 @@ import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Command, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
+import { nextStep } from './policy-diff.ts'
 import { readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, listing, time } from './text.ts'
@@ -19,7 +20,10 @@ const isVersion = (text: string): boolean => /^[1-9][0-9]{0,8}$/.test(text)
 
 const rehearse = command({
   words: ['policy', 'rehearse'],
-  args: { 'VERSION|DIR': 'a version, or a folder of .cedar files, which is stored as one and not put in force' },
+  args: {
+    'VERSION|DIR':
+      'a version, or a folder of .cedar files; a folder is stored as a version, which needs `policy.write`, and not put in force',
+  },
   flags: {
     days: { value: 'N', what: `calls that ended in the last N days; 7 if you say nothing, at most ${LIMITS.rehearsal_days}` },
     limit: { value: 'N', what: `the latest N of them; 1000 if you say nothing, at most ${LIMITS.rehearsal_calls}` },
@@ -47,7 +51,7 @@ async function versionOf(named: string, api: Api): Promise<Result<string, Troubl
   if (isVersion(named)) return ok(named)
   const policies = readFolder(named)
   if (!policies.ok) return policies
-  const put = await api('putPolicies', { body: { policies: policies.value, activate: false, note: 'to be rehearsed' } })
+  const put = await api('putPolicies', { body: { policies: policies.value, activate: false } })
   return put.ok ? ok(String(put.value.version)) : put
 }
 
@@ -76,6 +80,7 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
           '  ',
         )}`,
     `\nquestions to humans a day: ${approvals_per_day.now} by version ${against}, ${approvals_per_day.to} by version ${version}\n`,
+    version === against ? '' : nextStep(told, paint),
   ].join('')
 }
 

@@ -5,9 +5,9 @@ import type { Output as Answered } from '../shared/client.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
-import type { Answer, Command, Trouble } from './command.ts'
+import type { Command, Output, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
-import { showChange } from './policy-diff.ts'
+import { nextStep, showChange } from './policy-diff.ts'
 import { DIR, readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, listing, quoted, time } from './text.ts'
@@ -16,7 +16,10 @@ type Version = Answered<'listPolicyVersions'>['items'][number]
 type Checked = Answered<'putPolicies'>
 
 const EXPECT = {
-  expect: { value: 'VERSION', what: 'refuse unless this one is in force; the one in force now if you say nothing' },
+  expect: {
+    value: 'VERSION',
+    what: 'refuse if another one is in force, unless nothing is left to change; if you say nothing, only what changes while this runs is refused',
+  },
 } as const
 const VERSION = { VERSION: 'the version’s number' } as const
 
@@ -67,22 +70,22 @@ const put = command({
   words: ['policy', 'put'],
   args: DIR,
   flags: {
-    note: { value: 'TEXT', what: 'why; kept with the version' },
+    note: { value: 'TEXT', what: 'why; kept with the version, and replaced until that has been in force' },
     'no-activate': { what: 'only check and store it; what is in force stays' },
     ...EXPECT,
   },
-  does: 'Put a whole set as a new version, and put it in force; the same set again is the same version',
+  does: 'Put a whole set as a new version, and put it in force; what the newest version says already makes no other',
   key: 'operator',
   examples: ['countersign policy put my-policies --note "refunds"', 'countersign policy put my-policies --no-activate'],
   async run({ args: { DIR: dir }, flags, api, paint }) {
     const policies = readFolder(dir)
     if (!policies.ok) return policies
-    return changing(api, flags.expect, paint, ({ match }) =>
-      api('putPolicies', {
-        body: { policies: policies.value, activate: !flags['no-activate'], ...(flags.note === undefined ? {} : { note: flags.note }) },
-        headers: { 'if-match': match },
-      }),
-    )
+    const { note } = flags
+    const body = { policies: policies.value, activate: !flags['no-activate'], ...(note === undefined ? {} : { note }) }
+    const done = await changing(api, flags.expect, paint, ({ match }) => api('putPolicies', { body, headers: { 'if-match': match } }))
+    if (!done.ok || note === undefined || note === '' || done.value.set.note === note) return done
+    const kept = `  the note \`${inline(note)}\` is not kept: this set is version ${done.value.set.version} already, and was in force under another\n`
+    return ok({ ...done.value, text: `${done.value.text}${paint.warn(kept)}` })
   },
 })
 
@@ -127,7 +130,8 @@ const diff = command({
     if (!read.ok) return read
     const { against, changes } = read.value
     const heading = `version ${read.value.version} against ${against}: ${changes.length === 0 ? 'nothing that decides differs' : `${changes.length} changed`}\n`
-    return ok({ ok: true, json: read.value, text: `${heading}${changes.map((change) => showChange(change, paint)).join('')}` })
+    const next = flags.against === undefined && read.value.version !== against ? nextStep(read.value, paint) : ''
+    return ok({ ok: true, json: read.value, text: `${heading}${changes.map((change) => showChange(change, paint)).join('')}${next}` })
   },
 })
 
@@ -139,16 +143,24 @@ async function changing(
   expect: string | undefined,
   paint: Paint,
   change: (seen: Seen) => Promise<Result<Checked, Trouble>>,
-): Answer {
+): Promise<Result<Output & { readonly set: Checked }, Trouble>> {
   const read = await api('readPolicies', {})
   if (!read.ok) return read
   const base = expect ?? String(read.value.version)
   if (!/^[0-9]{1,9}$/.test(base)) return err(usage('`--expect` takes the number of a version: --expect 7'))
   const done = await change({ match: `"${base}"`, previous: read.value.previous })
-  if (done.ok) return ok({ ok: true, json: done.value, text: about(done.value, paint) })
+  const present = read.value.version
+  if (done.ok)
+    return ok({ ok: true, json: done.value, set: done.value, text: about(done.value, paint, done.value.active ? present : null) })
   if (done.error.code !== 'version_conflict') return done
   const todo = `see \`countersign policy list\`, and \`countersign policy diff VERSION --against ${base}\`; then do it again on top of that`
-  return err(trouble('version_conflict', `version ${base} is not in force, so nothing was changed: somebody else was first`, todo))
+  return err(
+    trouble(
+      'version_conflict',
+      `version ${base} is not in force, so nothing was changed${base === String(present) ? ': somebody else was first' : `; in force is ${present}`}`,
+      todo,
+    ),
+  )
 }
 
 function about(
@@ -156,6 +168,8 @@ function about(
       Pick<Checked, 'warnings'>
     >,
   paint: Paint,
+  /** What was in force when this was put in force. */
+  instead: number | null = null,
 ): string {
   const { version, active, digest, note, author, created_at_ms, activated_at_ms, activated_by } = set
   const last = activated_at_ms === null ? [] : [{ at_ms: activated_at_ms, by: activated_by ?? '' }]
@@ -166,7 +180,8 @@ function about(
     ...(note === '' ? [] : [['note', note]]),
     ...(set.warnings ?? []).map(({ at, message }) => ['warning', `${at}: ${message}`]),
   ]
-  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}\n${columns(rows, '  ')}`
+  const change = instead === null ? '' : instead === version ? ', as it was already' : `, in place of version ${instead}`
+  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}`
 }
 
 export const POLICY: readonly Command[] = [list, show, put, activate, rollback, diff]

@@ -108,14 +108,19 @@ export class PolicyStore {
     return { about, texts: row.texts, activations: this.#activations(version, LIMITS.page), previous: this.#previous() }
   }
 
-  /** What the newest version says already makes no other. A request that came twice changes nothing, and is not held against what it did. */
+  /**
+   * What the newest version says already makes no other. A request that came twice changes nothing, and is not held against what it did.
+   * A new note replaces that of a version which has never been in force: nobody has acted on it.
+   */
   put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
     const newest = this.#about(this.#newest())
     const same = newest?.digest === digestOf(policies) ? newest : undefined
-    if (same !== undefined && (same.active || !activate)) return ok(same)
+    const renoted = same !== undefined && same.activated_at_ms === null && note !== '' && note !== same.note
+    if (same !== undefined && (same.active || !activate) && !renoted) return ok(same)
     const stale = this.#stale(expected)
     if (stale !== undefined) return stale
     const version = this.#change(() => {
+      if (renoted) this.#db.update(policySets).set({ note }).where(eq(policySets.version, same.version)).run()
       const put = same?.version ?? this.#add(policies, note, author)
       if (activate) this.#activate(put, author)
       return put

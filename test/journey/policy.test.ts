@@ -41,12 +41,16 @@ test('a set is stored and compared first, then put in force, and rolled back', a
   const difference = await policy('diff', version)
   expect(difference).toMatchObject({ code: 0, err: '' })
   expect(difference.out).toContain(`version ${version} against ${before}: 1 changed\n\nquiet  added  in quiet\n + @id("quiet")\n`)
+  const next = `activate ${version} --expect ${before}`
+  expect(difference.out).toMatch(new RegExp(`: countersign policy ${next}\n$`))
 
-  expect((await policy('activate', version)).out).toMatch(new RegExp(`^version ${version} {2}in force\n(.*\n)* {2}note +sundays\n$`))
+  expect((await policy(...next.split(' '))).out).toMatch(
+    new RegExp(`^version ${version} {2}in force, in place of version ${before}\n(.*\n)* {2}note +sundays\n$`),
+  )
   expect((await policy('list')).out).toMatch(new RegExp(`^${version} +in force +root +\\S+ +\\S+ by root +sundays$`, 'm'))
   expect((await policy('show', '--only', 'quiet')).out).toContain('  │ @id("quiet")\n')
-  expect((await policy('rollback')).out).toMatch(new RegExp(`^version ${before} {2}in force\n`))
-  expect((await policy('rollback')).out).toMatch(new RegExp(`^version ${version} {2}in force\n`))
+  expect((await policy('rollback')).out).toMatch(new RegExp(`^version ${before} {2}in force, in place of version ${version}\n`))
+  expect((await policy('rollback')).out).toMatch(new RegExp(`^version ${version} {2}in force, in place of version ${before}\n`))
   expect((await policy('show', version)).out.match(/put in force/g)).toHaveLength(2)
 })
 
@@ -76,7 +80,21 @@ test('what a colleague did in between is not overwritten, and is named', async (
     })
   }
   expect(await inForce()).toBe(colleague.version)
+  expect((await policy('activate', String(before), '--expect', String(seen))).err).toContain(`in force is ${colleague.version}`)
   expect(await policy('put', 'mine', '--expect', String(colleague.version))).toMatchObject({ code: 0 })
+  const again = await policy('put', 'mine', '--expect', String(seen))
+  expect(again).toMatchObject({ code: 0, out: expect.stringContaining('in force, as it was already\n') })
+})
+
+test('a note is kept, or said not to be', async () => {
+  write(quiet('thursday'))
+  const stored = await told(policy('put', 'mine', '--no-activate', '--json'))
+  const noted = await told(policy('put', 'mine', '--no-activate', '--note', 'thursdays', '--json'))
+  expect(noted).toEqual({ ...stored, note: 'thursdays' })
+  expect((await told(policy('put', 'mine', '--no-activate', '--json'))).note).toBe('thursdays')
+  expect((await told(policy('put', 'mine', '--note', 'Thursdays', '--json'))).note).toBe('Thursdays')
+  const { code, out } = await policy('put', 'mine', '--note', 'fridays')
+  expect([code, out]).toEqual([0, expect.stringMatching(/ {2}note +Thursdays\n {2}the note `fridays` is not kept: /)])
 })
 
 test('a set that is wrong is refused by file, line and column, and nothing changes', async () => {
