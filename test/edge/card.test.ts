@@ -155,6 +155,23 @@ test('a long text shows its head and its tail, how much lies between, and the di
   expect(argumentsOf({ text: 'x'.repeat(2_000) })).toContain('x'.repeat(2_000))
 })
 
+test('G09 an argument of a megabyte, and one of five thousand lines, say what is left out, and hide no secret’s end', () => {
+  for (const text of [`head ${'lorem ipsum '.repeat(87_000)}`, Array.from({ length: 5_000 }, (_, i) => `line ${i}`).join('\n')]) {
+    const shown = argumentsOf({ text: `${text} password=hunter2-hunter2 tail` })
+    expect(shown).toMatch(/ characters more, sha256 of all [0-9a-f]{16} [\s\S]* tail"/)
+    expect(shown).not.toContain('hunter2')
+    expect(shown.length).toBeLessThan(2_500)
+  }
+})
+
+test('G09 a file name that reads backwards, and a mention of everybody, are on the card as they are, and as text', () => {
+  const shown = card({ file: 'invoice\u202efdp.exe', note: '<!channel> see <https://evil.example|the plan>' }).prompt
+  expect(JSON.parse(shown.arguments.replace(/\\u\{202e\}/, '?'))).toEqual({
+    file: 'invoice?fdp.exe',
+    note: '<!channel> see <https://evil.example|the plan>',
+  })
+})
+
 test('P12 a card stays readable, however much an agent sends', () => {
   const many = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`name${i}`, 'x'.repeat(250)]))
   const shown = argumentsOf(many)

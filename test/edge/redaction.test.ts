@@ -101,6 +101,13 @@ const SHAPES: Readonly<Record<string, string>> = {
   'a package registry’s token': `npm_${'a'.repeat(36)}`,
   'a JSON web token': `eyJ${'a'.repeat(20)}.eyJ${'b'.repeat(20)}.${'c'.repeat(30)}`,
   'a private key': `-----BEGIN ${'RSA'} PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----`,
+  'a PGP key': `-----BEGIN PGP ${'PRIVATE'} KEY BLOCK-----\nMIIabc\n-----END PGP PRIVATE KEY BLOCK-----`,
+  'a mail provider’s key': `SG.${'a'.repeat(22)}.${'b'.repeat(43)}`,
+  'an OAuth token': `ya29.${'a'.repeat(40)}`,
+  'a bot’s token': `123456789:AA${'b'.repeat(33)}`,
+  'a token instead of a user in a URL': `https://${'d'.repeat(32)}@example.com/x`,
+  'a password behind a long name in a URL': `https://${'u'.repeat(70)}:${'d'.repeat(30)}@example.com/x`,
+  'a storage account’s key': `AccountKey=${'e'.repeat(40)}==`,
   'a private key that is cut short': `-----BEGIN ${'EC'} PRIVATE KEY-----\nMIIabc`,
 }
 
@@ -127,6 +134,7 @@ test.each([
   `https://example.com/?token=${SECRET}&x=1`,
   `https://example.com/?a=1&api_key=${SECRET}`,
   `PASSWORD=${SECRET} ./run`,
+  `https://hooks.slack.com/services/T00000000/B00000000/${SECRET}`,
   `--password=${SECRET}`,
   `{"password":"${SECRET}"}`,
   `{"client_secret": "${SECRET}"}`,
@@ -135,6 +143,61 @@ test.each([
   expect(redacted).not.toContain(SECRET)
   expect(redacted).toMatch(HIDDEN)
   expect(redact({ text })).not.toEqual({ text: expect.stringMatching(/^«redacted, sha256 [0-9a-f]{12}»$/) })
+})
+
+const PHRASE = 'correct horse, battery; staple'
+test.each([
+  ['JSON', { password: PHRASE }],
+  ['JSON, under a name for all within', { a: [{ credentials: { user: PHRASE, more: [{ key: PHRASE }] } }] }],
+  ['JSON in JSON', { body: JSON.stringify({ client_secret: PHRASE }) }],
+  ['JSON in JSON in JSON', { body: JSON.stringify({ body: JSON.stringify([{ apiKey: PHRASE }]) }) }],
+])('V02 a secret with blanks in a text that is %s is hidden, to its last word', (_name, value) => {
+  const redacted = shown({ text: JSON.stringify({ ...value, ordinary: 'stays' }) })
+  for (const word of PHRASE.split(/\W+/)) expect(redacted).not.toContain(word)
+  expect(redacted).toMatch(HIDDEN)
+  expect(redacted).toContain('stays')
+})
+
+test('V02 nothing but the secret changes in a text that is JSON: numbers keep their digits, names that come twice come twice', () => {
+  const text = `{ "n": 9007199254740993, "n": 1.10, "e": 1e400, "pin": 4711,\t"é": "\\u00e9" }`
+  expect(redact({ text })).toEqual({ text: text.replace('4711', String(/«[^»]*»/.exec(shown({ pin: '4711' }))?.[0])) })
+})
+
+test.each([
+  `curl -d '{"password":"${PHRASE}","x":1}' https://example.com`,
+  `sh -c "curl -d {\\"api_key\\": \\"${PHRASE}\\"} https://example.com"`,
+  `password = x\nsecret="${PHRASE}"`,
+])('V02 a member in quotes inside a text is hidden whole: %s', (text) => {
+  for (const word of PHRASE.split(/\W+/)) expect(shown({ text })).not.toContain(word)
+})
+
+test.each([
+  ['standard', 'base64'],
+  ['of URLs', 'base64url'],
+] as const)('V02 a secret in base64 is hidden: %s', (_name, encoding) => {
+  for (const secret of [
+    `password=${SECRET}`,
+    `{"token":"${SECRET}"}`,
+    `user:x\nAuthorization: Bearer ${SECRET}`,
+    SHAPES['a GitHub token'] ?? '',
+  ]) {
+    const encoded = Buffer.from(secret).toString(encoding)
+    expect(shown({ text: `data: ${encoded} end` })).toMatch(/"data: «redacted, sha256 [0-9a-f]{12}» end"/)
+  }
+})
+
+test('what only looks like base64 of a secret stays: pictures, digests, paths', () => {
+  for (const text of [
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk',
+    'd41d8cd98f00b204e9800998ecf8427ed41d8cd98f00b204e9800998ecf8427e',
+    '/usr/share/something/long/path/that/is/fine',
+    Buffer.from('an ordinary sentence about nothing').toString('base64'),
+  ])
+    expect(redact({ text })).toEqual({ text })
+})
+
+test('V02 what is hidden as a whole is hidden in the command line too, in all its parts', () => {
+  expect(JSON.stringify(redactArgv(['x', PHRASE], { credentials: { a: [{ b: PHRASE }] } }))).not.toContain('horse')
 })
 
 test('a flag names what follows it in a list', () => {
@@ -183,6 +246,16 @@ test('G06 redaction takes time in proportion to the text, whatever it is made of
     '://',
     'token=',
     'password: ',
+    'token="',
+    'password":"\\',
+    '{"a":',
+    '{"a":"{\\"a\\":',
+    '["',
+    '["\\"',
+    '[1,',
+    '://aaaaaaaaaaaaaaaaaaaaaaaa',
+    'aGVsbG8gd29ybGQgaGVsbG8g',
+    'SG.aaaaaaaaaaaaaaaaaaaaaa',
     'cs_agent_a_',
     'AKIA',
     'token',
