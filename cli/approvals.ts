@@ -4,6 +4,7 @@ import { err, ok } from '../shared/result.ts'
 import type { Answer, Command, Given } from './command.ts'
 import { command, usage } from './command.ts'
 import { showApproval } from './show.ts'
+import { STANDING_FLAGS, scopeOf } from './standing.ts'
 import type { Paint } from './text.ts'
 import { listing, time } from './text.ts'
 
@@ -54,23 +55,27 @@ const show = command({
 const approve = command({
   words: ['approvals', 'approve'],
   args: ID,
-  flags: { reason: REASON },
-  does: 'Approve exactly the call that the approval shows, once',
+  flags: { reason: REASON, ...STANDING_FLAGS },
+  does: 'Approve the call that the approval shows; exactly it, once, if you say no more',
   key: 'operator',
-  run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'approve', flags.reason),
+  run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'approve', flags),
 })
 
 const deny = command({
   words: ['approvals', 'deny'],
   args: ID,
-  flags: { reason: REASON },
+  flags: { reason: REASON, ...STANDING_FLAGS },
   does: 'Deny the call that the approval shows',
   key: 'operator',
-  run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'deny', flags.reason),
+  run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'deny', flags),
 })
 
-async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', reason = ''): Answer {
-  const answered = await api('answerApproval', { params: { id }, body: { decision, reason } })
+type Said = { reason: string | undefined; session: boolean; for: string | undefined }
+
+async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', flags: Said): Answer {
+  const scope = scopeOf(flags)
+  if (!scope.ok) return scope
+  const answered = await api('answerApproval', { params: { id }, body: { decision, reason: flags.reason ?? '', ...scope.value } })
   return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered
 }
 

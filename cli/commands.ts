@@ -8,6 +8,7 @@ import { POLICY } from './policy.ts'
 import { POLICY_CHECKS } from './policy-check.ts'
 import { POLICY_TRIALS } from './policy-rehearsal.ts'
 import { PRINCIPALS } from './principals.ts'
+import { STANDING } from './standing.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
 
@@ -15,6 +16,7 @@ export const COMMANDS: readonly Command[] = [
   ...CALLS,
   verify,
   ...APPROVALS,
+  ...STANDING,
   ...TOOLS,
   ...POLICY_CHECKS,
   ...POLICY,

@@ -3,6 +3,7 @@
 import type { Output as Answered } from '../shared/client.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Approval, Call, Decision } from '../shared/wire.ts'
+import { standingInWords } from './standing.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, quoted, time } from './text.ts'
 
@@ -48,7 +49,8 @@ export function showCall(call: Call, paint: Paint): string {
 export const rawOutput = ({ result }: Call): Uint8Array =>
   result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
 
-export function showApproval({ id, status, prompt, digest, call, requested_at, expires_at, answers, url }: Approval, paint: Paint): string {
+export function showApproval(approval: Approval, paint: Paint): string {
+  const { id, status, prompt, digest, call, requested_at, expires_at, answers, url } = approval
   const rows = [
     ['approval', id],
     ['call', call],
@@ -58,12 +60,13 @@ export function showApproval({ id, status, prompt, digest, call, requested_at, e
     ['asked by', prompt.policies.join(', ')],
     ['reason', prompt.reason],
     ['on yes', prompt.on_yes],
+    ...(prompt.standing === undefined ? [] : [['can stand', standingInWords(approval)]]),
     ['digest', digest],
     ['requested', time(requested_at)],
     ['expires', time(expires_at)],
-    ...answers.map(({ by, decision, channel, at_ms, reason }) => [
+    ...answers.map(({ by, decision, channel, scope, standing, at_ms, reason }) => [
       'answer',
-      `${decision} by ${by} over ${channel} at ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
+      `${decision}${scope === 'once' ? '' : ` (${standing ?? scope})`} by ${by} over ${channel} at ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
     ]),
     ...(url === undefined ? [] : [['link', url]]),
   ]

@@ -16,6 +16,7 @@ import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
+import { standingRoutes } from './api/standing.ts'
 import { workerRoutes } from './api/workers.ts'
 import { authorize } from './decide.ts'
 import type { Env } from './env.ts'
@@ -46,6 +47,7 @@ const VERBS: Verbs<RouteName> = {
   ...operatorRoutes,
   ...policyRoutes,
   ...rehearsalRoutes,
+  ...standingRoutes,
   ...workerRoutes,
   ...consoleRoutes,
   ...linkRoutes,

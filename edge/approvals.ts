@@ -19,10 +19,12 @@ type Asked = {
   decision: Decision
   /** What humans have to say for it to be allowed, as an operator may know it. */
   needs: readonly Change[]
+  /** What an answer that stands would cover, and for how long policy lets one stand. */
+  standing: NonNullable<Approval['prompt']['standing']> | null
   now: number
 }
 
-export function askRecord({ id, agent, tool, args, plan, decision, needs, now }: Asked): AskRecord {
+export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now }: Asked): AskRecord {
   return {
     id,
     requestedAt: now,
@@ -38,6 +40,7 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, now }:
       plan: plan === null ? 'nothing runs' : planInWords(plan),
       arguments: readable(redact(args)),
       on_yes: onYes(needs),
+      ...(standing === null ? {} : { standing }),
       policies: decision.policies,
       reason: decision.reason,
     },
@@ -57,7 +60,10 @@ function riskOf({ capabilities, sensitive }: Tool): Approval['prompt']['risk'] {
   return capabilities.includes('network') || sensitive === true ? 'medium' : 'low'
 }
 
-function planInWords({ tier, egress, secrets, workspace, limits }: Plan): string {
+const planInWords = (plan: Plan): string => `${reachInWords(plan)}, for ${Math.ceil(plan.limits.timeout_ms / 1000)} s at most`
+
+/** Where it runs and what it can touch. */
+export function reachInWords({ tier, egress, secrets, workspace }: Plan): string {
   const where = tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
   const network =
     egress.mode !== 'strict'
@@ -67,7 +73,7 @@ function planInWords({ tier, egress, secrets, workspace, limits }: Plan): string
         : `with network to ${egress.hosts.join(', ')} only`
   const folder = workspace === 'run' ? 'in the folder of its run' : 'in a folder of its own that is thrown away'
   const given = secrets.length === 0 ? '' : `, with the secrets ${secrets.join(', ')}`
-  return `${where}, ${network}${given}, ${folder}, for ${Math.ceil(limits.timeout_ms / 1000)} s at most`
+  return `${where}, ${network}${given}, ${folder}`
 }
 
 /** Characters that make a text look like another: controls, bidirectional and invisible ones, blanks that are no space. */
@@ -77,7 +83,7 @@ const DECEIVING = /(?![\n ])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Defaul
 const LENGTHS = [2_000, 400, 80]
 
 /** JSON for human eyes: nothing renders as something else, and what is left out says how much and what it digests to. */
-function readable(value: unknown): string {
+export function readable(value: unknown): string {
   const indent = Array.isArray(value) ? undefined : 2
   const whole = JSON.stringify(value, null, indent)
   const texts = whole.length <= LIMITS.card_chars ? LENGTHS.slice(0, 1) : LENGTHS

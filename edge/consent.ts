@@ -3,6 +3,7 @@
 
 import type { Loaded, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'
+import { secondsOf } from './standing.ts'
 
 /** `quorum` holds `2 of finance` where two of those who said yes have the role: Cedar can't count the members of a set. */
 type Yes = { count: number; roles: string[]; quorum: string[] }
@@ -11,6 +12,8 @@ export type ApprovalContext = Yes & {
   approvers: string[]
   /** How surely it was they: `key`, or `link` where one said yes through a link. */
   assurance: string
+  /** For how long the longest-lived yes was given; 0 where each was given to this call alone. */
+  standing_s: number
   /** The same without those who own the agent: separation of duties. */
   independent: Yes
 }
@@ -35,13 +38,15 @@ export function given(approvers: Approvers, owners: readonly string[], answers: 
     approvers,
     yes.map(({ by }) => by),
     owners,
-    assurance,
+    { assurance, standing_s: longest(yes) },
   )
 }
 
+const longest = (yes: readonly Answered[]): number => Math.max(0, ...yes.map(secondsOf))
+
 /**
  * The most that humans could still say: everybody yes, or everybody but the agent's owners, for a rule may want more voices or none of
- * theirs. What was said stays said. If neither allows it, nobody can.
+ * theirs. What was said stays said, and stands for as long as it does. If neither allows it, nobody can.
  */
 export function supposed(
   approvers: Approvers,
@@ -51,17 +56,26 @@ export function supposed(
   const said = new Set(answers.map(({ by }) => by))
   const all = [...approvers.keys()]
   const others = all.filter((name) => said.has(name) || !owners.includes(name))
-  const of = (names: readonly string[]) => consent(approvers, names, owners, 'key')
+  const standing_s = longest(answers.filter(({ decision }) => decision === 'approve'))
+  const of = (names: readonly string[]) => consent(approvers, names, owners, { assurance: 'key', standing_s })
   return others.length > 0 && others.length < all.length ? [of(all), of(others)] : [of(all)]
 }
 
-function consent(approvers: Approvers, names: readonly string[], owners: readonly string[], assurance: string): ApprovalContext {
+type Manner = Pick<ApprovalContext, 'assurance' | 'standing_s'>
+
+function consent(
+  approvers: Approvers,
+  names: readonly string[],
+  owners: readonly string[],
+  { assurance, standing_s }: Manner,
+): ApprovalContext {
   const independent = names.filter((name) => !owners.includes(name))
   return {
     granted: names.length > 0,
     ...yesOf(approvers, names),
     approvers: [...names],
     assurance: names.length > 0 ? assurance : 'none',
+    standing_s,
     independent: yesOf(approvers, independent),
   }
 }

@@ -21,6 +21,7 @@ import type { CedarValueJson, Matter, Verdict } from './policy.ts'
 import { about, ask, readable, standsRegardless } from './policy.ts'
 import { isRead } from './policy-reads.ts'
 import { snapshotOf } from './snapshot.ts'
+import { SPANS } from './standing.ts'
 import type { Used } from './usage.ts'
 
 export type Situation = {
@@ -95,6 +96,20 @@ export function decideAgain(directory: Loaded, situation: Situation, plan: Plan,
   const utmost = atTheMost(directory, situation, (approval) => ask(matter, asked(approval)))
   return utmost.allowed ? decided('ask', real) : decided('deny', utmost)
 }
+
+/** The longest time, of those that are offered, for which policy would let everybody's yes stand; 0: it wants one for each call. */
+export function longestStanding(directory: Loaded, situation: Situation, plan: Plan): number {
+  const seen = situation.tool.types.convert(situation.args)
+  if (!seen.ok) return 0
+  const matter = matterOf(directory, situation)
+  const context = readable(matter, contextOf(matter, situation, seen.value))
+  const stands = (standing_s: number) =>
+    atTheMost(directory, situation, (approval) => ask(matter, whole(matter, context, plan, { ...approval, standing_s }))).allowed
+  return SPANS.find(stands) ?? 0
+}
+
+/** Whether the word of this operator counts, by the policy of now. */
+export const mayAnswer = (directory: Loaded, operator: string): boolean => approversIn(directory).has(operator)
 
 /** Whether a principal may do an API action. Every route asks. */
 export function authorize(directory: Loaded, principal: Principal, action: string): Verdict {

@@ -144,3 +144,15 @@ export function idempotencyKey(request: Request): Result<string | null> {
 }
 
 export const isTenant = (env: Env, tenant: string): boolean => PATTERNS.tenant.test(tenant) && identityOf(env).tenants.has(tenant)
+
+/** An agent may ask for itself alone, so that it learns nothing of another; an operator says for whom. */
+export function agentAskedFor({ principal, directory }: Identified, name: string | undefined): Result<AgentPrincipal> {
+  if (principal.kind === 'Agent') {
+    return name === undefined || name === principal.name
+      ? ok(principal as AgentPrincipal) // checked by its kind
+      : err(failure('forbidden', 'an agent asks for itself: leave `agent` out'))
+  }
+  const agent = name === undefined ? undefined : directory.agents.get(name)
+  if (agent !== undefined) return ok(agent)
+  return err(name === undefined ? failure('invalid_request', 'say for which `agent`') : failure('not_found', `no agent \`${name}\``))
+}

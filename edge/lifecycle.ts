@@ -78,7 +78,8 @@ export type CallRecord = { proposal: Proposal; status: Status }
 export type Canceller = { readonly kind: 'agent' | 'operator'; readonly name: string }
 
 export type Event =
-  | { kind: 'proposed'; decision: Decision; ask: AskRecord | null }
+  /** `ask` may hold answers that stand from before; `permitted` is what policy says with them, where that is an allow. */
+  | { kind: 'proposed'; decision: Decision; ask: AskRecord | null; permitted?: Decision }
   /** A human answered; `decision` is the current policy's, asked again with the answers there now are. */
   | { kind: 'answered'; answer: Answered; decision: Decision }
   | { kind: 'claimed'; worker: string; deadline: number; grant: Envelope; decision: Decision }
@@ -157,7 +158,7 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
 
 const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> => err(failure(code, detail))
 
-function propose({ decision, ask }: Extract<Event, { kind: 'proposed' }>, now: number): Step {
+function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed' }>, now: number): Step {
   const summary = {
     effect: decision.effect,
     code: decision.code,
@@ -170,10 +171,21 @@ function propose({ decision, ask }: Extract<Event, { kind: 'proposed' }>, now: n
     return { status, effects: ['attest'], journal: { kind: 'denied', body: summary } }
   }
   if (decision.effect === 'ask' && ask !== null) {
+    const { answers } = ask
+    const said = answers.length === 0 ? summary : { ...summary, answers }
+    const no = answers.find(({ decision }) => decision === 'deny')
+    if (no !== undefined) {
+      const status = ended('rejected', { decision, approval: ask }, now, { error: 'denied', detail: noInWords(no) })
+      return { status, effects: ['mirror', 'attest'], journal: { kind: 'rejected', body: { ...said, approval: ask.id } } }
+    }
+    if (permitted?.effect === 'allow') {
+      const status = granted(answered(decision, permitted), ask, now)
+      return { status, effects: ['mirror', 'ring'], journal: { kind: 'approved', body: { ...said, approval: ask.id } } }
+    }
     return {
       status: { state: 'awaiting_approval', decision, approval: ask },
       effects: ['mirror', 'notify'],
-      journal: { kind: 'approval_requested', body: { ...summary, approval: ask.id, expires_at: ask.expiresAt } },
+      journal: { kind: 'approval_requested', body: { ...said, approval: ask.id, expires_at: ask.expiresAt } },
     }
   }
   return { status: granted(decision, null, now), effects: ['ring'], journal: { kind: 'allowed', body: summary } }
@@ -190,14 +202,15 @@ const granted = (decision: Decision, approval: AskRecord | null, now: number): S
 function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'answered' }>, now: number): Result<Step> {
   if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
   if (now >= status.approval.expiresAt) return refuse('approval_expired', 'nobody answered in time')
-  if (status.approval.answers.some(({ by }) => by === answer.by)) return refuse('already_answered', 'you have answered before')
-  const approval = { ...status.approval, answers: [...status.approval.answers, answer] }
+  if (status.approval.answers.some(({ by, standing }) => by === answer.by && standing === undefined))
+    return refuse('already_answered', 'you have answered before')
+  const approval = { ...status.approval, answers: withAnswer(status.approval.answers, answer) }
   const body = { approval: approval.id, ...answer }
   const journal = { kind: answer.decision === 'approve' ? 'approved' : 'rejected', body }
   if (answer.decision === 'deny') {
     const next = ended('rejected', { decision: status.decision, approval }, now, {
       error: 'denied',
-      detail: answer.reason === '' ? 'an operator said no' : answer.reason,
+      detail: noInWords(answer),
     })
     return ok({ status: next, effects: ['mirror', 'attest'], journal })
   }
@@ -209,6 +222,14 @@ function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'an
   if (decision.effect === 'ask') return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
   return ok({ status: granted(answered(status.decision, decision), approval, now), effects: ['mirror', 'ring'], journal })
 }
+
+/** What somebody says to this call takes the place of what they had said to all of its kind. */
+export const withAnswer = (answers: readonly Answered[], answer: Answered): Answered[] => [
+  ...answers.filter(({ by }) => by !== answer.by),
+  answer,
+]
+
+const noInWords = ({ reason }: Answered): string => (reason === '' ? 'an operator said no' : reason)
 
 /** An answered question names who asked and who, with the answers, permits. */
 const answered = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({
@@ -349,8 +370,14 @@ export const approvalFacts = (approval: AskRecord | null): ApprovalFacts | null 
     ? null
     : {
         id: approval.id,
-        scope: 'once',
-        answers: approval.answers.map(({ by, decision, channel, at_ms }) => ({ by, decision, channel, at_ms })),
+        scope: (['session', 'timeboxed'] as const).find((wide) => approval.answers.some(({ scope }) => scope === wide)) ?? 'once',
+        answers: approval.answers.map(({ by, decision, channel, at_ms, standing }) => ({
+          by,
+          decision,
+          channel,
+          at_ms,
+          ...(standing === undefined ? {} : { standing }),
+        })),
       }
 
 export type { AskRecord }

@@ -15,7 +15,7 @@ import { callDigest } from '../shared/statement.ts'
 import type { Decision, DryRun, Shadowed } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
 import type { Situation, Told } from './decide.ts'
-import { decide, decideAgain } from './decide.ts'
+import { decide, decideAgain, longestStanding } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
 import type { RunRow } from './run-record.ts'
@@ -23,18 +23,19 @@ import type { UsedBy } from './shadow.ts'
 import { shadowOf } from './shadow.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
+import { coverage } from './standing.ts'
 import type { Used } from './usage.ts'
 
 export type Asked = { agent: string; tool: string; args: Record<string, unknown> }
+
+/** `ask` may hold answers that stand from before; `permitted` is then what policy says with them. */
+export type NewCall = { proposal: Proposal; decision: Decision; ask: AskRecord | null; snapshot: Snapshot; permitted?: Decision }
 
 /**
  * new: a call, to be stored whatever was decided. refused: no call comes of it, but it counts against the run.
  * closed: the run takes no more.
  */
-export type Prepared =
-  | { kind: 'new'; proposal: Proposal; decision: Decision; ask: AskRecord | null; snapshot: Snapshot }
-  | { kind: 'refused'; failure: Failure }
-  | { kind: 'closed'; failure: Failure }
+export type Prepared = ({ kind: 'new' } & NewCall) | { kind: 'refused'; failure: Failure } | { kind: 'closed'; failure: Failure }
 
 /** What a decision has to know of the run: what was used, and how many approvals are pending. */
 type Around = { used: UsedBy; pending: () => number; now: number }
@@ -97,6 +98,7 @@ export function prepare(
     plan,
     decision,
     needs: needed(directory, deciding),
+    standing: plan === null ? null : { covers: coverage(record, tool.tool, plan), most_s: longestStanding(directory, deciding, plan) },
     now,
   })
   const ask = decision.effect === 'ask' ? askRecord(card()) : null

@@ -1,21 +1,30 @@
-// How humans' answers reach a call: who may give one, and what the policy of that moment makes of it. Whatever comes of an answer is one
-// event of the call, applied by its run; no state is changed here.
+// How humans' answers reach a call: those given to it, and those that stand from before. Who may give one, and what the policy of that
+// moment makes of it. Whatever comes of an answer is one event of the call, applied by its run; no state is changed here.
 
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Answer, Approval, Decision } from '../shared/wire.ts'
+import type { Answer, Approval, Decision, DryRun } from '../shared/wire.ts'
+import type { Told } from './decide.ts'
+import { mayAnswer } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
+import { sessionObject } from './env.ts'
 import type { Answered, CallRecord, Event } from './lifecycle.ts'
-import { judgeAgain } from './proposal.ts'
+import { withAnswer } from './lifecycle.ts'
+import type { NewCall } from './proposal.ts'
+import { decideAnew, judgeAgain } from './proposal.ts'
 import type { Booked, Ledger } from './run-ledger.ts'
 import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
+import type { UsedBy } from './shadow.ts'
+import { keyOf, standingOf } from './standing.ts'
 
 const NO_APPROVAL = failure('not_found', 'no such approval')
+const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
+const UNKNOWN = failure('unavailable', 'the session could not say whether the approval still stands')
 
 /** The run as it is at this moment, and its one commit point. */
 type RunAccess = {
@@ -24,11 +33,18 @@ type RunAccess = {
   apply: (record: CallRecord, event: Event) => Result<CallRecord>
 }
 
+/** What stands for a call, under the key that it was looked up by. */
+export type Standings = { key: string; answers: readonly Answered[] }
+
+type Grounds = { booked: Booked | null; live: readonly string[] }
+
 export class Answers {
   readonly #env: Env
   readonly #store: RunStore
   readonly #ledger: Ledger
   readonly #run: RunAccess
+  /** Told by the session in the life of this object: what asked it just before must not act on its answer. */
+  readonly #withdrawn = new Set<string>()
 
   constructor(env: Env, store: RunStore, ledger: Ledger, run: RunAccess) {
     this.#env = env
@@ -43,20 +59,107 @@ export class Answers {
     return view === undefined ? err(NO_APPROVAL) : ok(view)
   }
 
-  async answer(n: number, by: string, channel: string, answer: Answer): Promise<Result<Approval>> {
+  async answer(n: number, by: string, channel: string, { decision: said, scope, ttl_s, reason }: Answer): Promise<Result<Approval>> {
     const row = this.#run.row()
     if (row === undefined) return err(NO_APPROVAL)
     const directory = await directoryOf(this.#env, row.record.tenant)
     const booked = await this.#ledger.bookCall(directory, row.record, n)
-    return this.#run.commit(() => {
+    const answered = await this.#run.commit((): Result<{ record: CallRecord; given: Answered }> => {
       const record = this.#store.call(n)
       if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
       if (!directory.operators.has(by)) return err(failure('forbidden', 'you are no operator any more')) // P09: identity counts when the answer is given
-      const given = { by, decision: answer.decision, channel, scope: answer.scope, reason: answer.reason, at_ms: Date.now() }
-      const decision = this.judge(directory, record, [...record.status.approval.answers, given], booked)
+      const once: Answered = { by, decision: said, channel, scope: 'once', reason, at_ms: Date.now() }
+      const given: Answered = { ...once, scope, ...(ttl_s === undefined ? {} : { ttl_s }) }
+      const { answers } = record.status.approval
+      const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
+      const decision = judged(given)
+      const waits = record.status.state === 'awaiting_approval'
+      if (waits && said === 'approve' && scope !== 'once' && decision.effect === 'deny' && judged(once).effect !== 'deny')
+        return err(ONCE_ONLY)
       const done = this.#run.apply(record, { kind: 'answered', answer: given, decision })
-      return done.ok ? this.approval(n) : done
+      return done.ok ? ok({ record: done.value, given }) : done
     })
+    if (!answered.ok) return answered
+    const stood = await this.#stand(row, answered.value.record, answered.value.given, directory.policies.digest)
+    return stood.ok ? this.approval(n) : stood
+  }
+
+  /** Only what was taken as an answer stands: a late one, or one that policy overruled, does not (N19). */
+  async #stand({ record: run }: RunRow, record: CallRecord, given: Answered, policySet: string): Promise<Result<true>> {
+    const taken = given.decision === 'deny' ? record.status.state === 'rejected' : record.status.state !== 'denied'
+    const kept = taken ? standingOf(run, record, given, policySet) : null
+    if (kept === null) return ok(true)
+    const besides = 'your answer to this call is recorded, and stands for no other'
+    const stood = await sessionObject(this.#env, run)
+      .stand(kept)
+      .catch(() => err(failure('unavailable', 'the session could not be reached')))
+    return stood.ok ? stood : err(failure(stood.error.code, `${besides}: ${stood.error.detail}`))
+  }
+
+  /** What stands for a call that policy asks about. Who can't be asked has said nothing, and a human is (L6). */
+  async standing({ record: run }: RunRow, key: string): Promise<Standings> {
+    const answers = await sessionObject(this.#env, run)
+      .said(key, run.id)
+      .catch(() => [])
+    return { key, answers }
+  }
+
+  /** The key under which an answer could stand for this call; `null` where nobody has to be asked. */
+  #keyFor({ record: run }: RunRow, { proposal: { tool, plan }, decision, ask }: NewCall): string | null {
+    return decision.effect !== 'ask' || ask === null || plan === null ? null : keyOf(run, tool, plan, decision.policy_set)
+  }
+
+  /**
+   * A new call with what stands for it, or the key to look it up by. What counts are the answers of those who may still give one, as policy
+   * takes them: a yes that policy does not let stand for this call is none, and humans are asked as if it were not there.
+   */
+  resolve(directory: Loaded, row: RunRow, call: NewCall, standings: Standings | null, used: UsedBy): NewCall | { key: string } {
+    const { proposal, decision, ask } = call
+    const key = this.#keyFor(row, call)
+    if (key === null || ask === null) return call
+    if (standings === null) return { key }
+    const answers = standings.key === key ? standings.answers : []
+    const counts = answers.filter(({ by, standing = '' }) => mayAnswer(directory, by) && !this.#withdrawn.has(standing))
+    const no = counts.find(({ decision }) => decision === 'deny')
+    if (no !== undefined) return { ...call, ask: { ...ask, answers: [no] } }
+    if (counts.length === 0) return call
+    const record: CallRecord = { proposal, status: { state: 'awaiting_approval', decision, approval: ask } }
+    const { decision: permitted } = judgeAgain(directory, row, record, { answers: counts, used: used(directory), now: proposal.createdAt })
+    if (permitted.effect === 'deny') return call
+    const by = counts.map(({ by, standing }) => `\`${standing}\` of ${by}`).join(', ')
+    const named = permitted.effect === 'allow' ? { ...decision, reason: `${decision.reason}; approved by what stands: ${by}` } : decision
+    return { ...call, decision: named, ask: { ...ask, answers: counts }, permitted }
+  }
+
+  /** What a claim is judged on: a place in the session's count, and which of the answers that stand behind the call still do. */
+  async grounds(directory: Loaded, row: RunRow, n: number): Promise<Result<Grounds>> {
+    const booked = await this.#ledger.bookCall(directory, row.record, n)
+    const status = this.#store.call(n)?.status
+    const ids = status?.approval?.answers.flatMap(({ standing }) => standing ?? []) ?? []
+    if (status?.state !== 'granted' || ids.length === 0) return ok({ booked, live: [] })
+    const live = await sessionObject(this.#env, row.record)
+      .stands(ids)
+      .catch(() => null)
+    return live === null ? err(UNKNOWN) : ok({ booked, live }) // L6
+  }
+
+  /** Nothing runs under an answer that was taken back: policy is asked without it. */
+  judgeClaim(directory: Loaded, record: CallRecord, { booked, live }: Grounds): Decision {
+    const counts = ({ standing }: Answered) => standing === undefined || (live.includes(standing) && !this.#withdrawn.has(standing))
+    return this.judge(directory, record, (record.status.approval?.answers ?? []).filter(counts), booked)
+  }
+
+  withdrawn(ids: readonly string[]): void {
+    for (const id of ids) this.#withdrawn.add(id)
+  }
+
+  /** What would be decided of a known call now. */
+  async explanation(record: CallRecord, told: Told): Promise<Result<DryRun>> {
+    const row = this.#run.row()
+    if (row === undefined) return err(NO_APPROVAL)
+    const directory = await directoryOf(this.#env, row.record.tenant)
+    const knowing = this.#ledger.knowing(directory, row, record, record.status.approval?.answers ?? [], null)
+    return decideAnew(directory, row, record, knowing, told)
   }
 
   /** The policy of now on a known call, with these answers; what was in force is kept. */

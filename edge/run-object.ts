@@ -24,10 +24,11 @@ import { Leases } from './leases.ts'
 import type { CallRecord, Canceller, Event, Proposal, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
-import { decideAnew, digestInput, prepare } from './proposal.ts'
+import { digestInput, prepare } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
+import type { Standings } from './run-answers.ts'
 import { Answers } from './run-answers.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
@@ -70,10 +71,12 @@ export class RunObject extends DurableObject<Env> {
     if (run?.agent !== input.agent) return err(NO_RUN)
     const directory = await directoryAt(this.env, run.tenant, input.version)
     const booked = await this.#ledger.book(directory, run, input)
-    const proposed = await this.#commit(() => this.#propose(directory, input, booked))
+    const propose = (standings: Standings | null) => this.#commit(() => this.#propose(directory, input, booked, standings))
+    const asked = await propose(null)
+    const proposed = asked.ok && 'key' in asked.value ? await propose(await this.#answers.standing(this.#run, asked.value.key)) : asked
     if (!proposed.ok && booked !== null) this.ctx.waitUntil(this.#ledger.release(run, booked))
     if (!proposed.ok) return proposed
-    const record = proposed.value
+    const record = proposed.value as CallRecord // with what stands there is no more to ask
     return hasEnded(record.status) ? ok(this.#view(record)) : this.read(input.agent, record.proposal.n, input.waitMs)
   }
 
@@ -134,9 +137,7 @@ export class RunObject extends DurableObject<Env> {
   async explanation(agent: string | null, n: number): Promise<Result<DryRun>> {
     const record = this.#readable(agent, n)
     if (record === undefined) return err(NO_CALL)
-    const directory = await directoryOf(this.env, this.#run.record.tenant)
-    const knowing = this.#ledger.knowing(directory, this.#run, record, record.status.approval?.answers ?? [], null)
-    return decideAnew(directory, this.#run, record, knowing, agent === null ? 'operator' : 'agent')
+    return this.#answers.explanation(record, agent === null ? 'operator' : 'agent')
   }
 
   async approval(n: number): Promise<Result<Approval>> {
@@ -147,12 +148,18 @@ export class RunObject extends DurableObject<Env> {
     return this.#answers.answer(n, by, channel, answer)
   }
 
+  /** By their session, which has ended them. */
+  async standingWithdrawn(ids: readonly string[]): Promise<void> {
+    this.#answers.withdrawn(ids)
+  }
+
   // ── Workers ──
 
   async claim(n: number, worker: Claimant, tiers: readonly string[]): Promise<Result<Claim>> {
     if (this.#row === undefined) return err(failure('not_claimable', 'no such call'))
     const directory = await directoryOf(this.env, this.#row.record.tenant)
-    const booked = await this.#ledger.bookCall(directory, this.#row.record, n)
+    const grounds = await this.#answers.grounds(directory, this.#row, n)
+    if (!grounds.ok) return grounds
     return this.#commit(() => {
       const record = this.#store.call(n)
       if (record?.proposal.plan == null || record.proposal.pool !== worker.pool)
@@ -172,12 +179,12 @@ export class RunObject extends DurableObject<Env> {
         deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
       }
       const envelope = sealGrant(grant, identityOf(this.env).signer)
-      const decision = this.#answers.judge(directory, record, status.approval?.answers ?? [], booked)
+      const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const done = this.#apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
       if (!done.ok) return done
       return done.value.status.state === 'running'
         ? ok(handOver(envelope))
-        : err(failure('not_claimable', 'policy has changed and denies the call'))
+        : err(failure('not_claimable', 'policy does not allow the call any more'))
     })
   }
 
@@ -267,7 +274,8 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Inside ──
 
-  #propose(directory: Loaded, input: Propose, booked: Booked | null): Result<CallRecord> {
+  /** A call; or the key under which an answer may stand for it, where nobody has looked yet. */
+  #propose(directory: Loaded, input: Propose, booked: Booked | null, standings: Standings | null): Result<CallRecord | { key: string }> {
     if (input.create !== null && !this.#sameOrNew(input.create)) return err(OTHER_RUN)
     if (!this.#mine(input.agent)) return err(NO_RUN)
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
@@ -283,11 +291,17 @@ export class RunObject extends DurableObject<Env> {
       this.#save({ ...row, denied: row.denied + 1 }) // an agent can't grope for what is allowed without end
       return err(prepared.failure)
     }
-    const { proposal, decision, ask, snapshot } = prepared
+    const call = this.#answers.resolve(directory, row, prepared, standings, used)
+    if ('key' in call) return ok(call)
+    const { proposal, decision, ask, snapshot, permitted } = call
     this.#store.keepSnapshot(snapshot)
     const denied = decision.effect === 'deny' ? 1 : 0
     this.#row = { ...row, calls: proposal.n, allowed: row.allowed + 1 - denied, denied: row.denied + denied }
-    return this.#apply(proposal, { kind: 'proposed', decision, ask }, input.key ?? booked?.key ?? null)
+    return this.#apply(
+      proposal,
+      { kind: 'proposed', decision, ask, ...(permitted === undefined ? {} : { permitted }) },
+      input.key ?? booked?.key ?? null,
+    )
   }
 
   /** The one commit point of a call: its new status, the journal entry, the edge's attestation, the run's head. */

@@ -1,11 +1,15 @@
-// One session of one agent, across its runs: what is counted towards caps by session. A call takes its place here before it is decided, one
+// One session of one agent, across its runs: the answers that stand in it, and what is counted towards caps by session. A call takes its place here before it is decided, one
 // after the other, so that two runs can't both be the last. The truth about each call stays with its run, which is asked.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, eq } from 'drizzle-orm'
 import migrations from '../migrations/session/migrations.js'
+import type { Result } from '../shared/result.ts'
 import type { Env } from './env.ts'
-import { runObject } from './env.ts'
+import { runObject, tenantObject } from './env.ts'
+import type { Answered } from './lifecycle.ts'
+import type { Kept } from './standing.ts'
+import { StandingStore } from './standing-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { open, totals } from './tables/session.ts'
 import type { Counters, Share } from './usage.ts'
@@ -22,6 +26,7 @@ type Row = typeof open.$inferSelect
 
 export class SessionObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
+  readonly #standing = new StandingStore(this.#db)
   #turn: Promise<unknown> = Promise.resolve()
 
   /** What was used before this call; from here on it counts for others. */
@@ -44,6 +49,46 @@ export class SessionObject extends DurableObject<Env> {
   async release(place: string): Promise<void> {
     this.#db.delete(open).where(eq(open.place, place)).run()
   }
+
+  // ── Answers that stand ──
+
+  /** Listed first: nothing stands that nobody can find. */
+  async stand(kept: Kept): Promise<Result<true>> {
+    const tenant = tenantObject(this.env, this.#tenant)
+    const listed = await tenant.listStanding(kept.standing)
+    if (!listed.ok) return listed
+    const gone = this.ctx.storage.transactionSync(() => this.#standing.keep(kept, Date.now()))
+    if (gone.length > 0) await tenant.unlistStanding(gone).catch(() => undefined) // listed still, it covers nothing
+    return listed
+  }
+
+  async said(key: string, run: string): Promise<Answered[]> {
+    return this.ctx.storage.transactionSync(() => this.#standing.said(key, run, Date.now()))
+  }
+
+  async stands(ids: readonly string[]): Promise<string[]> {
+    return this.#standing.stand(ids, Date.now())
+  }
+
+  /**
+   * Once this is answered nothing begins under them: they are gone here, and each run that asked for one has been told, so that what it asked
+   * before can't be acted on after. If a run does not answer, this is not done; asked again it goes on.
+   */
+  async revoke(ids: readonly string[]): Promise<void> {
+    this.#standing.end(ids)
+    const told = Map.groupBy(this.#standing.runsUnder(ids), ({ run }) => run)
+    await Promise.all([...told.keys()].map((run) => runObject(this.env, this.#tenant, run).standingWithdrawn(ids)))
+    this.#standing.told(ids)
+    await tenantObject(this.env, this.#tenant).unlistStanding(ids)
+  }
+
+  async reset(): Promise<number> {
+    const ids = this.#standing.all()
+    if (ids.length > 0) await this.revoke(ids)
+    return ids.length
+  }
+
+  // ── What is counted ──
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const mine = this.#turn.then(work)

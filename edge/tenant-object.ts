@@ -14,7 +14,7 @@ import type { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
-import type { AgentSpec, Approval, OperatorSpec, Tool, ToolSpec } from '../shared/wire.ts'
+import type { AgentSpec, Approval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
@@ -27,6 +27,7 @@ import type { PolicyTexts } from './policy.ts'
 import { checkPolicies, checkToolChange } from './policy-check.ts'
 import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
+import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, inbox, meta, operators, tools } from './tables/tenant.ts'
 import type { WorkerRow } from './worker-gate.ts'
@@ -43,6 +44,7 @@ const gates = new Map<string, WorkerGate>()
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
+  readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
   readonly #gate: WorkerGate
@@ -359,6 +361,19 @@ export class TenantObject extends DurableObject<Env> {
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
       this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
     }
+  }
+
+  async listStanding(entry: Standing): Promise<Result<true>> {
+    return this.#standing.list(entry, Date.now())
+  }
+  async unlistStanding(ids: readonly string[]): Promise<void> {
+    this.#standing.unlist(ids)
+  }
+  async standing(): Promise<Standing[]> {
+    return this.#standing.all(Date.now())
+  }
+  async readStanding(id: string): Promise<Standing | undefined> {
+    return this.#standing.read(id, Date.now())
   }
 
   async approvals(status: 'pending' | 'ended' | 'all'): Promise<Approval[]> {

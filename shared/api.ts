@@ -7,8 +7,9 @@ import { CONSOLE } from './routes/console.ts'
 import { OPERATORS } from './routes/operators.ts'
 import { POLICIES } from './routes/policies.ts'
 import { REHEARSAL } from './routes/rehearsal.ts'
+import { STANDING } from './routes/standing.ts'
 import { WORKERS } from './routes/workers.ts'
 
-export const ROUTES = { ...AGENTS, ...OPERATORS, ...CONSOLE, ...POLICIES, ...REHEARSAL, ...WORKERS, ...ANYONE }
+export const ROUTES = { ...AGENTS, ...OPERATORS, ...CONSOLE, ...POLICIES, ...REHEARSAL, ...STANDING, ...WORKERS, ...ANYONE }
 export type Routes = typeof ROUTES
 export type RouteName = keyof Routes

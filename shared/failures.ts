@@ -44,6 +44,7 @@ export const FAILURES = {
   already_answered: caller(409, 'read the approval; it has been answered'),
   not_claimable: caller(409, 'drop it; the call does not wait for a worker'),
   stale_fence: caller(409, 'drop the result; the call has moved on'),
+  once_only: policy(403, 'answer for this call alone, or for less time'),
   approval_expired: caller(410, 'have the agent propose the call again'),
   link_invalid: caller(401, 'open the link from the message again, unchanged'),
   approver_is_requester: policy(403, 'have someone else answer'),

@@ -19,6 +19,7 @@ export const PATTERNS = {
   approval: new RegExp(`^apr_${ULID}_[1-9][0-9]{0,6}$`),
   attestation: new RegExp(`^att_${ULID}_[1-9][0-9]{0,6}$`),
   worker: new RegExp(`^wrk_${ULID}$`),
+  standing: new RegExp(`^std_${ULID}$`),
   key: new RegExp(`^cs_(agent|operator|enrol)_(${TENANT})_(${ULID})_([0-9A-HJKMNP-TV-Z]{52})$`),
   sha256: /^[0-9a-f]{64}$/,
 } as const
@@ -41,6 +42,7 @@ export function ulid(nowMs: number): string {
   return base32(bytes)
 }
 
+export const newStandingId = (nowMs: number): string => `std_${ulid(nowMs)}`
 export const newWorkerId = (nowMs: number): string => `wrk_${ulid(nowMs)}`
 
 const numbered = (prefix: string, run: string, n: number): string => `${prefix}_${run.slice(4)}_${n}`

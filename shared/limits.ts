@@ -30,6 +30,10 @@ export const LIMITS = {
   /** An approval nobody answered is a denial after this long. */
   approval_ttl_s: 15 * 60,
   approval_ttl_max_s: 24 * 3600,
+  /** How long an answer may stand for further calls; one for a session too: what nobody remembers having said should not be acted on. */
+  standing_s: 12 * 3600,
+  /** Standing answers of a tenant: one list, which somebody can read. */
+  standing: 500,
   /** Arguments as an approver is shown them: nobody reads more, and a longer text hides things in its middle. */
   card_chars: 64 * KiB,
   /** An approver's reason, shown and journalled. */

@@ -47,7 +47,18 @@ export const callDigest = (input: DigestInput): string => digestOf(input)
 export const ApprovalFacts = z.strictObject({
   id: z.string().regex(PATTERNS.approval),
   scope: z.enum(['once', 'session', 'timeboxed']),
-  answers: z.array(z.strictObject({ by: Name, decision: z.enum(['approve', 'deny']), channel: Name, at_ms: Time })).max(32),
+  answers: z
+    .array(
+      z.strictObject({
+        by: Name,
+        decision: z.enum(['approve', 'deny']),
+        channel: Name,
+        at_ms: Time,
+        /** The standing approval that gave it, where it was not given to this very call. */
+        standing: z.string().regex(PATTERNS.standing).optional(),
+      }),
+    )
+    .max(32),
 })
 export type ApprovalFacts = z.infer<typeof ApprovalFacts>
 

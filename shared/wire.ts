@@ -13,11 +13,13 @@ export const ToolName = z.string().regex(PATTERNS.tool)
 export const RunId = z.string().regex(PATTERNS.run)
 export const CallId = z.string().regex(PATTERNS.call)
 export const ApprovalId = z.string().regex(PATTERNS.approval)
+export const StandingId = z.string().regex(PATTERNS.standing)
 export const WorkerId = z.string().regex(PATTERNS.worker)
 const Sha256 = z.string().regex(PATTERNS.sha256)
 const Time = z.int().min(0)
+const StandingSeconds = z.int().min(1).max(LIMITS.standing_s)
 /** An opaque name that the agent's side chooses: a session, a device. */
-const Opaque = z
+export const Opaque = z
   .string()
   .min(1)
   .max(128)
@@ -229,6 +231,8 @@ export type JournalEntry = z.infer<typeof JournalEntry>
 
 // ── Approvals ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** For this call alone, or for more of its kind: until the session is reset, or for a time. */
+const Scope = z.enum(['once', 'session', 'timeboxed'])
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 export const Approval = z.strictObject({
   id: ApprovalId,
@@ -247,24 +251,66 @@ export const Approval = z.strictObject({
     plan: z.string(),
     arguments: z.string(),
     on_yes: z.string(),
+    /** What an answer with more than the scope `once` would cover, and for how long policy lets a yes stand: 0, not at all. */
+    standing: z.strictObject({ covers: z.string(), most_s: z.int().min(0) }).optional(),
     policies: z.array(z.string()),
     reason: z.string(),
   }),
   requested_at: Time,
   expires_at: Time,
   answers: z.array(
-    z.strictObject({ by: Name, decision: z.enum(['approve', 'deny']), channel: Name, scope: z.string(), reason: z.string(), at_ms: Time }),
+    z.strictObject({
+      by: Name,
+      decision: z.enum(['approve', 'deny']),
+      channel: Name,
+      scope: Scope,
+      ttl_s: StandingSeconds.optional(),
+      reason: z.string(),
+      at_ms: Time,
+      /** The standing approval, or denial, that gave it. */
+      standing: StandingId.optional(),
+    }),
   ),
   url: z.string().optional(),
 })
 export type Approval = z.infer<typeof Approval>
 
-export const Answer = z.strictObject({
-  decision: z.enum(['approve', 'deny']),
-  scope: z.literal('once').default('once'),
-  reason: z.string().max(LIMITS.reason_chars).default(''),
-})
+export const Answer = z
+  .strictObject({
+    decision: z.enum(['approve', 'deny']),
+    scope: Scope.default('once'),
+    /** For `timeboxed`, and only there. */
+    ttl_s: StandingSeconds.optional(),
+    reason: z.string().max(LIMITS.reason_chars).default(''),
+  })
+  .refine(({ scope, ttl_s }) => (scope === 'timeboxed') === (ttl_s !== undefined), {
+    path: ['ttl_s'],
+    message: 'belongs to the scope `timeboxed`, which needs it',
+  })
 export type Answer = z.infer<typeof Answer>
+
+/** An answer that stands for further calls of its kind: a standing approval, or a standing denial. */
+export const Standing = z.strictObject({
+  id: StandingId,
+  decision: z.enum(['approve', 'deny']),
+  /** In words. */
+  covers: z.string(),
+  agent: Name,
+  session: z.string(),
+  tool: ToolRef,
+  policy_set: Sha256,
+  scope: Scope,
+  by: Name,
+  channel: Name,
+  assurance: z.enum(['key', 'link']),
+  reason: z.string(),
+  at_ms: Time,
+  until_ms: Time,
+  /** Where it was given, and about which digest. */
+  approval: ApprovalId,
+  digest: Sha256,
+})
+export type Standing = z.infer<typeof Standing>
 
 // ── Workers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

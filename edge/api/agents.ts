@@ -13,7 +13,7 @@ import type { Env } from '../env.ts'
 import { identityOf, runObject, sessionObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
-import { idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
+import { agentAskedFor, idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import type { Canceller } from '../lifecycle.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
 import { readsSession } from '../run-ledger.ts'
@@ -159,7 +159,7 @@ export const agentRoutes: Verbs<Names> = {
   },
 
   async decide({ env, caller, body: { agent: whose, tool: name, args, run = {} } }) {
-    const supposed = supposedAgent(caller, whose)
+    const supposed = agentAskedFor(caller, whose)
     if (!supposed.ok) return supposed
     const agent = supposed.value
     const tool = caller.directory.tools.get(name)
@@ -197,18 +197,6 @@ function answer(result: Result<Call>): Result<Call | Response> {
 }
 
 const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits agents alone
-/** An agent may ask for itself alone, so that it learns nothing of another; an operator says for whom. */
-function supposedAgent({ principal, directory }: Identified, name: string | undefined): Result<AgentPrincipal> {
-  if (principal.kind === 'Agent') {
-    return name === undefined || name === principal.name
-      ? ok(principal as AgentPrincipal) // checked by its kind
-      : err(failure('forbidden', 'an agent asks for itself: leave `agent` out'))
-  }
-  const agent = name === undefined ? undefined : directory.agents.get(name)
-  if (agent !== undefined) return ok(agent)
-  return err(name === undefined ? failure('invalid_request', 'say for which `agent`') : failure('not_found', `no agent \`${name}\``))
-}
-
 const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // checked by `kind` before
 
 /** An agent sees its own; an operator whom policy lets in sees every agent's. */

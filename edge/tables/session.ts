@@ -1,6 +1,7 @@
-// Tables of a SessionObject: what is counted for good, by tool, and the calls that may still change.
+// Tables of a SessionObject: what is counted for good, by tool, the calls that may still change, and the answers that stand.
 
-import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import type { Answered } from '../lifecycle.ts'
 
 export const totals = sqliteTable('totals', {
   tool: text().primaryKey(),
@@ -24,3 +25,21 @@ export const open = sqliteTable(
   },
   (table) => [index('open_call').on(table.run, table.key)],
 )
+
+/** Answers that stand for further calls, by what they cover. */
+export const standing = sqliteTable(
+  'standing',
+  {
+    id: text().primaryKey(),
+    key: text().notNull(),
+    by: text().notNull(),
+    until: integer().notNull(),
+    answer: text({ mode: 'json' }).$type<Answered>().notNull(),
+  },
+  (table) => [index('standing_key').on(table.key)],
+)
+
+/** Runs that were told of one: they are told when it ends. */
+export const standingUses = sqliteTable('standing_uses', { standing: text().notNull(), run: text().notNull() }, (table) => [
+  primaryKey({ columns: [table.standing, table.run] }),
+])

@@ -2,7 +2,7 @@
 
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Tier } from '../../shared/plan.ts'
-import type { AgentSpec, Approval, OperatorSpec, ToolSpec } from '../../shared/wire.ts'
+import type { AgentSpec, Approval, OperatorSpec, Standing, ToolSpec } from '../../shared/wire.ts'
 
 /** One row: the directory's version, counted up by every change, and what was set up when. */
 export const meta = sqliteTable('meta', {
@@ -112,4 +112,11 @@ export const consoleSessions = sqliteTable('console_sessions', {
   keyHash: text('key_hash').notNull(),
   createdAt: integer('created_at').notNull(),
   seenAt: integer('seen_at').notNull(),
+})
+
+/** A mirror of the answers that stand for further calls; the truth is in each session. */
+export const standing = sqliteTable('standing', {
+  id: text().primaryKey(),
+  until: integer().notNull(),
+  standing: text({ mode: 'json' }).$type<Standing>().notNull(),
 })

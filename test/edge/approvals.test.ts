@@ -178,7 +178,7 @@ test('P12 forty questions of one agent in forty runs are each answered by itself
 test.each([
   ['a decision that is none', { decision: 'maybe' }],
   ['no decision', {}],
-  ['a scope that is not there yet', { decision: 'approve', scope: 'session' }],
+  ['a scope that there is not', { decision: 'approve', scope: 'forever' }],
   ['an approver named in the body', { decision: 'approve', by: 'root' }],
   ['a reason beyond the limit', { decision: 'approve', reason: 'x'.repeat(1_001) }],
 ])('an answer that is none is refused: %s', async (_name, body) => {

@@ -43,6 +43,7 @@ const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; pla
     plan: change.plan === null ? null : plan(change.plan),
     decision: decision('ask'),
     needs: [],
+    standing: null,
     now: NOW,
   })
 const argumentsOf = (args: Record<string, unknown>): string => card(args).prompt.arguments

@@ -227,6 +227,6 @@ const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string,
       now: { __extn: { fn: 'datetime', arg: '2026-11-18T12:00:00Z' } },
       weekday: 3,
       budget: { run: { max_calls: 1, ...NOTHING }, session: { ...NOTHING } },
-      approval: { granted: false, approvers: [], assurance: 'none', ...NOBODY, independent: NOBODY },
+      approval: { granted: false, approvers: [], assurance: 'none', standing_s: 0, ...NOBODY, independent: NOBODY },
     },
   })

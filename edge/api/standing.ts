@@ -1,0 +1,37 @@
+// Answers that stand for further calls: listed from the tenant's index, taken back in their session.
+
+import { failure } from '../../shared/failures.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Standing } from '../../shared/wire.ts'
+import type { Verbs } from '../app.ts'
+import { mayAnswer } from '../decide.ts'
+import type { Loaded } from '../directory.ts'
+import { sessionObject, tenantObject } from '../env.ts'
+import { agentAskedFor } from '../intake.ts'
+
+export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSession'> = {
+  async listStanding({ env, caller: { directory } }) {
+    const all = await tenantObject(env, directory.tenant).standing()
+    return ok({ items: all.map((standing) => ({ ...standing, live: isLive(directory, standing) })) })
+  },
+
+  async revokeStanding({ env, caller: { directory }, params }) {
+    const standing = await tenantObject(env, directory.tenant).readStanding(params.id)
+    if (standing === undefined) return err(failure('not_found', 'nothing stands under this id'))
+    await sessionObject(env, { tenant: directory.tenant, ...standing }).revoke([params.id])
+    return ok({ done: true })
+  },
+
+  async resetSession({ env, caller, params: { session }, body }) {
+    const agent = agentAskedFor(caller, body.agent)
+    if (!agent.ok) return agent
+    const { tenant, name } = agent.value
+    return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset() })
+  },
+}
+
+/** A tool or a policy set that comes back brings it back: whoever wants it gone takes it back. */
+function isLive(directory: Loaded, { tool, policy_set, agent, by }: Standing): boolean {
+  const same = directory.tools.get(tool.name)?.tool.digest === tool.digest && directory.policies.digest === policy_set
+  return same && directory.agents.has(agent) && mayAnswer(directory, by)
+}
