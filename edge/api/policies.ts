@@ -21,6 +21,8 @@ import type { Checked } from '../policy-cases.ts'
 import { aroundCases, decideCases } from '../policy-cases.ts'
 import { checkPolicies } from '../policy-check.ts'
 import { changesBetween } from '../policy-diff.ts'
+import { probablyUnmeant } from '../policy-intent.ts'
+import { SHOWN } from '../policy-text.ts'
 
 type Names =
   | 'readPolicies'
@@ -76,7 +78,7 @@ export const policyRoutes: Verbs<Names> = {
     const around = cases === undefined ? ok(caller.directory) : aroundCases(caller.directory, cases)
     if (!around.ok) return around
     const checked = checkedAround(texts, around.value)
-    const findings = findingsOf(caller, checked)
+    const findings = findingsOf(caller, checked, around.value)
     if (!checked.ok) return ok({ refusal: { code: checked.error.code, detail: checked.error.detail }, findings, results: [] })
     const under = { ...around.value, policies: checked.value.set }
     const results = cases === undefined ? ok([]) : await decideCases(under, texts, cases, checkedAround)
@@ -125,7 +127,7 @@ const LOCKED_OUT =
 const mayActivate = ({ directory, principal }: Identified, policies = directory.policies): boolean =>
   authorize({ ...directory, policies }, principal, 'policy.activate').allowed
 
-function findingsOf(caller: Identified, checked: Result<Checked>): Finding[] {
+function findingsOf(caller: Identified, checked: Result<Checked>, { operators }: Loaded): Finding[] {
   if (!checked.ok) {
     const { detail, errors = [{ at: 'policies', message: detail }] } = checked.error
     return errors.map((error) => ({ ...error, severity: 'error' as const }))
@@ -134,6 +136,8 @@ function findingsOf(caller: Identified, checked: Result<Checked>): Finding[] {
   const lockedOut = mayActivate(caller) && !mayActivate(caller, set)
   return [
     ...(lockedOut ? [{ at: 'policies', message: LOCKED_OUT, severity: 'error' as const }] : []),
-    ...warnings.map((warning) => ({ ...warning, severity: 'warning' as const })),
+    ...[...warnings, ...probablyUnmeant(set, operators.values())]
+      .slice(0, SHOWN)
+      .map((warning) => ({ ...warning, severity: 'warning' as const })),
   ]
 }

@@ -79,7 +79,7 @@ test('what can’t be meant is said, and stops nothing', async () => {
 })
 
 test('a set that locks everybody out is found though it could be stored', async () => {
-  write('shut/all.cedar', 'permit (principal is Agent, action, resource);')
+  write('shut/all.cedar', '@id("all") @reason("all") permit (principal is Agent, action, resource);')
   expect(await policy(['lint', 'shut'])).toMatchObject({
     code: 1,
     out: expect.stringMatching(/^policies: error: .*policy\.activate(.|\n)*these policies can be stored, not put in force\n$/),
