@@ -2,17 +2,17 @@
 // bears, and policies that can't say why. It judges one set among the operators there are, refuses nothing, and reads conditions as trees.
 
 import type { FieldError } from '../shared/failures.ts'
-import type { Principal } from './directory.ts'
 import { idOf } from './explain/facts.ts'
 import { FLOOR } from './policies.ts'
-import type { PolicySet, Rule } from './policy.ts'
+import type { EntityJson, PolicySet, Rule } from './policy.ts'
 import { pathOf } from './policy-reads.ts'
 import { place } from './policy-text.ts'
 
+type Operator = { readonly entities: readonly EntityJson[] }
 /** How many operators have each role. */
 type Holders = ReadonlyMap<string, number>
 
-export function probablyUnmeant({ rules }: PolicySet, operators: Iterable<Principal>): FieldError[] {
+export function probablyUnmeant({ rules }: PolicySet, operators: Iterable<Operator>): FieldError[] {
   const holders = holdersOf(operators)
   return [...rules].flatMap(([id, rule]) =>
     Object.hasOwn(FLOOR, rule.source.file)
@@ -21,7 +21,7 @@ export function probablyUnmeant({ rules }: PolicySet, operators: Iterable<Princi
   )
 }
 
-function holdersOf(operators: Iterable<Principal>): Holders {
+function holdersOf(operators: Iterable<Operator>): Holders {
   const roles = [...operators].flatMap(({ entities }) => entities.flatMap(({ parents }) => parents.map((parent) => idOf(parent).id)))
   return new Map([...Map.groupBy(roles, (role) => role)].map(([role, all]) => [role, all.length]))
 }

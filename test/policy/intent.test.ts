@@ -1,14 +1,13 @@
 // Promise: what can't be meant by those who ask humans, and what can't say why, is told before it is in force. Pure: the engine, no stack.
 
 import { expect, test } from 'vitest'
-import type { Principal } from '../../edge/directory.ts'
 import { DEFAULTS, underFloor } from '../../edge/policies.ts'
 import { compile } from '../../edge/policy.ts'
 import { probablyUnmeant } from '../../edge/policy-intent.ts'
 
-const operator = (name: string, ...roles: string[]): Principal => {
+const operator = (name: string, ...roles: string[]) => {
   const parents = roles.map((id) => ({ type: 'Role', id }))
-  return { kind: 'Operator', tenant: 'default', name, entities: [{ uid: { type: 'Operator', id: name }, attrs: {}, parents }] }
+  return { entities: [{ uid: { type: 'Operator', id: name }, attrs: {}, parents }] }
 }
 const PEOPLE = [operator('ann', 'approver', 'finance'), operator('ben', 'approver', 'finance'), operator('zoe', 'security')]
 
