@@ -2,11 +2,13 @@
 // after the other, so that two runs can't both be the last. The truth about each call stays with its run, which is asked.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, eq } from 'drizzle-orm'
+import { and, count, eq } from 'drizzle-orm'
 import migrations from '../migrations/session/migrations.js'
+import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import type { Env } from './env.ts'
 import { runObject, tenantObject } from './env.ts'
+import { inGoodTime } from './good-time.ts'
 import type { Answered } from './lifecycle.ts'
 import type { Kept } from './standing.ts'
 import { StandingStore } from './standing-store.ts'
@@ -23,6 +25,7 @@ const UNKNOWN_MS = 30_000
 const ANSWER_MS = 5_000
 
 type Row = typeof open.$inferSelect
+type Shares = Array<{ share: Share; ended: boolean } | null>
 
 export class SessionObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
@@ -33,6 +36,8 @@ export class SessionObject extends DurableObject<Env> {
   async book(booking: Booking): Promise<Counters> {
     return this.#inTurn(async () => {
       const before = await this.#counters(booking.tool, booking)
+      const held = this.#db.select({ n: count() }).from(open).get()?.n ?? 0
+      if (held >= LIMITS.session_open_calls) throw new Error('too many calls of this session are open')
       this.#db
         .insert(open)
         .values({ ...booking, at: Date.now() })
@@ -131,13 +136,9 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   async #ask(run: string, rows: readonly Row[]) {
-    const late = AbortSignal.timeout(ANSWER_MS)
-    const shares = await new Promise<Array<{ share: Share; ended: boolean } | null>>((resolve, reject) => {
-      late.addEventListener('abort', () => reject(new Error('a run does not answer')))
-      runObject(this.env, this.#tenant, run)
-        .shares(rows.map(({ key }) => key))
-        .then(resolve, reject)
-    })
+    const keys = rows.map(({ key }) => key)
+    const shares = await inGoodTime<Shares>(runObject(this.env, this.#tenant, run).shares(keys), Date.now() + ANSWER_MS)
+    if (shares === undefined) throw new Error('a run does not answer')
     return rows.map((row, i) => ({ row, found: shares[i] ?? null }))
   }
 

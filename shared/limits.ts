@@ -95,6 +95,8 @@ export const LIMITS = {
   calls_per_run: 1_000_000,
   /** Pending approvals of one run: a flood of cards is an attack on the approver (P12). */
   pending_approvals_per_run: 50,
+  /** Calls of one session that are open at once, where policy counts by session: each new one asks the runs of all. */
+  session_open_calls: 1_000,
   /** Doorbells that a pool holds while Redis is away; a run whose ring found no place rings again. */
   pending_rings: 20_000,
   /** What would change a denial: facts of one alternative, alternatives told, and those that the engine is asked about to find them. */

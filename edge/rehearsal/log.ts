@@ -7,6 +7,7 @@ import type { Rehearsal } from '../../shared/routes/rehearsal.ts'
 import type { Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { logObject, runObject } from '../env.ts'
+import { inGoodTime } from '../good-time.ts'
 import type { EndedAt } from '../log-object.ts'
 import type { Outcome, Rehearsed, Unrehearsable } from './call.ts'
 import { UNREHEARSABLE } from './call.ts'
@@ -85,18 +86,6 @@ async function askRuns(
 
 const chunks = <T>(all: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size))
-
-/** What comes too late, or breaks, is no answer. */
-function inGoodTime<T>(answer: Promise<T>, until: number): Promise<T | undefined> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(undefined), Math.max(0, until - Date.now()))
-    const end = (value: T | undefined) => {
-      clearTimeout(timer)
-      resolve(value)
-    }
-    answer.then(end, () => end(undefined))
-  })
-}
 
 /** Sums up what was said of the calls, told in the order of the log. */
 class Tally {

@@ -35,6 +35,16 @@ test('thirty runs of one session at once: a cap of three lets three through, and
   })
 })
 
+test('a session of many open calls is counted as one of few: what asking them costs is given back', async () => {
+  const tool = await desk.tool()
+  await capped(tool, 'context.budget.session.calls >= 160', async () => {
+    const session = desk.name()
+    const calls = []
+    for (let i = 0; i < 161; i++) calls.push((await inNewRun(tool, session)).state)
+    expect(calls).toEqual([...Array(160).fill('granted'), 'denied'])
+  })
+})
+
 test('a session counts what is denied, and a tool of its own', async () => {
   const tool = await desk.tool()
   const other = await desk.tool()
