@@ -153,15 +153,15 @@ export class PolicyStore {
     return version
   }
 
-  /** The oldest go where there are too many; what is in force, or shadows that, stays, however old. */
+  /** The oldest go where there are too many. What was ever in force stays, and what shadows that: a decision names it, and it can be again. */
   #forget(until: number): void {
     if (until < 1) return
+    const everActive = this.#db.select({ version: policyActivations.version }).from(policyActivations)
+    const kept = this.shadow()?.version ?? 0
     this.#db
       .delete(policySets)
-      .where(and(lte(policySets.version, until), eq(policySets.active, false), ne(policySets.version, this.shadow()?.version ?? 0)))
+      .where(and(lte(policySets.version, until), notInArray(policySets.version, everActive), ne(policySets.version, kept)))
       .run()
-    const kept = this.#db.select({ version: policySets.version }).from(policySets)
-    this.#db.delete(policyActivations).where(notInArray(policyActivations.version, kept)).run()
   }
 
   #activate(version: number, by: string): void {

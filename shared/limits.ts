@@ -70,7 +70,7 @@ export const LIMITS = {
   policy_cases: 200,
   policy_cases_ms: 5_000,
   policy_case_bytes: 256 * KiB,
-  /** Versions of a policy set that are kept; the oldest go first, and what is in force never. */
+  /** Versions of a policy set that are kept though they were never in force; those that were stay. */
   policy_versions: 1_000,
   /** Brackets and operators inside each other in one policy: the engine dies of some 100, on a stack that nobody can enlarge. */
   policy_depth: 48,

@@ -271,19 +271,24 @@ test.each([
   expect(await versions()).toEqual(all)
 })
 
-test('the oldest versions go where there are too many, and what is in force or shadows it stays', async () => {
+test('the oldest versions go where there are too many; what was ever in force, or shadows what is, stays and can be again', async () => {
   granted(await activate(1))
-  granted(await root('putPolicyShadow', { body: { version: 2 } }))
+  const { version: unused } = granted(await put(setWith(), undefined, false))
+  granted(await root('putPolicyShadow', { body: { version: unused } }))
+  const { previous } = await inForce()
+  const history = (await versions()).filter(({ activated_at_ms }) => activated_at_ms !== null)
   const { version: from } = granted(await put(setWith(), undefined, false))
   const lean = { operators: DEFAULTS['operators'] ?? '' }
-  for (let done = from; done < LIMITS.policy_versions + 3; done += 20)
+  for (let done = from; done < from + LIMITS.policy_versions; done += 20)
     await Promise.all(Array.from({ length: 20 }, async () => granted(await put({ ...lean, mark: setWith().mark }, undefined, false))))
   const newest = (await versions())[0]?.version ?? 0
   const oldest = newest - LIMITS.policy_versions + 1
-  expect(oldest).toBeGreaterThan(3)
+  expect(oldest).toBeGreaterThan(unused)
   const known = granted(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
-  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, 2, 1])
+  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, unused, ...history.map((set) => set.version)])
   expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe('404 not_found')
-  expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS })
-  expect(granted(await root('readPolicyShadow', {})).version).toBe(2)
+  expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS, previous })
+  expect(known.slice(3)).toEqual(history)
+  expect(granted(await root('readPolicyShadow', {})).version).toBe(unused)
+  expect(granted(await activate(previous ?? 0)).version).toBe(previous)
 })
