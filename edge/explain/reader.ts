@@ -5,8 +5,11 @@ import type { AgentPrincipal, Loaded, LoadedTool } from '../directory.ts'
 import { idOf } from './facts.ts'
 import type { Reader } from './telling.ts'
 
-/** A directory's names of principals, groups and roles: made when first something is to be told. */
+/** A directory's names of principals, groups and roles, in lower case: made when first something is to be told. */
 const named = new WeakMap<Loaded, ReadonlySet<string>>()
+
+/** A shorter name is in too many words to be looked for within them. */
+const SHORTEST_WITHIN = 3
 
 function namesIn(directory: Loaded): ReadonlySet<string> {
   const known = named.get(directory)
@@ -15,9 +18,19 @@ function namesIn(directory: Loaded): ReadonlySet<string> {
   const roles = [...directory.operators.values()].flatMap(({ entities }) =>
     entities.flatMap(({ parents }) => parents.map((parent) => idOf(parent).id)),
   )
-  const names = new Set([...directory.agents.keys(), ...directory.operators.keys(), ...roles, ...groups])
+  const all = [...directory.agents.keys(), ...directory.operators.keys(), ...roles, ...groups]
+  const names = new Set(all.map((name) => name.toLowerCase()))
   named.set(directory, names)
   return names
+}
+
+/** However it is written, and whatever stands around it. */
+function namesOther(directory: Loaded, own: string, text: string): boolean {
+  const lower = text.toLowerCase()
+  const words = new Set(lower.split(/[^\w.-]+/))
+  return [...namesIn(directory)].some(
+    (name) => name !== own && (words.has(name) || (name.length >= SHORTEST_WITHIN && lower.includes(name))),
+  )
 }
 
 /** `reach`: the most that humans could say as things are. */
@@ -30,7 +43,7 @@ export function readerOf(
 ): Reader {
   return {
     kind,
-    names: (text) => [text, ...text.split(/[^\w.-]+/)].some((name) => name !== agent.name && namesIn(directory).has(name)),
+    names: (text) => namesOther(directory, agent.name.toLowerCase(), text),
     byArguments: [
       ...(tool.egress.named_by === undefined ? [] : ['plan.egress_hosts']),
       ...(tool.executor.timeout_ms === undefined ? [] : ['plan.timeout_ms']),

@@ -23,7 +23,8 @@ export function tell(question: Question, flip: Flip, reader: Reader): Change {
   const { fact, op } = flip
   const shown = (value: CedarValueJson | undefined): { value?: Told } => {
     const one = value === undefined ? undefined : told(fact, value)
-    return one !== undefined && (reader.kind === 'operator' || harmless(fact, one, reader.names)) ? { value: one } : {}
+    const untold = reader.kind === 'agent' && value !== undefined && (isHidden(fact, value) || !harmless(fact, one, reader.names))
+    return one === undefined || untold ? {} : { value: one }
   }
   const knows = reader.kind === 'agent' && fact[0] === 'args' // an agent knows what it sent
   const { value: is } = knows ? {} : shown(presentOf(question, fact))
@@ -45,17 +46,24 @@ function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): Change[
 }
 
 /** Numbers and booleans name nobody; texts are shown where they are the agent's own affair and name none but itself. */
-function harmless([first = '']: Fact, value: Told, names: (text: string) => boolean): boolean {
+function harmless([first = '']: Fact, value: Told | undefined, names: (text: string) => boolean): boolean {
   const texts = [value].flat().filter((item) => typeof item === 'string')
   return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
 }
+
+/** A digest of what has few values tells which it is: to an agent nothing stands in for a secret. */
+const isHidden = (fact: Fact, value: CedarValueJson): boolean =>
+  secretNames(fact).some((name) => JSON.stringify(redact(value, name)) !== JSON.stringify(value))
+
+/** Who wrote a tool named its arguments; all else is named by us, and `plan.secrets` holds only names. */
+const secretNames = (fact: Fact): readonly string[] => (fact[0] === 'args' ? fact : [''])
 
 /** Of a longer list, its beginning. */
 const LISTED = 12
 
 function told(fact: Fact, value: CedarValueJson): Told {
-  const name = fact.at(-1) ?? ''
-  const shown = redact(rank(value) === undefined || isTime(value) ? value : rank(value), name)
+  const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
+  const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? redact(plain, name) : rest), plain)
   const short = (text: string): string => (text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars)}…`)
   const scalar = (item: unknown): Told | undefined =>
     typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined

@@ -243,4 +243,15 @@ describe('an agent is told nothing of others', () => {
     expect(agent.changes.length).toBe(operator.changes.length)
     expect(JSON.stringify(agent)).not.toMatch(/canary|Group::|permit \(|forbid \(/)
   })
+  test.each([
+    ['context.args.pin != "4711"', { args: { pin: '0000' } }],
+    ['context.args.pin > 4711', { args: { pin: 9_999 } }],
+    ['context.args.credentials.id != "4711"', { args: { credentials: { id: 'x' } } }],
+    ['!(context.args.url like "https://u:4711@*")', { args: { url: 'x' } }],
+  ] as [string, Omit<Asked, 'text'>][])('T8 nothing stands in for a secret: %s', (condition, asked) => {
+    const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
+    expect(words(changes)).toEqual([expect.stringMatching(/^args\.\S+ otherwise; an operator sees how$/)])
+    expect(JSON.stringify(changes)).not.toMatch(/4711|4710|sha256/)
+    expect(JSON.stringify(explained({ text: forbid(condition), ...asked }).changes)).toContain('sha256')
+  })
 })

@@ -139,21 +139,23 @@ test('T8 an agent is told no name of others and no text of a policy; an operator
     [forbid('role', '!context.approval.roles.contains("canary-role")', sensitive), sensitive, {}],
     [forbid('group', 'principal in Group::"canary-group"'), plain, {}],
     [forbid('to', `context.args has to && context.args.to != "${other.name}"`), plain, { to: 'x' }],
+    [forbid('upper', `context.args has to && context.args.to != "${other.name.toUpperCase()}"`), plain, { to: 'x' }],
+    [forbid('within', `context.args has to && !(context.args.to like "*for_${other.name}_only*")`), plain, { to: 'x' }],
     [forbid('text', '"canary-text" == "canary-text" && context.args has amount && context.args.amount > 5'), plain, { amount: 9 }],
   ]
   for (const [policy, tool, args] of CASES) {
     await desk.withPolicies({ leaking: policy }, async () => {
       const [toAgent, toOperator] = [await tried(args, tool), await asOperator(args, tool)]
       expect(toAgent.explanation?.changes.length, policy).toBeGreaterThan(0)
-      const told = JSON.stringify(toAgent)
-      for (const canary of ['canary', boss.name, other.name, 'Group::', 'principal', 'context.', 'permit (', 'forbid ('])
+      const told = JSON.stringify(toAgent).toLowerCase()
+      for (const canary of ['canary', boss.name, other.name, 'group::', 'principal', 'context.', 'permit (', 'forbid ('])
         expect([policy, told]).not.toEqual([policy, expect.stringContaining(canary)])
       expect(
         toOperator.explanation?.policies.some(({ text }) => text === policy.trim()),
         policy,
       ).toBe(true)
       expect(JSON.stringify(toOperator.explanation?.changes)).toMatch(
-        tool === plain && 'amount' in args ? /≤ 5/ : new RegExp(`canary|${boss.name}|${other.name}`),
+        tool === plain && 'amount' in args ? /≤ 5/ : new RegExp(`canary|${boss.name}|${other.name}`, 'i'),
       )
       const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
       expect(call.decision.explanation).toEqual(toAgent.explanation)
