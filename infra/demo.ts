@@ -1,6 +1,6 @@
 // `npm run demo`: the story in a terminal, each step with the command or request that makes it. A harmless call runs; a sensitive one waits, is
-// approved through its link, runs in tier C and is verified offline, and refused with one byte changed; a forbidden one is denied with its
-// reason. Uses the stack that runs, or starts one in a folder of its own. Exit code 0 only if every step did what it says.
+// approved through its link, runs in tier C and is verified offline, and refused with one byte changed; a yes for a session saves the second
+// question, and taken back it saves none; a forbidden call is denied with its reason. Uses the stack that runs, or starts one in a folder of its own. Exit code 0 only if every step did what it says.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -120,8 +120,36 @@ async function answerOnPage(url: string): Promise<void> {
   check(answered.ok, 'an answer that was taken')
 }
 
+function standing(place: Place): void {
+  title('3  An answer that stands: a yes for the session saves the second question; taken back, it saves none')
+  const digestOf = (file: string, ...more: string[]) =>
+    countersign(place, 'call', 'process.run', '--args', JSON.stringify({ command: 'sha256sum', args: [file] }), ...more)
+  const first = digestOf('/usr/bin/id')
+  check(first.code === 0 && first.out.startsWith('awaiting_approval'), 'a call that waits for approval')
+  const call = callIn(first.out)
+  const run = call.replace(/^call_(.*)_\d+$/, 'run_$1')
+  const approval = call.replace('call_', 'apr_')
+  const card = countersign(place, 'approvals', 'show', approval)
+  check(/can stand +for 12 h at the most: every call of `process.run`/.test(card.out), 'a card that says what an answer could cover')
+  const yes = countersign(place, 'approvals', 'approve', approval, '--session')
+  check(yes.code === 0 && /approve \(session\)/.test(yes.out), 'an answer for the session')
+
+  const second = digestOf('/usr/bin/cat', '--run', run)
+  check(
+    second.code === 0 && second.out.startsWith('succeeded') && /approved by what stands/.test(second.out),
+    'a call that nobody was asked about',
+  )
+  const stands = countersign(place, 'approvals', 'standing')
+  const revoked = countersign(place, 'approvals', 'revoke', found(stands.out, new RegExp(`(std_\\w+).*session \`${run}\``), 'what stands'))
+  check(revoked.code === 0, 'an answer that is taken back')
+  const third = digestOf('/usr/bin/env', '--run', run)
+  check(third.code === 0 && third.out.startsWith('awaiting_approval'), 'a call that is asked about again')
+  const no = countersign(place, 'approvals', 'deny', callIn(third.out).replace('call_', 'apr_'))
+  check(no.code === 0, 'an answer that was taken')
+}
+
 function forbidden(place: Place): void {
-  title('3  A forbidden call: denied with its reason, which is attested too')
+  title('4  A forbidden call: denied with its reason, which is attested too')
   const denied = countersign(place, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
   check(denied.code === 1 && denied.out.startsWith('denied') && /decided +deny by \S/.test(denied.out), 'a denial with its reason')
   countersign(place, 'attestation', callIn(denied.out), '-o', 'denial.json')
@@ -165,8 +193,9 @@ try {
   const place = { state: theirs ?? join(folder, 'state'), folder }
   harmless(place)
   await sensitive(place)
+  standing(place)
   forbidden(place)
-  title('One call allowed, one approved, one denied; the evidence of the last two is')
+  title('The evidence of the call that was approved, and of the one that was denied, is')
   console.log(good('verified'))
   await end(0)
 } catch (thrown) {

@@ -70,6 +70,6 @@ export const CONSOLE = routes({
     summary: 'The answer given on that page',
     status: 200,
     result: z.string(),
-    failures: ['signed_out', 'cross_origin', 'not_found', 'already_answered', 'approval_expired', 'approver_is_requester'],
+    failures: ['signed_out', 'cross_origin', 'not_found', 'already_answered', 'approval_expired'],
   },
 })

@@ -42,7 +42,7 @@ export const OPERATORS = routes({
     body: wire.Answer,
     status: 200,
     result: wire.Approval,
-    failures: ['not_found', 'already_answered', 'approval_expired', 'approver_is_requester'],
+    failures: ['not_found', 'already_answered', 'approval_expired', 'once_only', 'limit_reached'],
   },
   listCalls: {
     method: 'GET',

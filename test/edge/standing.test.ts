@@ -212,6 +212,21 @@ test('two of a quorum: what one of them said to all is counted, the other is ask
   })
 })
 
+test('P09 where policy wants somebody else than the owners, an owner’s standing yes is not enough', async () => {
+  const of = await desk.tool({ capabilities: ['network'] })
+  const owner = await desk.operator(['approver'])
+  const owned = await desk.agent({ owners: [owner.name] })
+  const rule = `@id("others") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.independent.count >= 1 };`
+  await desk.withPolicies({ others: rule }, async () => {
+    const run = session()
+    const first = await propose(run, { by: owned.client, of })
+    expect(granted(await answer(first, 'approve', { scope: 'session' }, owner.client)).status).toBe('pending')
+    expect((await propose(run, { by: owned.client, of })).state).toBe('awaiting_approval')
+    expect(granted(await answer(first, 'approve', { scope: 'session' })).status).toBe('approved')
+    expect((await propose(run, { by: owned.client, of })).state).toBe('granted')
+  })
+})
+
 test('what policy wants asked each time takes no standing yes, says so before, and records nothing of one', async () => {
   const of = await desk.tool({ capabilities: ['secrets_read'] })
   const run = session()

@@ -1,4 +1,4 @@
-// What a session has used outlives the edge, and a session that can't tell lets nothing through (L6).
+// What a session has used, and what stands in it, outlive the edge, and a session that can't tell lets nothing through (L6).
 
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,6 +26,27 @@ test('an edge that is killed has counted: what was used before still is', async 
   await revive(hurt.stack.edge)
   expect((await propose('killed')).decision.effect).toBe('allow')
   expect((await propose('killed')).decision.policies).toEqual(['three-a-session'])
+})
+
+test('seed N17: an edge that is killed keeps the question that waits, what stands, and what was taken back', async () => {
+  const args = { command: 'id', args: [] }
+  const ask = async (session: string): Promise<Call> =>
+    must(await insist(() => hurt.agent('proposeCallInNewRun', { body: { tool: 'process.run', args, run: { session } } })))
+  const yes = async ({ approval }: Call) =>
+    must(await hurt.operator('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve', scope: 'session' } }))
+  const [kept, gone, waiting] = [await ask('kept'), await ask('gone'), await ask('waiting')]
+  await yes(kept)
+  await yes(gone)
+  const { items } = must(await hurt.operator('listStanding', {}))
+  const id = items.find(({ session }) => session === 'gone')?.id ?? ''
+  must(await hurt.operator('revokeStanding', { params: { id } }))
+  await strike(hurt.stack.edge)
+  await revive(hurt.stack.edge)
+  expect((await ask('kept')).approval?.status).toBe('approved')
+  expect((await ask('gone')).approval?.status).toBe('pending')
+  expect(must(await hurt.operator('listStanding', {})).items.map(({ session }) => session)).toEqual(['kept'])
+  expect((await yes(waiting)).status).toBe('approved')
+  await hurt.ended(waiting)
 })
 
 test('a session that can’t be read denies what policy counts there, attested; another session goes on', async () => {
