@@ -2,6 +2,7 @@
 
 import { APPROVALS } from './approvals.ts'
 import { CALLS } from './calls.ts'
+import { CHANNELS } from './channels.ts'
 import type { Command } from './command.ts'
 import { explain } from './explain.ts'
 import { POLICY } from './policy.ts'
@@ -17,6 +18,7 @@ export const COMMANDS: readonly Command[] = [
   verify,
   ...APPROVALS,
   ...STANDING,
+  ...CHANNELS,
   ...TOOLS,
   ...POLICY_CHECKS,
   ...POLICY,

@@ -11,6 +11,7 @@ import { err, ok } from '../shared/result.ts'
 import type { Caller, Route } from '../shared/routes/route.ts'
 import { agentRoutes } from './api/agents.ts'
 import { openRoutes } from './api/anyone.ts'
+import { channelRoutes } from './api/channels.ts'
 import { consoleRoutes } from './api/console.ts'
 import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
@@ -45,6 +46,7 @@ export type Verbs<N extends RouteName> = { [K in N]: Verb<K> }
 const VERBS: Verbs<RouteName> = {
   ...agentRoutes,
   ...operatorRoutes,
+  ...channelRoutes,
   ...policyRoutes,
   ...rehearsalRoutes,
   ...standingRoutes,

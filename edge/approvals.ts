@@ -95,7 +95,7 @@ export function readable(value: unknown): string {
 }
 
 /** Head and tail: what matters is often put last. */
-function cut(text: string, length: number): string {
+export function cut(text: string, length: number): string {
   if (text.length <= length) return text
   const half = Math.floor(length / 2)
   return `${text.slice(0, half)} … ${text.length - 2 * half} characters more, sha256 of all ${sha256(text).slice(0, 16)} … ${text.slice(-half)}`

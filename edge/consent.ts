@@ -28,7 +28,7 @@ const MOST = 32
 export const approversOf = ({ operators }: Loaded, may: (operator: Principal) => boolean): Approvers =>
   new Map([...operators].filter(([, operator]) => may(operator)).map(([name, operator]) => [name, rolesOf(operator)]))
 
-const rolesOf = ({ entities }: Principal): string[] =>
+export const rolesOf = ({ entities }: Principal): string[] =>
   (entities[0]?.parents ?? []).map((parent) => ('id' in parent ? parent.id : parent.__entity.id))
 
 export function given(approvers: Approvers, owners: readonly string[], answers: readonly Answered[]): ApprovalContext {

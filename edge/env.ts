@@ -3,6 +3,8 @@
 import { hkdfSync } from 'node:crypto'
 import type { PrivateJwk, Signer } from '../shared/dsse.ts'
 import { signerFromJwk } from '../shared/dsse.ts'
+import type { ChannelObject } from './channel-object.ts'
+import type { Outside } from './channels/outside.ts'
 import type { LogObject } from './log-object.ts'
 import type { PoolObject } from './pool-object.ts'
 import type { RunObject } from './run-object.ts'
@@ -15,6 +17,7 @@ export type Env = {
   SESSION: DurableObjectNamespace<SessionObject>
   POOL: DurableObjectNamespace<PoolObject>
   LOG: DurableObjectNamespace<LogObject>
+  CHANNEL: DurableObjectNamespace<ChannelObject>
   /** Ed25519 private JWK; everything the edge vouches for is signed with it. */
   EDGE_SIGNING_KEY: string
   /** SHA-256 of the first operator's key: how a new installation is entered. */
@@ -25,6 +28,10 @@ export type Env = {
   TENANTS?: string
   /** Set where one process is all there is (self-hosted): what an object holds in memory is then at hand for the router beside it. */
   ONE_PROCESS?: string
+  /** What channels send through (self-hosted): a network without private addresses, whatever a name resolves to. Absent, the platform's own. */
+  OUTSIDE?: Outside
+  /** Set for tests alone: channels may reach receivers on this very host, in plain HTTP. */
+  LOOPBACK_CHANNELS?: string
 }
 
 export const DEFAULT_TENANT = 'default'
@@ -66,3 +73,4 @@ export const sessionObject = (env: Env, { tenant, agent, session }: { tenant: st
 export const poolObject = (env: Env, tenant: string, pool: string) =>
   env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
 export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>
+export const channelObject = (env: Env, tenant: string) => env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>

@@ -1,9 +1,9 @@
-// What a run owes others: approvals to the tenant's inbox, ends of calls to the tenant's log. Both are derived from what
+// What a run owes others: approvals to the tenant's inbox and its channels, ends of calls to the tenant's log. Both are derived from what
 // is stored, delivered at least once, and taken at most once by the other side. What fails is tried again by the alarm.
 
 import { callId, split } from '../shared/ids.ts'
 import type { Env } from './env.ts'
-import { logObject, poolObject, tenantObject } from './env.ts'
+import { channelObject, logObject, poolObject, tenantObject } from './env.ts'
 import type { Proposal } from './lifecycle.ts'
 import type { Leaf } from './log-object.ts'
 import type { RunRow } from './run-record.ts'
@@ -61,7 +61,9 @@ export class Outbox {
     const rows = this.#store.unmirrored()
     if (rows.length === 0) return
     try {
-      await tenantObject(this.#env, record.tenant).mirror(rows.flatMap((row) => approvalView(record, row) ?? []))
+      const approvals = rows.flatMap((row) => approvalView(record, row) ?? [])
+      await tenantObject(this.#env, record.tenant).mirror(approvals)
+      await channelObject(this.#env, record.tenant).notice(record.tenant, approvals)
       for (const row of rows) this.#store.mirrored(row)
     } catch {
       this.#run.arm(Date.now() + RETRY_MS)

@@ -3,7 +3,7 @@
 
 import { spawnSync } from 'node:child_process'
 
-for (const object of ['tenant', 'run', 'session', 'log']) {
+for (const object of ['tenant', 'run', 'session', 'log', 'channel']) {
   const args = [
     'generate',
     '--dialect',

@@ -17,6 +17,7 @@ const OBJECTS = [
   { className: 'SessionObject', binding: 'SESSION', uniqueKey: 'countersign-session' },
   { className: 'PoolObject', binding: 'POOL', uniqueKey: 'countersign-pool' },
   { className: 'LogObject', binding: 'LOG', uniqueKey: 'countersign-log' },
+  { className: 'ChannelObject', binding: 'CHANNEL', uniqueKey: 'countersign-channel' },
 ] as const
 
 const FROM_ENVIRONMENT = ['EDGE_SIGNING_KEY', 'ROOT_OPERATOR_HASH', 'REDIS_URL', 'PUBLIC_URL'] as const
@@ -52,7 +53,12 @@ export function modules(bundle: string): string[] {
   )
 }
 
-const edgeConfig = (bundle: string, objects: string, address: string): string => `# Written at every start; changes here are lost.
+const edgeConfig = (
+  bundle: string,
+  objects: string,
+  address: string,
+  loopback: boolean,
+): string => `# Written at every start; changes here are lost.
 using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
@@ -61,6 +67,8 @@ const config :Workerd.Config = (
     (name = "objects", disk = (path = ${JSON.stringify(objects)}, writable = true)),
     # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
     (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
+    # What channels send goes where operators say: nothing on this host either, by whatever name (only tests let it in).
+    (name = "outside", network = (allow = ["public"${loopback ? ', "127.0.0.1/32"' : ''}], tlsOptions = (trustBrowserCas = true))),
   ],
   sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
 );
@@ -72,6 +80,8 @@ const edge :Workerd.Worker = (
       ...OBJECTS.map(({ binding, className }) => `(name = "${binding}", durableObjectNamespace = "${className}")`),
       ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
       '(name = "ONE_PROCESS", text = "yes")',
+      '(name = "OUTSIDE", service = "outside")',
+      ...(loopback ? ['(name = "LOOPBACK_CHANNELS", text = "yes")'] : []),
     ])},
     durableObjectNamespaces = ${list(
       OBJECTS.map(({ className, uniqueKey }) => `(className = "${className}", uniqueKey = "${uniqueKey}", enableSql = true)`),
@@ -81,7 +91,13 @@ const edge :Workerd.Worker = (
 );
 `
 
-export type EdgeAt = { readonly host: string; readonly port: number; readonly redisPort: number }
+export type EdgeAt = {
+  readonly host: string
+  readonly port: number
+  readonly redisPort: number
+  /** For tests: channels may send to this host. */
+  readonly loopbackChannels?: boolean
+}
 
 export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secrets): Spec {
   const bundle = join(state.edge, 'bundle')
@@ -90,7 +106,7 @@ export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secre
   mkdirSync(objects, { recursive: true, mode: 0o700 })
   rmSync(bundle, { recursive: true, force: true })
   cpSync(build, bundle, { recursive: true })
-  writePrivate(config, edgeConfig(bundle, objects, `${at.host}:${at.port}`))
+  writePrivate(config, edgeConfig(bundle, objects, `${at.host}:${at.port}`, at.loopbackChannels ?? false))
   const url = `http://127.0.0.1:${at.port}`
   return {
     name: 'edge',

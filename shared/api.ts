@@ -3,6 +3,7 @@
 
 import { AGENTS } from './routes/agents.ts'
 import { ANYONE } from './routes/anyone.ts'
+import { CHANNELS } from './routes/channels.ts'
 import { CONSOLE } from './routes/console.ts'
 import { OPERATORS } from './routes/operators.ts'
 import { POLICIES } from './routes/policies.ts'
@@ -10,6 +11,6 @@ import { REHEARSAL } from './routes/rehearsal.ts'
 import { STANDING } from './routes/standing.ts'
 import { WORKERS } from './routes/workers.ts'
 
-export const ROUTES = { ...AGENTS, ...OPERATORS, ...CONSOLE, ...POLICIES, ...REHEARSAL, ...STANDING, ...WORKERS, ...ANYONE }
+export const ROUTES = { ...AGENTS, ...OPERATORS, ...CHANNELS, ...CONSOLE, ...POLICIES, ...REHEARSAL, ...STANDING, ...WORKERS, ...ANYONE }
 export type Routes = typeof ROUTES
 export type RouteName = keyof Routes

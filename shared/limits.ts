@@ -118,6 +118,26 @@ export const LIMITS = {
   sign_in_tries: 10,
   /** A form of a page; an answer's reason is the longest field. */
   form_bytes: 16 * KiB,
+  /** Channels of a tenant; each approval makes a message for each. */
+  channels: 16,
+  channel_url_chars: 2_048,
+  /** Keys that sign at the same time, while one takes the place of another. */
+  channel_keys: 4,
+  /** People whom one channel writes to. */
+  channel_recipients: 64,
+  /** How long an attempt at a message may take, and attempts of one channel at a time. */
+  delivery_ms: 10_000,
+  deliveries_at_once: 8,
+  /** Attempts before a message is given up, and the pauses between them: half an hour in all, twice an approval's default life. */
+  delivery_tries: 12,
+  delivery_pause_ms: 2_000,
+  delivery_pause_max_ms: 5 * 60_000,
+  /** Of an answer, where an adapter has to read it. */
+  delivery_answer_bytes: 64 * KiB,
+  /** A text of an approval in a message; the whole is on its page. Receivers of webhooks expect less than 20 kB. */
+  message_chars: 4_000,
+  /** How long it stays on record what was sent of an approval that has ended. */
+  delivery_days: 7,
   /** One page of a list. */
   page: 100,
 } as const

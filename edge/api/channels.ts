@@ -1,0 +1,33 @@
+// What operators may do about the tenant's channels.
+
+import { ok } from '../../shared/result.ts'
+import type { Verbs } from '../app.ts'
+import type { Env } from '../env.ts'
+import { channelObject } from '../env.ts'
+import type { Identified } from '../intake.ts'
+
+type Names = 'listChannels' | 'putChannel' | 'deleteChannel' | 'testChannel' | 'listDeliveries' | 'retryDeliveries'
+
+const here = (env: Env, { directory }: Identified) => channelObject(env, directory.tenant)
+
+export const channelRoutes: Verbs<Names> = {
+  async listChannels({ env, caller }) {
+    return ok({ items: await here(env, caller).list() })
+  },
+  async putChannel({ env, caller, params, body }) {
+    return here(env, caller).put(params.name, body, caller.principal.name)
+  },
+  async deleteChannel({ env, caller, params }) {
+    return here(env, caller).remove(params.name)
+  },
+  async testChannel({ env, caller, params }) {
+    return here(env, caller).test(params.name)
+  },
+  async listDeliveries({ env, caller, params, query }) {
+    const deliveries = await here(env, caller).deliveries(params.name, query.state)
+    return deliveries.ok ? ok({ items: deliveries.value }) : deliveries
+  },
+  async retryDeliveries({ env, caller, params }) {
+    return here(env, caller).retry(params.name)
+  },
+}

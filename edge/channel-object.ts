@@ -1,0 +1,257 @@
+// A tenant's channels and the outbox behind them. Runs tell it of their approvals, at least once; it writes to people, at least once, until the
+// approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their receivers alone.
+
+import { DurableObject } from 'cloudflare:workers'
+import type { Channel, ChannelSpec, Delivery, DeliveryState } from '../shared/channels.ts'
+import { failure } from '../shared/failures.ts'
+import { digestOf } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Approval } from '../shared/wire.ts'
+import { linkFor } from './approvals.ts'
+import type { ChannelRow, DeliveryRow } from './channel-store.ts'
+import { ChannelStore } from './channel-store.ts'
+import { after, begun, dropped, revived } from './channels/attempt.ts'
+import { mediumOf } from './channels/media.ts'
+import { postThrough } from './channels/outside.ts'
+import type { Message, Sent } from './channels/port.ts'
+import { sample } from './channels/sample.ts'
+import { rolesOf } from './consent.ts'
+import { authorize } from './decide.ts'
+import type { Loaded } from './directory.ts'
+import { directoryOf } from './directory.ts'
+import type { Env } from './env.ts'
+import { identityOf } from './env.ts'
+import { logError } from './log.ts'
+
+const NO_CHANNEL = failure('not_found', 'no such channel')
+const ENDED = 'the approval had ended'
+/** When to look again after messages for which there was no room. */
+const CROWDED_MS = 1_000
+
+export class ChannelObject extends DurableObject<Env> {
+  readonly #store = new ChannelStore(this.ctx)
+  readonly #loopback = this.env.LOOPBACK_CHANNELS === 'yes'
+  readonly #post = postThrough(this.env.OUTSIDE ?? { fetch: (to, init) => fetch(to, init) }, this.#loopback)
+  /** What is under way, by the question that it is about; with its channel. */
+  readonly #busy = new Map<string, string>()
+  #alarmAt: number | null = null
+
+  // ── Operators ──
+
+  async list(): Promise<Channel[]> {
+    return this.#store
+      .channels()
+      .sort((a, b) => a.spec.after_s - b.spec.after_s)
+      .map(shown)
+  }
+
+  async put(name: string, spec: ChannelSpec, by: string): Promise<Result<Channel>> {
+    const fault = mediumOf(spec).fault(this.#loopback)
+    if (fault !== undefined) return err(failure('channel_refused', fault))
+    if (this.#store.channel(name) === undefined && this.#store.channels().length >= LIMITS.channels)
+      return err(failure('limit_reached', `there are ${LIMITS.channels} channels already`))
+    const row = { name, spec, by, at: Date.now() }
+    this.#store.putChannel(name, spec, by, row.at)
+    return ok(shown(row))
+  }
+
+  async remove(name: string): Promise<Result<{ done: true }>> {
+    if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
+    this.#store.atOnce(() => {
+      this.#store.removeChannel(name)
+      for (let rows = this.#due(name); rows.length > 0; rows = this.#due(name))
+        for (const row of rows) this.#drop(row, 'the channel was removed')
+    })
+    return ok({ done: true as const })
+  }
+
+  async test(name: string): Promise<Result<{ sent: boolean; why: string | null }>> {
+    const channel = this.#store.channel(name)
+    if (channel === undefined) return err(NO_CHANNEL)
+    const id = `msg_${crypto.randomUUID().replaceAll('-', '')}`
+    const approval = sample(Date.now())
+    const message: Message = { id, kind: 'test', approval, recipient: null, link: null, at_ms: approval.requested_at }
+    const sent = await mediumOf(channel.spec).deliver(message, this.#post)
+    return ok({ sent: sent.ok, why: sent.ok ? null : sent.error.why })
+  }
+
+  async deliveries(name: string, state?: DeliveryState): Promise<Result<Delivery[]>> {
+    if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
+    return ok(this.#store.inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state]).map(told))
+  }
+
+  async retry(name: string): Promise<Result<{ due: number }>> {
+    if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
+    const failed = this.#store.inState(name, ['failed'])
+    const now = Date.now()
+    const useful = failed.filter(({ kind, approval }) => kind === 'ended' || this.#store.approval(approval)?.endedAt === null)
+    for (const row of useful) this.#store.saveCourse(row, revived(row, now), now)
+    this.#pump()
+    return ok({ due: useful.length })
+  }
+
+  // ── Runs ──
+
+  /** What has become of these approvals. Told twice, or late, it changes nothing. */
+  async notice(tenant: string, approvals: readonly Approval[]): Promise<void> {
+    if (this.#store.channels().length === 0) return
+    const directory = await directoryOf(this.env, tenant)
+    this.#store.atOnce(() => {
+      for (const approval of approvals) this.#take(directory, approval, this.#store.channels())
+      this.#store.forgetEndedBefore(Date.now() - LIMITS.delivery_days * 24 * 3_600_000)
+    })
+    this.#pump()
+  }
+
+  #take(directory: Loaded, approval: Approval, channels: readonly ChannelRow[]): void {
+    const known = this.#store.approval(approval.id)
+    if (known?.endedAt != null) return // what has ended does not come back, in whatever order news arrive
+    const now = Date.now()
+    const pending = approval.status === 'pending'
+    this.#store.saveApproval(directory.tenant, approval, pending ? null : now)
+    if (!pending) this.#end(approval, channels, now)
+    if (!pending || known !== undefined) return
+    for (const { name, spec } of channels) {
+      const at = approval.requested_at + spec.after_s * 1000
+      if (at >= approval.expires_at) continue
+      for (const recipient of recipientsOf(directory, spec)) this.#add(approval.id, name, recipient, 'asked', at, now)
+    }
+  }
+
+  /** Nobody is asked any more, and whoever may have been is told. */
+  #end({ id }: Approval, channels: readonly ChannelRow[], now: number): void {
+    for (const row of this.#store.ofApproval(id).filter(({ kind }) => kind === 'asked')) {
+      if (row.state === 'due') this.#drop(row, ENDED)
+      if (row.tries > 0 && channels.some(({ name }) => name === row.channel)) this.#add(id, row.channel, row.recipient, 'ended', now, now)
+    }
+  }
+
+  #add(approval: string, channel: string, recipient: string | null, kind: Delivery['kind'], nextAt: number, now: number): void {
+    const id = `msg_${digestOf([approval, channel, recipient, kind]).slice(0, 32)}`
+    const course = { state: 'due' as const, tries: 0, nextAt, why: null }
+    this.#store.addDelivery({ id, approval, channel, recipient, kind, ...course, changedAt: now, ref: null })
+  }
+
+  #drop(row: DeliveryRow, why: string): void {
+    this.#store.saveCourse(row, dropped(row, why), Date.now())
+  }
+
+  // ── The outbox ──
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = null
+    this.#pump()
+  }
+
+  #due(channel: string): DeliveryRow[] {
+    return this.#store.inState(channel, ['due'])
+  }
+
+  /** Begins what is due and finds room. A receiver that is slow takes the room of its own channel alone. */
+  #pump(): void {
+    const now = Date.now()
+    for (const { name } of this.#store.channels()) {
+      // Of what is due, at most as many are under way, and as many wait for the question that they answer.
+      for (const row of this.#store.due(name, now, 3 * LIMITS.deliveries_at_once)) {
+        const underWay = [...this.#busy.values()].filter((channel) => channel === name).length
+        if (underWay >= LIMITS.deliveries_at_once) break
+        if (!this.#busy.has(questionOf(row))) this.ctx.waitUntil(this.#attempt(row))
+      }
+    }
+    this.#arm(now)
+  }
+
+  /** The alarm stands before anything is sent, and behind everything that is due. */
+  #arm(now: number): void {
+    const next = this.#store.nextDue()
+    if (next === null) return
+    const at = next > now ? next : now + CROWDED_MS
+    if (this.#alarmAt !== null && this.#alarmAt <= at) return
+    this.#alarmAt = at
+    void this.ctx.storage.setAlarm(at)
+  }
+
+  async #attempt({ id, ...row }: DeliveryRow): Promise<void> {
+    const question = questionOf(row)
+    this.#busy.set(question, row.channel)
+    try {
+      const sent = await this.#send(id).catch((error: unknown): Sent => {
+        logError(crypto.randomUUID(), error)
+        return err({ again: true, why: 'something of ours broke' })
+      })
+      const present = this.#store.delivery(id)
+      const now = Date.now()
+      if (sent !== null && present !== undefined)
+        this.#store.saveCourse({ ...present, ref: sent.ok ? sent.value.ref : present.ref }, after(present, sent, now, Math.random()), now)
+    } finally {
+      this.#busy.delete(question)
+      this.#pump()
+    }
+  }
+
+  /** `null` where it was dropped instead. What it was like before we waited for the directory is not to be believed. */
+  async #send(id: string): Promise<Sent | null> {
+    const tenant = this.#store.approval(this.#store.delivery(id)?.approval ?? '')?.tenant
+    const directory = tenant === undefined ? undefined : await directoryOf(this.env, tenant)
+    const row = this.#store.delivery(id)
+    const about = this.#store.approval(row?.approval ?? '')
+    const channel = this.#store.channel(row?.channel ?? '')
+    if (row?.state !== 'due' || about === undefined || channel === undefined || directory === undefined) return null
+    const now = Date.now()
+    const useless = this.#useless(row, about.approval, directory, now)
+    if (useless !== undefined) {
+      this.#drop(row, useless)
+      return null
+    }
+    this.#store.saveCourse(row, begun(row, now), now) // on disk before the first byte leaves: the runtime holds requests back until it is
+    this.#arm(now)
+    const medium = mediumOf(channel.spec)
+    if (row.kind === 'asked')
+      return medium.deliver(this.#message(row, about.approval, tenant ?? '', about.approval.requested_at), this.#post)
+    const asked = this.#store.ofApproval(row.approval).find((other) => other.kind === 'asked' && questionOf(other) === questionOf(row))
+    return medium.update(this.#message(row, about.approval, tenant ?? '', about.endedAt ?? now), asked?.ref ?? null, this.#post)
+  }
+
+  #useless({ kind, recipient }: DeliveryRow, approval: Approval, directory: Loaded, now: number): string | undefined {
+    if (kind === 'asked' && now >= approval.expires_at) return 'the approval had expired'
+    if (recipient === null) return undefined
+    const operator = directory.operators.get(recipient)
+    if (operator === undefined) return 'the recipient is no operator any more'
+    return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
+  }
+
+  #message({ id, kind, recipient }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
+    const { linkKey, publicUrl } = identityOf(this.env)
+    const bound = { tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
+    const link =
+      kind === 'asked' && recipient !== null ? `${publicUrl}/approve/${linkFor(linkKey, { ...bound, approver: recipient })}` : null
+    return { id, kind, approval, recipient, link, at_ms }
+  }
+}
+
+/** A question and its end are told in order. */
+const questionOf = ({ approval, channel, recipient }: Omit<DeliveryRow, 'id'>): string => `${approval} ${channel} ${recipient ?? ''}`
+
+function recipientsOf({ operators }: Loaded, { recipients }: ChannelSpec): readonly (string | null)[] {
+  if (recipients === undefined) return [null]
+  const named = [...operators.values()].filter(
+    (operator) => recipients.operators.includes(operator.name) || rolesOf(operator).some((role) => recipients.roles.includes(role)),
+  )
+  return named.slice(0, LIMITS.channel_recipients).map(({ name }) => name)
+}
+
+const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({ name, put_by: by, put_at_ms: at, channel: mediumOf(spec).shown })
+
+const told = ({ id, approval, kind, recipient, state, tries, nextAt, changedAt, why }: DeliveryRow): Delivery => ({
+  id,
+  approval,
+  kind,
+  recipient,
+  state,
+  tries,
+  next_at_ms: nextAt,
+  changed_at_ms: changedAt,
+  why,
+})

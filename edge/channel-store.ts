@@ -1,0 +1,100 @@
+// What a ChannelObject keeps, and how it is read and written. It decides nothing and sends nothing.
+
+import { and, asc, desc, eq, inArray, isNotNull, lt, lte, min } from 'drizzle-orm'
+import migrations from '../migrations/channel/migrations.js'
+import type { ChannelSpec, DeliveryState } from '../shared/channels.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Approval } from '../shared/wire.ts'
+import type { Course } from './channels/attempt.ts'
+import { approvals, channels, deliveries } from './tables/channel.ts'
+import { openDatabase } from './tables/open.ts'
+
+export type ChannelRow = typeof channels.$inferSelect
+export type DeliveryRow = typeof deliveries.$inferSelect
+type ApprovalRow = typeof approvals.$inferSelect
+
+export class ChannelStore {
+  readonly #db
+  readonly #ctx: DurableObjectState
+
+  constructor(ctx: DurableObjectState) {
+    this.#ctx = ctx
+    this.#db = openDatabase(ctx, migrations)
+  }
+
+  /** All of it, or nothing. */
+  atOnce<T>(work: () => T): T {
+    return this.#ctx.storage.transactionSync(work)
+  }
+
+  // ── Channels ──
+
+  channels(): ChannelRow[] {
+    return this.#db.select().from(channels).orderBy(asc(channels.name)).all()
+  }
+
+  channel(name: string): ChannelRow | undefined {
+    return this.#db.select().from(channels).where(eq(channels.name, name)).get()
+  }
+
+  putChannel(name: string, spec: ChannelSpec, by: string, at: number): void {
+    const row = { name, spec, by, at }
+    this.#db.insert(channels).values(row).onConflictDoUpdate({ target: channels.name, set: row }).run()
+  }
+
+  removeChannel(name: string): void {
+    this.#db.delete(channels).where(eq(channels.name, name)).run()
+  }
+
+  // ── Approvals ──
+
+  approval(id: string): ApprovalRow | undefined {
+    return this.#db.select().from(approvals).where(eq(approvals.id, id)).get()
+  }
+
+  saveApproval(tenant: string, approval: Approval, endedAt: number | null): void {
+    const row = { id: approval.id, tenant, approval, endedAt }
+    this.#db.insert(approvals).values(row).onConflictDoUpdate({ target: approvals.id, set: row }).run()
+  }
+
+  /** With what was sent of them. */
+  forgetEndedBefore(time: number): void {
+    const gone = this.#db.delete(approvals).where(lt(approvals.endedAt, time)).returning({ id: approvals.id }).all()
+    for (const { id } of gone) this.#db.delete(deliveries).where(eq(deliveries.approval, id)).run()
+  }
+
+  // ── Deliveries ──
+
+  addDelivery(row: DeliveryRow): void {
+    this.#db.insert(deliveries).values(row).onConflictDoNothing().run()
+  }
+
+  delivery(id: string): DeliveryRow | undefined {
+    return this.#db.select().from(deliveries).where(eq(deliveries.id, id)).get()
+  }
+
+  ofApproval(approval: string): DeliveryRow[] {
+    return this.#db.select().from(deliveries).where(eq(deliveries.approval, approval)).all()
+  }
+
+  inState(channel: string, states: readonly DeliveryState[]): DeliveryRow[] {
+    const those = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]))
+    return this.#db.select().from(deliveries).where(those).orderBy(desc(deliveries.changedAt)).limit(LIMITS.page).all()
+  }
+
+  /** Those whose time has come, the longest due first. */
+  due(channel: string, now: number, limit: number): DeliveryRow[] {
+    const those = and(eq(deliveries.channel, channel), lte(deliveries.nextAt, now))
+    return this.#db.select().from(deliveries).where(those).orderBy(asc(deliveries.nextAt)).limit(limit).all()
+  }
+
+  nextDue(): number | null {
+    const next = this.#db.select({ at: min(deliveries.nextAt) }).from(deliveries)
+    return next.where(isNotNull(deliveries.nextAt)).get()?.at ?? null
+  }
+
+  saveCourse({ id, ref }: DeliveryRow, course: Course, now: number): void {
+    const { state, tries, nextAt, why } = course
+    this.#db.update(deliveries).set({ state, tries, nextAt, why, ref, changedAt: now }).where(eq(deliveries.id, id)).run()
+  }
+}

@@ -1,0 +1,34 @@
+// One message's way: due, then sent, failed or dropped. Pure. An attempt is counted before it is made, so that one that a crash cuts off is made
+// again, and so that whoever may have been asked is told of the end.
+
+import type { DeliveryState } from '../../shared/channels.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Sent, Undelivered } from './port.ts'
+
+export type Course = { state: DeliveryState; tries: number; nextAt: number | null; why: string | null }
+
+/** Beyond the time that an attempt may take: whoever has not told its end by then is dead. */
+const LEASE_MS = LIMITS.delivery_ms + 2_000
+
+export const begun = (course: Course, now: number): Course => ({ ...course, tries: course.tries + 1, nextAt: now + LEASE_MS })
+
+export const dropped = (course: Course, why: string): Course => ({ ...course, state: 'dropped', nextAt: null, why })
+
+/** Given up on, and tried again by an operator: it may have arrived once. */
+export const revived = (course: Course, now: number): Course => ({ ...course, state: 'due', tries: 1, nextAt: now })
+
+/** `chance`: from 0 up to 1. */
+export function after(course: Course, sent: Sent, now: number, chance: number): Course {
+  if (sent.ok) return { ...course, state: 'sent', nextAt: null, why: null }
+  // Its approval ended, or its channel went, while it was under way.
+  if (course.state !== 'due') return course
+  const { again, why } = sent.error
+  if (!again || course.tries >= LIMITS.delivery_tries) return { ...course, state: 'failed', nextAt: null, why }
+  return { ...course, nextAt: now + pause(course.tries, sent.error, chance), why }
+}
+
+/** Twice as long each time, and never in step with others; at least as long as the receiver asks for. */
+function pause(tries: number, { pause_ms = 0 }: Undelivered, chance: number): number {
+  const longest = Math.min(LIMITS.delivery_pause_ms * 2 ** (tries - 1), LIMITS.delivery_pause_max_ms)
+  return Math.max(pause_ms, longest / 2 + (longest / 2) * chance)
+}

@@ -1,0 +1,12 @@
+// Which kinds of channels there are.
+
+import type { ChannelSpec } from '../../shared/channels.ts'
+import type { Medium } from './port.ts'
+import { webhook } from './webhook.ts'
+
+export function mediumOf(spec: ChannelSpec): Medium {
+  switch (spec.kind) {
+    case 'webhook':
+      return webhook(spec)
+  }
+}

@@ -1,0 +1,49 @@
+// What a channel is to the outbox: the one way to write to people, whatever the medium. An adapter is pure but for the `post` that it is handed:
+// it keeps nothing, retries nothing and knows no clock. When, to whom and how often is the outbox's.
+
+import type { ChannelShown } from '../../shared/channels.ts'
+import type { Result } from '../../shared/result.ts'
+import type { Approval } from '../../shared/wire.ts'
+
+export type Message = {
+  /** The same at each attempt, so that a receiver can tell a repetition. */
+  readonly id: string
+  /** `test` asks nothing; its approval is made up. */
+  readonly kind: 'asked' | 'ended' | 'test'
+  /** As the inbox has it: redacted, and inert only as text. Markup is the adapter's to escape. */
+  readonly approval: Approval
+  /** The operator it is for; `null` where it is for whoever reads the channel. */
+  readonly recipient: string | null
+  /** Lets its recipient, and nobody else, answer. Never without a recipient, and never when there is nothing to answer. */
+  readonly link: string | null
+  /** When what it tells of happened. */
+  readonly at_ms: number
+}
+
+/** `ref`: what the medium calls the message, where it can be changed later. */
+export type Delivered = { readonly ref: string | null }
+/** `why` is shown to operators: no secret, and nothing of what the receiver said beyond its status. */
+export type Undelivered = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
+export type Sent = Result<Delivered, Undelivered>
+
+type Posted = { readonly to: string; readonly headers: Readonly<Record<string, string>>; readonly body: string }
+export type Answered = { readonly status: number; readonly pause_ms: number | undefined; readonly text: string }
+/** Sends to the outside, follows no redirect, and reads an answer only where `read` says so, up to a bound. */
+export type Post = (posted: Posted, read?: 'read') => Promise<Result<Answered, Undelivered>>
+
+/** A channel's settings put to use. */
+export type Medium = {
+  readonly shown: ChannelShown
+  /** Whether it can be used at all: asked before it is stored. The sentence says what is wrong, without a secret. */
+  readonly fault: (loopback: boolean) => string | undefined
+  readonly deliver: (message: Message, post: Post) => Promise<Sent>
+  /** Tells of the end where the question was told; `ref` is what `deliver` answered, if that is known. */
+  readonly update: (message: Message, ref: string | null, post: Post) => Promise<Sent>
+}
+
+/** What most receivers mean by their status. Gone is gone; everything else may be mended while the approval waits. */
+export function taken({ status, pause_ms }: Answered): Result<true, Undelivered> {
+  if (status >= 200 && status < 300) return { ok: true, value: true }
+  const why = status >= 300 && status < 400 ? `it answered ${status}; redirects are not followed` : `it answered ${status}`
+  return { ok: false, error: { again: status !== 410, why, ...(pause_ms === undefined ? {} : { pause_ms }) } }
+}

@@ -1,0 +1,27 @@
+// The approval that a test message shows: made up, of no run, and over before it began.
+
+import { sha256 } from '../../shared/json.ts'
+import type { Approval } from '../../shared/wire.ts'
+
+export const sample = (now: number): Approval => ({
+  id: `apr_${'0'.repeat(26)}_1`,
+  status: 'cancelled',
+  digest: sha256('a test of this channel'),
+  call: `call_${'0'.repeat(26)}_1`,
+  prompt: {
+    title: 'this is a test of the channel; it asks nothing',
+    agent: 'nobody',
+    tool: 'nothing',
+    tool_version: 1,
+    risk: 'low',
+    command: '',
+    plan: 'nothing runs',
+    arguments: '{}',
+    on_yes: 'nothing',
+    policies: [],
+    reason: 'an operator tests the channel',
+  },
+  requested_at: now,
+  expires_at: now,
+  answers: [],
+})

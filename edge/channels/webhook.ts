@@ -1,0 +1,75 @@
+// The channel for machines: Standard Webhooks 1.0, signed by every key that the channel has. The receiver answers through the API, with a key of
+// its own, or hands the link to its recipient. Nothing that it answers is read.
+
+import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import type { ChannelSpec } from '../../shared/channels.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Approval } from '../../shared/wire.ts'
+import { cut } from '../approvals.ts'
+import { faultInAddress } from './outside.ts'
+import type { Medium, Message, Post, Sent } from './port.ts'
+import { taken } from './port.ts'
+
+const TYPES = { asked: 'approval.requested', ended: 'approval.ended', test: 'channel.test' } as const
+
+export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium {
+  const { keys, url, ...rest } = spec
+  const deliver = async (message: Message, post: Post): Promise<Sent> => {
+    const body = payload(message)
+    const headers = { 'content-type': 'application/json', 'user-agent': 'countersign', ...signed(keys, message.id, Date.now(), body) }
+    const answer = await post({ to: url, headers, body })
+    const done = answer.ok ? taken(answer.value) : answer
+    return done.ok ? ok({ ref: null }) : err(done.error)
+  }
+  return {
+    shown: { ...rest, to: URL.canParse(url) ? new URL(url).origin : '', keys: keys.map(shownKey) },
+    fault: (loopback) => faultInAddress(url, loopback) ?? keys.map(faultInKey).find((fault) => fault !== undefined),
+    deliver,
+    update: (message, _ref, post) => deliver(message, post),
+  }
+}
+
+/** The headers of one attempt: its id stays, its time is its own. */
+export function signed(keys: readonly string[], id: string, now: number, body: string) {
+  const timestamp = String(Math.floor(now / 1000))
+  const content = Buffer.from(`${id}.${timestamp}.${body}`)
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': keys.map((key) => signatureBy(key, content)).join(' ') }
+}
+
+const signatureBy = (key: string, content: Buffer): string =>
+  isHmac(key)
+    ? `v1,${createHmac('sha256', bytesOf(key)).update(content).digest('base64')}`
+    : `v1a,${sign(null, content, privateKey(key)).toString('base64')}`
+
+/** A message is small; what is long in it says how much is left out, and what the whole digests to. */
+function payload({ kind, approval, recipient, link, at_ms }: Message): string {
+  const { prompt } = approval
+  const short = (text: string): string => cut(text, LIMITS.message_chars)
+  const told: Approval = { ...approval, prompt: { ...prompt, command: short(prompt.command), arguments: short(prompt.arguments) } }
+  const data = { approval: link === null ? told : { ...told, url: link }, recipient }
+  return JSON.stringify({ type: TYPES[kind], timestamp: new Date(at_ms).toISOString(), data })
+}
+
+// ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+//
+// `whsec_` and 24 to 64 bytes for HMAC; `whsk_` and 64 bytes for Ed25519: the seed, then the public key.
+
+const isHmac = (key: string): boolean => key.startsWith('whsec_')
+const bytesOf = (key: string): Buffer => Buffer.from(key.slice(key.indexOf('_') + 1), 'base64')
+
+const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
+const privateKey = (key: string): KeyObject =>
+  createPrivateKey({ key: Buffer.concat([PKCS8, bytesOf(key).subarray(0, 32)]), format: 'der', type: 'pkcs8' })
+const publicBytes = (key: string): Buffer => createPublicKey(privateKey(key)).export({ format: 'der', type: 'spki' }).subarray(-32)
+
+function faultInKey(key: string): string | undefined {
+  const { byteLength } = bytesOf(key)
+  if (isHmac(key)) return byteLength >= 24 && byteLength <= 64 ? undefined : 'a `whsec_` key is 24 to 64 bytes in base64'
+  if (byteLength !== 64) return 'a `whsk_` key is 64 bytes in base64: the Ed25519 seed, then its public key'
+  return publicBytes(key).equals(bytesOf(key).subarray(32)) ? undefined : 'the two halves of a `whsk_` key do not belong together'
+}
+
+/** Shown too where the key is not sound: it was refused before it was stored. */
+const shownKey = (key: string) =>
+  isHmac(key) ? { scheme: 'v1' as const } : { scheme: 'v1a' as const, public: `whpk_${bytesOf(key).subarray(32).toString('base64')}` }

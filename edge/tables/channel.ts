@@ -1,0 +1,50 @@
+// Tables of a ChannelObject: channels with their secrets, the approvals that they tell of, and each message's way.
+
+import { isNotNull } from 'drizzle-orm'
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import type { ChannelSpec, Delivery, DeliveryState } from '../../shared/channels.ts'
+import type { Approval } from '../../shared/wire.ts'
+
+export const channels = sqliteTable('channels', {
+  name: text().primaryKey(),
+  spec: text({ mode: 'json' }).$type<ChannelSpec>().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
+})
+
+/** As the run told last; the truth is there. */
+export const approvals = sqliteTable(
+  'approvals',
+  {
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    approval: text({ mode: 'json' }).$type<Approval>().notNull(),
+    endedAt: integer('ended_at'),
+  },
+  (table) => [index('approvals_ended').on(table.endedAt).where(isNotNull(table.endedAt))],
+)
+
+export const deliveries = sqliteTable(
+  'deliveries',
+  {
+    /** Made of the four that follow: told twice, it is one message. */
+    id: text().primaryKey(),
+    approval: text().notNull(),
+    channel: text().notNull(),
+    recipient: text(),
+    kind: text().$type<Delivery['kind']>().notNull(),
+    state: text().$type<DeliveryState>().notNull(),
+    tries: integer().notNull(),
+    /** When something is to be done about it, if it is due. */
+    nextAt: integer('next_at'),
+    changedAt: integer('changed_at').notNull(),
+    why: text(),
+    /** What the medium calls the message. */
+    ref: text(),
+  },
+  (table) => [
+    index('deliveries_due').on(table.channel, table.nextAt).where(isNotNull(table.nextAt)),
+    index('deliveries_approval').on(table.approval),
+    index('deliveries_changed').on(table.channel, table.changedAt),
+  ],
+)

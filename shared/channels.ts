@@ -1,0 +1,63 @@
+// How approvals reach people beside the inbox: channels as operators set them up, as they are shown, and what became of each message.
+
+import { z } from 'zod'
+import { LIMITS } from './limits.ts'
+import { ApprovalId, Name } from './wire.ts'
+
+/** Of every kind. A message that is due when the approval has ended is not sent: so `after_s` puts channels in an order, each a second try. */
+const timing = {
+  after_s: z.int().min(0).max(LIMITS.approval_ttl_max_s).default(0),
+  /** Each of these people gets a message with a link of their own. Without: one message for whoever reads the channel, and no link that decides. */
+  recipients: z
+    .strictObject({ roles: z.array(Name).max(16).default([]), operators: z.array(Name).max(LIMITS.channel_recipients).default([]) })
+    .optional(),
+}
+
+/** A second kind makes this a union by `kind`, and so what is shown. */
+export const ChannelSpec = z.strictObject({
+  kind: z.literal('webhook'),
+  url: z.string().min(1).max(LIMITS.channel_url_chars),
+  /** `whsec_…` (HMAC) or `whsk_…` (Ed25519); all of them sign, so that a receiver can change from one to the next. */
+  keys: z
+    .array(z.string().regex(/^(?:whsec_|whsk_)[A-Za-z0-9+/]{16,128}={0,2}$/))
+    .min(1)
+    .max(LIMITS.channel_keys),
+  ...timing,
+})
+export type ChannelSpec = z.infer<typeof ChannelSpec>
+
+/** A channel without its secrets: those go in and never come out. An address holds secrets too; its origin does not. */
+const WebhookShown = z.strictObject({
+  kind: z.literal('webhook'),
+  to: z.string(),
+  /** `public`: what an Ed25519 key's signatures are verified with. */
+  keys: z.array(z.strictObject({ scheme: z.enum(['v1', 'v1a']), public: z.string().optional() })),
+  ...timing,
+})
+export type ChannelShown = z.infer<typeof WebhookShown>
+
+export const Channel = z.strictObject({
+  name: Name,
+  put_by: z.string(),
+  put_at_ms: z.int(),
+  channel: WebhookShown,
+})
+export type Channel = z.infer<typeof Channel>
+
+/** `due`: waits for its time or its next attempt. `failed`: given up; `why` says so. `dropped`: no longer of use before it was sent. */
+export const DeliveryState = z.enum(['due', 'sent', 'failed', 'dropped'])
+export type DeliveryState = z.infer<typeof DeliveryState>
+
+export const Delivery = z.strictObject({
+  /** The same at each attempt; a webhook's `webhook-id`. */
+  id: z.string(),
+  approval: ApprovalId,
+  kind: z.enum(['asked', 'ended']),
+  recipient: z.string().nullable(),
+  state: DeliveryState,
+  tries: z.int(),
+  next_at_ms: z.int().nullable(),
+  changed_at_ms: z.int(),
+  why: z.string().nullable(),
+})
+export type Delivery = z.infer<typeof Delivery>

@@ -1,0 +1,78 @@
+// What operators may do about channels. Settings are put whole, because what is secret of them can't be read back.
+
+import { z } from 'zod'
+import * as channels from '../channels.ts'
+import * as wire from '../wire.ts'
+import { list, routes } from './route.ts'
+
+const named = z.strictObject({ name: wire.Name })
+
+export const CHANNELS = routes({
+  listChannels: {
+    method: 'GET',
+    path: '/v1/channels',
+    callers: ['operator'],
+    action: 'channel.read',
+    summary: 'Channels, in the order in which they are tried; without their secrets',
+    status: 200,
+    result: list(channels.Channel),
+    failures: [],
+  },
+  putChannel: {
+    method: 'PUT',
+    path: '/v1/channels/{name}',
+    callers: ['operator'],
+    action: 'channel.write',
+    params: named,
+    summary: 'Set up a channel, or change it as a whole; it tells of approvals that are asked from then on',
+    body: channels.ChannelSpec,
+    status: 200,
+    result: channels.Channel,
+    failures: ['channel_refused', 'limit_reached'],
+  },
+  deleteChannel: {
+    method: 'DELETE',
+    path: '/v1/channels/{name}',
+    callers: ['operator'],
+    action: 'channel.write',
+    params: named,
+    summary: 'Remove a channel and its secrets; what it has not sent is not sent',
+    status: 200,
+    result: z.strictObject({ done: z.literal(true) }),
+    failures: ['not_found'],
+  },
+  testChannel: {
+    method: 'POST',
+    path: '/v1/channels/{name}/test',
+    callers: ['operator'],
+    action: 'channel.write',
+    params: named,
+    summary: 'Send a message that asks nothing, once, and say whether it was taken',
+    status: 200,
+    result: z.strictObject({ sent: z.boolean(), why: z.string().nullable() }),
+    failures: ['not_found'],
+  },
+  listDeliveries: {
+    method: 'GET',
+    path: '/v1/channels/{name}/deliveries',
+    callers: ['operator'],
+    action: 'channel.read',
+    params: named,
+    query: z.strictObject({ state: channels.DeliveryState.optional() }),
+    summary: 'What became of a channel’s messages, the latest first; `state=failed` are those that were given up',
+    status: 200,
+    result: list(channels.Delivery),
+    failures: ['not_found'],
+  },
+  retryDeliveries: {
+    method: 'POST',
+    path: '/v1/channels/{name}/retry',
+    callers: ['operator'],
+    action: 'channel.write',
+    params: named,
+    summary: 'Try a channel’s messages that were given up again, where they are still of use',
+    status: 200,
+    result: z.strictObject({ due: z.int() }),
+    failures: ['not_found'],
+  },
+})
