@@ -81,7 +81,7 @@ const changeOf = ({ with: beside, without }: PolicyCase): string => JSON.stringi
 const sizeOf = (texts: PolicyTexts): number => Object.values(texts).reduce((sum, text) => sum + text.length, 0)
 
 function changedTexts(texts: PolicyTexts, sets: SentCases['sets'], { with: beside, without }: PolicyCase): Result<PolicyTexts> {
-  const missing = [...beside.filter((name) => sets[name] === undefined), ...without.filter((name) => texts[name] === undefined)]
+  const missing = [...beside.filter((name) => !Object.hasOwn(sets, name)), ...without.filter((name) => !Object.hasOwn(texts, name))]
   if (missing.length > 0) return err(failure('not_found', `neither the file nor the policies have \`${missing.join('`, `')}\``))
   const kept = Object.entries(texts).filter(([name]) => !without.includes(name))
   return ok({ ...Object.fromEntries(kept), ...Object.fromEntries(beside.map((name) => [name, (sets[name] ?? []).join('\n')])) })

@@ -113,6 +113,8 @@ test.each([
   ['somebody who is nowhere', refund(101, ['max']), /no operator `max`/],
   ['a set that is nowhere', { ...refund(1), with: ['other'] }, /`other`/],
   ['a text of the set that is nowhere', { ...refund(1), without: ['other'] }, /`other`/],
+  ['a set with a name that every object has', { ...refund(1), with: ['constructor'] }, /`constructor`/],
+  ['a text with such a name', { ...refund(1), without: ['toString'] }, /`toString`/],
   ['a set that is wrong', { ...refund(1), with: ['wrong'] }, /wrong:1:\d+/],
 ] as const)('no decision comes of %s, and it says why', async (_, one, why) => {
   const mutable = structuredClone(one) as unknown as Omit<Cases['cases'][number], 'description' | 'expect'> // as the table has it
