@@ -103,13 +103,13 @@ function noteOf(id: string, rule: Rule | undefined, reason: string, { kind }: Re
   const {
     effect,
     advice,
-    source: { file, whole, text },
+    source: { file, whole, at, text },
   } = rule
   return {
     id,
     effect,
     reason: rule.reason,
     advice,
-    ...(kind === 'operator' ? { place: place(file, whole, whole.indexOf(text)), text } : {}),
+    ...(kind === 'operator' ? { place: place(file, whole, at), text } : {}),
   }
 }

@@ -77,4 +77,4 @@ function unheard({ of, text }: Asked, { source }: Rule, holders: Holders): Field
   ]
 }
 
-const placeOf = ({ file, whole, text }: Rule['source'], offset: number): string => place(file, whole, whole.indexOf(text) + offset)
+const placeOf = ({ file, whole, at }: Rule['source'], offset: number): string => place(file, whole, at + offset)

@@ -8,11 +8,13 @@ import type { FieldError } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { Part } from './policy-parts.ts'
+import { partsOf } from './policy-parts.ts'
 import type { Reads } from './policy-reads.ts'
 import { readPart, readsApproval, readsOf, together } from './policy-reads.ts'
 import type { Scope, Subject } from './policy-slices.ts'
 import { scopeOf, slicer } from './policy-slices.ts'
-import { bytePlace, invalidPolicies, readTexts } from './policy-text.ts'
+import { bytePlace, invalidPolicies, place, readTexts } from './policy-text.ts'
 
 cedar.initSync({ module: wasm })
 
@@ -29,8 +31,8 @@ export type Rule = {
   /** When it applies, in Cedar's own syntax tree: what an explanation reads. Its action it does: a slice has no others. */
   readonly applies: Pick<PolicyJson, 'principal' | 'resource' | 'conditions'>
 }
-/** A policy's text, and the file that it is from. */
-type Source = { readonly file: string; readonly whole: string; readonly text: string }
+/** A policy's text, the file that it is from, and where in that it begins. */
+type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
 /** The policies of a set that can matter to a subject. */
 export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads }
@@ -48,6 +50,9 @@ export type Verdict = { readonly allowed: boolean; readonly policies: readonly s
 
 /** Statements name the policies that determined a decision: what they can't hold can't be a name. */
 const NAME = /^[\w.:/-](?:[\w.:/ -]{0,126}[\w.:/-])?$/
+
+/** What a decision names where it was not a policy that determined it. The floor's ids are taken by the floor. */
+const RESERVED: ReadonlySet<string> = new Set(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])
 
 /** Sets by the digest of their files, the latest last: a directory changes far more often than its policies do. */
 const compiled = new Map<string, PolicySet>()
@@ -85,7 +90,10 @@ function make(files: PolicyTexts): Result<PolicySet> {
       continue
     }
     if (parts.policy_templates.length > 0) errors.push({ at: file, message: 'templates are not supported; write the policy out' })
-    for (const [index, policy] of parts.policies.entries()) {
+    const written = inOrder(text, parts.policies)
+    if (written.length !== parts.policies.length)
+      errors.push({ at: file, message: 'these policies can’t be told apart; write them in several files' })
+    for (const [index, { at, text: policy }] of written.entries()) {
       const read = cedar.policyToJson(policy)
       if (read.type === 'failure') {
         errors.push(...read.errors.map(({ message }) => ({ at: file, message })))
@@ -94,6 +102,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
       const notes = read.json.annotations ?? {}
       const reads = readsOf(read.json)
       const id = nameOf(notes, file, index)
+      if (RESERVED.has(id)) errors.push({ at: place(file, text, at), message: `the id \`${id}\` is the edge’s own; choose another` })
       if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
       if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
       members.push({ id, text: policy, scope: scopeOf(read.json), reads })
@@ -103,7 +112,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
         advice: notes['advice'] ?? null,
         effect,
         byApproval: readsApproval(reads),
-        source: { file, whole: text, text: policy },
+        source: { file, whole: text, at, text: policy },
         applies: { principal, resource, conditions },
       })
     }
@@ -118,6 +127,12 @@ const sliceOf = (members: readonly Member[]): Slice => ({
   reads: together(members.map(({ reads }) => reads)),
 })
 
+/** The policies that the engine found, as they follow each other in the text. */
+function inOrder(text: string, policies: readonly string[]): Part[] {
+  const found = new Set(policies)
+  return partsOf(text).filter((part) => found.has(part.text))
+}
+
 const nameOf = (notes: Readonly<Record<string, string | null>>, file: string, index: number): string =>
   notes['id'] ?? `${file}/${index + 1}`
 
@@ -126,7 +141,10 @@ export function policiesIn(files: PolicyTexts): Map<string, { file: string; text
   const found = new Map<string, { file: string; text: string }>()
   for (const [file, text] of Object.entries(files)) {
     const parts = cedar.policySetTextToParts(text)
-    const policies = parts.type === 'success' ? parts.policies.map((policy) => ({ policy, read: cedar.policyToJson(policy) })) : []
+    const policies =
+      parts.type === 'success'
+        ? inOrder(text, parts.policies).map((part) => ({ policy: part.text, read: cedar.policyToJson(part.text) }))
+        : []
     if (parts.type === 'failure') found.set(file, { file, text })
     for (const [index, { policy, read }] of policies.entries())
       found.set(nameOf(read.type === 'success' ? (read.json.annotations ?? {}) : {}, file, index), { file, text: policy })

@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { DEFAULTS, underFloor } from '../../edge/policies.ts'
-import { compile } from '../../edge/policy.ts'
+import { compile, policiesIn } from '../../edge/policy.ts'
 import { checkPolicies, checkToolChange } from '../../edge/policy-check.ts'
 import { ROUTES } from '../../shared/api.ts'
 import type { Failure } from '../../shared/failures.ts'
@@ -135,6 +135,30 @@ test('a name of the floor is the floor’s, and the tenant’s file is told', ()
   const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
   const { errors } = refused(whole.ok ? compile(whole.value) : whole)
   expect(errors).toEqual([{ at: 'mine', message: 'the id `sensitive-needs-approval` is taken; name each policy once' }])
+})
+
+test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
+  'what the edge calls itself in a decision is no id: %s',
+  (id) => {
+    expect(refused(compile({ mine: `\n@id("${id}") permit (principal, action, resource);` })).errors).toEqual([
+      { at: 'mine:2:1', message: `the id \`${id}\` is the edge’s own; choose another` },
+    ])
+  },
+)
+
+test('policies without an id are numbered as they are written, with what a comment or a string holds left alone', () => {
+  const one = 'forbid (principal, action, resource) when { "//" == "a\\";b" };'
+  const rest = Array.from({ length: 24 }, (_, i) => `forbid (principal, action, resource) when { ${i + 2} == 0 // not; yet\n };`)
+  const text = `// ${one}\n${[one, ...rest].join(' // ; "\r')}\n// ${one}`
+  const set = compile({ mine: text })
+  if (!set.ok) throw new Error(set.error.detail)
+  const rules = [...set.value.rules]
+  expect(rules.map(([id, { source }]) => [id, source.text])).toEqual([one, ...rest].map((each, i) => [`mine/${i + 1}`, each]))
+  expect([...policiesIn({ mine: text })].map(([id, { text: each }]) => [id, each])).toEqual(
+    rules.map(([id, { source }]) => [id, source.text]),
+  )
+  expect(rules[0]?.[1].source.at).toBe(`// ${one}\n`.length)
+  for (const [, { source }] of rules) expect(text.startsWith(source.text, source.at)).toBe(true)
 })
 
 test.each([
