@@ -45,7 +45,8 @@ export function readConfig(command: Command, env: Environment = process.env): Re
 function keyFor({ key: needed, words }: Command, given: string | undefined, dev: Dev | undefined): Result<string | undefined, Trouble> {
   if (needed === 'none' || needed === 'offline') return ok(undefined)
   const name = words.join(' ')
-  if (given === undefined || given === '') {
+  if (given === '') return err(usage('COUNTERSIGN_KEY is set and empty; set it to a key, or unset it'))
+  if (given === undefined) {
     if (dev !== undefined) return ok(needed === 'agent' ? dev.agent_key : dev.operator_key)
     return err(usage(`\`${name}\` needs ${WHOSE[needed]} key: set COUNTERSIGN_KEY`))
   }

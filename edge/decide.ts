@@ -167,12 +167,12 @@ function contextOf(
   { agent, tool, run, used, now }: Situation,
   args: CedarValueJson,
 ): Record<string, CedarValueJson> {
-  const { tools, channels } = agent.spec
+  const { channels } = agent.spec
   return {
     tool_name: tool.tool.name,
     capabilities: tool.tool.capabilities,
     is_sensitive_action: tool.sensitive,
-    is_allowlisted_tool: tools.includes('*') || tools.includes(tool.tool.name),
+    is_allowlisted_tool: isListed(agent, tool.tool.name),
     is_allowed_channel: channels === undefined || (run.channel !== null && channels.includes(run.channel)),
     session_id: run.session,
     run_id: run.id,
@@ -184,6 +184,8 @@ function contextOf(
     ...(used === null ? {} : { budget: budgetOf(run.budget, used) }),
   }
 }
+
+export const isListed = ({ spec: { tools } }: AgentPrincipal, name: string): boolean => tools.includes('*') || tools.includes(name)
 
 /** In whole seconds, so that a second's questions are one. Cedar can't tell a weekday: ISO, Monday is 1, in UTC. */
 const clockOf = (now: number): Record<string, CedarValueJson> => {

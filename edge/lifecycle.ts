@@ -17,7 +17,14 @@ import type { Approval, Decision, Shadowed } from '../shared/wire.ts'
 import type { Used } from './usage.ts'
 
 export type Answered = Approval['answers'][number]
-type AskRecord = Readonly<{ id: string; prompt: Approval['prompt']; requestedAt: number; expiresAt: number; answers: readonly Answered[] }>
+type AskRecord = Readonly<{
+  id: string
+  prompt: Approval['prompt']
+  requestedAt: number
+  expiresAt: number
+  answers: readonly Answered[]
+  enough?: true
+}>
 
 /** Everything fixed when the call is proposed. Nothing here changes afterwards: the digest covers it (L3). */
 export type Proposal = Readonly<{
@@ -137,7 +144,7 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
   if (!('status' in record)) return event.kind === 'proposed' ? ok(propose(event, now)) : refuse('conflict', 'the call is not stored yet')
   const { status, proposal } = record
   if (hasEnded(status)) {
-    if (event.kind === 'answered' && status.state === 'expired') return refuse('approval_expired', 'nobody answered in time')
+    if (event.kind === 'answered' && status.state === 'expired') return refuse('approval_expired', 'not enough people answered in time')
     return refuse(event.kind === 'answered' ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
   }
   switch (event.kind) {
@@ -194,14 +201,14 @@ function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed'
 const granted = (decision: Decision, approval: AskRecord | null, now: number): Status => ({
   state: 'granted',
   decision,
-  approval,
+  approval: approval === null ? null : { ...approval, enough: true },
   until: now + LIMITS.claim_window_ms,
   fence: 0,
 })
 
 function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'answered' }>, now: number): Result<Step> {
   if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
-  if (now >= status.approval.expiresAt) return refuse('approval_expired', 'nobody answered in time')
+  if (now >= status.approval.expiresAt) return refuse('approval_expired', 'not enough people answered in time')
   if (status.approval.answers.some(({ by, standing }) => by === answer.by && standing === undefined))
     return refuse('already_answered', 'you have answered before')
   const approval = { ...status.approval, answers: withAnswer(status.approval.answers, answer) }
@@ -301,7 +308,7 @@ function cancel(status: Status, by: Canceller, now: number): Result<Step> {
 
 function due(status: Status, proposal: Proposal, leaseUntil: number, now: number): Result<Step> {
   if (status.state === 'awaiting_approval' && now >= status.approval.expiresAt) {
-    const next = ended('expired', status, now, { error: 'approval_expired', detail: 'nobody answered in time' })
+    const next = ended('expired', status, now, { error: 'approval_expired', detail: 'not enough people answered in time' })
     return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'expired', body: { approval: status.approval.id } } })
   }
   if (status.state === 'granted' && now >= status.until) {

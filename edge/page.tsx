@@ -68,8 +68,8 @@ export const OUTCOME: Record<Approval['status'], string> = {
   pending: 'Your answer is recorded; others are still asked',
   approved: 'Approved',
   denied: 'Denied',
-  expired: 'Expired: nobody answered in time',
-  cancelled: 'Cancelled before anybody answered',
+  expired: 'Expired: not enough people answered in time',
+  cancelled: 'Cancelled before it was decided',
 }
 
 /** What an answer leads to, for whoever still has the page open. */

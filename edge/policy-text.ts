@@ -9,8 +9,13 @@ import type { Err } from '../shared/result.ts'
 import { err } from '../shared/result.ts'
 
 /** A comment, a text, a joint of conditions, a bracket, a separator, or whatever else makes an expression deeper. */
-const TOKEN = /\/\/[^\n]*|"(?:[^"\\]|\\[\s\S])*"?|&&|\|\||::|[()[\]{},;@]|\b(?:if|in|like|is|has|when|unless)\b|[<>=!]=?|[.+*-]/g
+const TOKEN = /\/\/[^\n\r]*|"(?:[^"\\]|\\[\s\S])*"?|&&|\|\||::|[()[\]{},;@]|\b(?:if|in|like|is|has|when|unless)\b|[<>=!]=?|[.+*-]/g
+/** Where a line ends is the engine's to say as much as ours: one kind of line end, and nothing else that is not to be seen. */
+const CONTROL = /\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]/
 const CLOSES: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{' }
+
+/** Mistakes that are listed; who mends these sees the next. */
+export const SHOWN = 20
 
 /** A branch inside a branch costs the engine about what eight conditions cost. */
 const JOINTS_OF_A_BRANCH = 8
@@ -33,8 +38,14 @@ class Reading {
   constructor(file: string, text: string) {
     this.#file = file
     this.#text = text
+    const control = CONTROL.exec(text)
+    if (control !== null) {
+      this.unfit.push(this.#error(control.index, 'a control character', 'write line ends and tabs, and no others'))
+      return
+    }
     let before = ''
     for (const { 0: token, index } of text.matchAll(TOKEN)) {
+      if (token.startsWith('//')) continue
       this.#take(token, before, index)
       before = token
     }
@@ -42,11 +53,11 @@ class Reading {
 
   #take(token: string, before: string, at: number): void {
     const level = this.#levels.at(-1)
-    if (level === undefined || token.startsWith('//')) return
+    if (level === undefined) return
     if (this.#tooDeep && token !== ';') return // what follows is read with the next policy
     if (token.startsWith('"')) {
       // Names of ours are plain ASCII.
-      if (before === '::' && !/^"[\x20-\x5b\x5d-\x7e]*"$/.test(token))
+      if (before === '::' && this.lookAlikes.length < SHOWN && !/^"[\x20-\x5b\x5d-\x7e]*"$/.test(token))
         this.lookAlikes.push(this.#error(at, `nothing has a name like ${token}`, 'write it in plain ASCII, without escapes'))
     } else if (token === ';') this.#end()
     else if (token === ',' || token === '@') level.here = 0
@@ -97,7 +108,7 @@ class Reading {
   }
 
   #refuse(at: number, message: string): void {
-    this.unfit.push(this.#error(at, message, 'write several policies'))
+    if (this.unfit.length < SHOWN) this.unfit.push(this.#error(at, message, 'write several policies'))
     this.#tooDeep = true
   }
 
@@ -126,9 +137,6 @@ export const bytePlace = (file: string, bytes: Uint8Array, offset: number): stri
   const before = new TextDecoder().decode(bytes.subarray(0, offset))
   return place(file, before, before.length)
 }
-
-/** Mistakes that are listed; who mends these sees the next. */
-export const SHOWN = 20
 
 export function invalidPolicies(errors: readonly FieldError[]): Err<ReturnType<typeof failure>> {
   const count = errors.length === 1 ? 'one mistake' : `${errors.length} mistakes`

@@ -208,12 +208,33 @@ export function ask(matter: Matter, context: Record<string, CedarValueJson>): Ve
   if (known !== undefined) return known
   const verdict = evaluate(matter, context)
   if (answers.size >= ANSWERS_KEPT) answers.clear()
-  if (text.length <= LONGEST_KEPT) answers.set(text, verdict)
+  if (text.length <= LONGEST_KEPT && verdict.errors.length === 0) answers.set(text, verdict)
   return verdict
 }
 
 /** Cedar skips a policy that errs, a forbid too: so any error is a denial. Nothing of it is kept: for what is only supposed. */
-export function evaluate({ slice, subject }: Matter, context: Record<string, CedarValueJson>): Verdict {
+export function evaluate(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
+  try {
+    return evaluated(matter, context)
+  } catch (thrown) {
+    return { allowed: false, policies: [], errors: [`the engine broke off: ${String(thrown)}`] } // L6: no answer is a refusal
+  }
+}
+
+/** Whether the engine answers at all: a module of WebAssembly that was hurt once stays hurt. */
+export function engineAnswers(): boolean {
+  const nobody = { type: 'Tenant', id: '' }
+  try {
+    const policies = { staticPolicies: 'permit (principal, action, resource);' }
+    const call = { principal: nobody, action: { type: 'Action', id: '' }, resource: nobody, context: {}, entities: [], policies }
+    const answer = cedar.isAuthorized(call)
+    return answer.type === 'success' && answer.response.decision === 'allow'
+  } catch {
+    return false
+  }
+}
+
+function evaluated({ slice, subject }: Matter, context: Record<string, CedarValueJson>): Verdict {
   const held = hold(slice)
   if (!held.ok) return { allowed: false, policies: [], errors: held.error }
   const answer = cedar.statefulIsAuthorized({

@@ -15,7 +15,7 @@ import { callDigest } from '../shared/statement.ts'
 import type { Decision, DryRun, Shadowed } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
 import type { Situation, Told } from './decide.ts'
-import { decide, decideAgain, longestStanding } from './decide.ts'
+import { authorize, decide, decideAgain, isListed, longestStanding } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
 import type { RunRow } from './run-record.ts'
@@ -57,18 +57,17 @@ export function prepare(
 
   const principal = directory.agents.get(agent)
   const tool = directory.tools.get(name)
-  if (principal === undefined || tool === undefined)
-    return refused(failure('not_found', `no tool \`${name}\` is registered; GET /v1/tools lists them`))
+  if (principal === undefined || tool === undefined) return refused(unknownTool(name))
   const argsText = canonical(args)
   if (Buffer.byteLength(argsText) > LIMITS.arguments_bytes)
     return refused(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
   const argsJson = tool.check(args)
-  if (!argsJson.ok) return refused(argsJson.error)
+  if (!argsJson.ok) return refused(isListed(principal, name) ? argsJson.error : unknownTool(name))
   const used = usedBy(directory)
   const situation = { agent: principal, tool, args, answers: [], run: record, now }
   const deciding = { ...situation, used: used === 'uncounted' ? null : used }
   const decided = decide(directory, deciding)
-  if (!decided.ok) return refused(decided.error)
+  if (!decided.ok) return refused(isListed(principal, name) ? decided.error : unknownTool(name))
 
   const amount = spentBy(tool, args)
   const { plan } = decided.value
@@ -106,10 +105,24 @@ export function prepare(
   return { kind: 'new', proposal, decision, ask, snapshot }
 }
 
-/** The least that allows what is asked, with the names that an agent is not told. Answered from memory: it was just decided. */
+/** Also of a tool that is none of the agent's: what it takes is not told. */
+export const unknownTool = (name: string): Failure =>
+  failure('not_found', `no tool \`${name}\` is registered for you; GET /v1/tools lists yours`)
+
+/** The same proposal once more is the call that it made, for who may still read it. */
+export function sameAgain(directory: Loaded, known: CallRecord, { agent, tool, args }: Asked): Result<CallRecord> {
+  if (known.proposal.tool.name !== tool || known.proposal.argsSha256 !== digestOf(args))
+    return err(failure('idempotency_key_reused', 'the key stands for another call'))
+  const principal = directory.agents.get(agent)
+  const may = principal !== undefined && authorize(directory, principal, 'run.read').allowed
+  return may ? ok(known) : err(failure('forbidden', 'policy does not permit `run.read`'))
+}
+
+/** The least that humans can give to allow what is asked, with the names that an agent is not told. Answered from memory: it was just decided. */
 function needed(directory: Loaded, situation: Situation): readonly Change[] {
   const decided = decide(directory, situation, 'operator')
-  return (decided.ok ? decided.value.decision.explanation?.changes[0] : undefined) ?? []
+  const changes = (decided.ok ? decided.value.decision.explanation?.changes : undefined) ?? []
+  return changes.find((together) => together.every(({ by }) => by === 'human')) ?? []
 }
 
 function spent({ effect, policy_set, snapshot, explanation: why }: Decision, max: number): Decision {

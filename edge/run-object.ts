@@ -7,7 +7,6 @@ import type { Envelope } from '../shared/dsse.ts'
 import { countersign, seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
-import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -24,7 +23,7 @@ import { Leases } from './leases.ts'
 import type { CallRecord, Canceller, Event, Proposal, Status } from './lifecycle.ts'
 import { dueAt, hasEnded, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
-import { digestInput, prepare } from './proposal.ts'
+import { digestInput, prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
@@ -279,10 +278,7 @@ export class RunObject extends DurableObject<Env> {
     if (input.create !== null && !this.#sameOrNew(input.create)) return err(OTHER_RUN)
     if (!this.#mine(input.agent)) return err(NO_RUN)
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
-    if (known !== undefined)
-      return known.proposal.tool.name === input.tool && known.proposal.argsSha256 === digestOf(input.args)
-        ? ok(known)
-        : err(failure('idempotency_key_reused', 'the key stands for another call'))
+    if (known !== undefined) return sameAgain(directory, known, input)
     const used = (by: Loaded) => this.#ledger.used(by, this.#run, input.tool, booked)
     const prepared = prepare(directory, this.#run, input, { used, pending: () => this.#store.pendingApprovals(), now: Date.now() })
     if (prepared.kind === 'closed') return err(prepared.failure)

@@ -5,7 +5,7 @@ import { digestOf } from '../shared/json.ts'
 import { DEFAULT_BUDGET } from '../shared/limits.ts'
 import type { Facts } from '../shared/statement.ts'
 import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
-import type { AskRecord, CallRecord, Status } from './lifecycle.ts'
+import type { CallRecord, Status } from './lifecycle.ts'
 import { approvalFacts, hasEnded } from './lifecycle.ts'
 
 /** What a run is from its first moment on. */
@@ -117,9 +117,8 @@ function approvalStatus(status: Status): Approval['status'] {
   if (status.state === 'awaiting_approval') return 'pending'
   if (status.state === 'rejected' || status.state === 'denied') return 'denied'
   if (status.state === 'expired') return 'expired'
-  return status.state === 'cancelled' && !approved(status.approval) ? 'cancelled' : 'approved'
+  return status.state === 'cancelled' && status.approval?.enough !== true ? 'cancelled' : 'approved'
 }
-const approved = (approval: AskRecord | null): boolean => approval?.answers.some(({ decision }) => decision === 'approve') ?? false
 
 export function approvalView(run: RunRecord, { proposal, status }: CallRecord): Approval | undefined {
   const { approval } = status

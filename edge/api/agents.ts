@@ -7,7 +7,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call, RunSpec } from '../../shared/wire.ts'
 import type { Incoming, Verbs } from '../app.ts'
-import { authorize, decide } from '../decide.ts'
+import { authorize, decide, isListed } from '../decide.ts'
 import type { AgentPrincipal, Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, sessionObject } from '../env.ts'
@@ -15,6 +15,7 @@ import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { agentAskedFor, idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import type { Canceller } from '../lifecycle.ts'
+import { unknownTool } from '../proposal.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
 import { readsSession } from '../run-ledger.ts'
 import type { RunRecord } from '../run-record.ts'
@@ -163,15 +164,17 @@ export const agentRoutes: Verbs<Names> = {
     if (!supposed.ok) return supposed
     const agent = supposed.value
     const tool = caller.directory.tools.get(name)
-    if (tool === undefined) return err(failure('not_found', `no tool \`${name}\` is registered; GET /v1/tools lists them`))
+    const mine = caller.principal.kind === 'Operator' || isListed(agent, name)
+    if (tool === undefined) return err(unknownTool(name))
     const fitting = tool.check(args)
-    if (!fitting.ok) return fitting
+    if (!fitting.ok) return mine ? fitting : err(unknownTool(name))
     const record = runRecord(env, agent, run, null)
     const used = await usedBefore(env, caller.directory, record, name)
     if (!used.ok) return used
     const told = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
     const decided = decide(caller.directory, { agent, tool, args, answers: [], run: record, used: used.value, now: Date.now() }, told)
-    return decided.ok ? ok({ ...decided.value, digest: null }) : decided
+    if (!decided.ok) return mine ? decided : err(unknownTool(name))
+    return ok({ ...decided.value, digest: null })
   },
 }
 

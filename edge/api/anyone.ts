@@ -9,6 +9,7 @@ import { headersOf } from '../headers.ts'
 import { isTenant } from '../intake.ts'
 import { openapi } from '../openapi.ts'
 import { html } from '../page.tsx'
+import { engineAnswers } from '../policy.ts'
 
 type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
 const noTenant = err(failure('not_found', 'no such tenant'))
@@ -34,6 +35,7 @@ export const openRoutes: Verbs<Names> = {
   async readyz({ env }) {
     const store = (await tenantObject(env, DEFAULT_TENANT).directory(-1)) !== null
     const queue = await poolObject(env, DEFAULT_TENANT, 'default').ready()
+    if (!engineAnswers()) return err(failure('unavailable', 'the policy engine does not answer; restart the edge'))
     if (!store || !queue) return err(failure('unavailable', store ? 'Redis does not answer' : 'the store does not answer'))
     return ok({ ok: true, store, queue })
   },

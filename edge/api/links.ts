@@ -27,7 +27,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
     if (!opened.ok) return ok(refused(opened.error))
     const { link, approval } = opened.value
     if (approval.status === 'expired' || (approval.status === 'pending' && Date.now() >= approval.expires_at))
-      return ok(refused(failure('approval_expired', 'nobody answered in time'), { ...approval, status: 'expired' }))
+      return ok(refused(failure('approval_expired', 'not enough people answered in time'), { ...approval, status: 'expired' }))
     return ok(
       html(
         approvalPage({

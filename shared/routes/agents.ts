@@ -39,7 +39,7 @@ export const AGENTS = routes({
     method: 'POST',
     path: '/v1/calls',
     callers: ['agent'],
-    action: null,
+    action: 'run.create',
     summary: 'Propose a call in a run of its own',
     body: wire.ProposedCallInNewRun,
     status: 200,

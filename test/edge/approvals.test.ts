@@ -35,6 +35,29 @@ test('yes: the call is granted, run once, and the inbox says who said so', async
   expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
 })
 
+test('a yes that is not enough is no approval: cancelled or expired, the card says so; and it speaks of what a yes can do', async () => {
+  const name = await desk.tool({
+    input_schema: { type: 'object', properties: { sum: { type: 'integer' } }, required: ['sum'] },
+    approval_ttl_s: 3,
+  })
+  const rule = `@id("two-above-ten") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.sum > 10 } unless { context.approval.count >= 2 };`
+  await desk.withPolicies({ 'two-above-ten': rule }, async () => {
+    const [stopped, late] = [await desk.asked(agent.client, name, { sum: 11 }), await desk.asked(agent.client, name, { sum: 12 })]
+    for (const call of [stopped, late]) {
+      const pending = granted(await answer(call.approval.id, 'approve'))
+      expect(pending).toMatchObject({ status: 'pending' })
+      expect(pending.prompt.on_yes).toMatch(/^it counts towards approval\.count ≥ 2/)
+    }
+    const cancelled = granted(await agent.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }))
+    expect(cancelled).toMatchObject({ state: 'cancelled', approval: { status: 'cancelled' } })
+    const expired = await eventually('it expires', async () => {
+      const call = await read(late)
+      return call.state === 'expired' && call
+    })
+    expect(expired).toMatchObject({ approval: { status: 'expired' }, result: { error: { detail: 'not enough people answered in time' } } })
+  })
+})
+
 test('no: the call is rejected with the reason, and nothing runs', async () => {
   const call = await desk.asked(agent.client, sensitive)
   granted(await answer(call.approval.id, 'deny', approver, 'not today'))

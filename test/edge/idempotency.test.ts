@@ -109,3 +109,29 @@ test('without a key each request is a call of its own', async () => {
 function refuse(): never {
   throw new Error('there is no first answer')
 }
+
+test('G12 who may not read any more is not told again, and who may not make a run makes none with a call', async () => {
+  const headers = key()
+  granted(await agent.client('proposeCallInNewRun', { body, headers }))
+  const without = (action: string) =>
+    `@id("${action}") forbid (principal == Agent::"${agent.name}", action == Action::"${action}", resource);`
+  await desk.withPolicies({ 'no-read': without('run.read') }, async () => {
+    expect(refusal(await agent.client('proposeCallInNewRun', { body, headers }))).toBe('403 forbidden')
+  })
+  await desk.withPolicies({ 'no-create': without('run.create') }, async () => {
+    expect(refusal(await agent.client('proposeCallInNewRun', { body, headers: key() }))).toBe('403 forbidden')
+  })
+  granted(await agent.client('proposeCallInNewRun', { body, headers }))
+})
+
+test('what a tool takes is told to those alone who may call it', async () => {
+  const wanting = await desk.tool({
+    input_schema: { type: 'object', properties: { secret_name: { type: 'string' } }, required: ['secret_name'] },
+  })
+  const stranger = await desk.agent({ tools: [tool] })
+  for (const name of [wanting, desk.name()]) {
+    for (const route of ['proposeCallInNewRun', 'decide'] as const)
+      expect([route, refusal(await stranger.client(route, { body: { tool: name, args: {} } }))]).toEqual([route, '404 not_found'])
+  }
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: wanting, args: {} } }))).toBe('422 invalid_arguments')
+})

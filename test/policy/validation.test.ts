@@ -112,16 +112,26 @@ test.each([
   ['a text that turns its direction', on('context.args has memo && context.args.memo == "user\u202enimda"')],
   ['an entity by a look-alike', on('true', 'action').replace('principal', 'principal in Group::"аdmin"')],
   ['an entity by a look-alike of one script', on('true', 'action').replace('principal', 'principal in Group::"асе"')],
+  ['an entity by a look-alike behind a comment', on('true', 'action').replace('principal', 'principal in Group:: //\n"асе"')],
   ['an entity by an escape', on('true', 'action').replace('principal', 'principal in Group::"\\u{61}dmin"')],
 ])('%s is refused', (_name, text) => {
   const { code, errors } = refused(check(text))
   expect(code).toBe('invalid_policy')
-  expect(errors?.[0]?.at).toMatch(/^mine:1:\d+$/)
+  expect(errors?.[0]?.at).toMatch(/^mine:[12]:\d+$/)
 })
 
 test('what can never apply is said, and no mistake', () => {
   const answer = check(on('context.args has nothing && true'))
   expect(answer).toMatchObject({ ok: true, value: [{ at: 'mine:1:1', message: expect.stringContaining('impossible') }] })
+})
+
+test('lines that end as elsewhere are lines; ten thousand look-alikes are told of at once', () => {
+  expect(check(on('context.amount > 1').replaceAll(' ', '\r\n').replace('context.amount', 'context.args.amount'))).toMatchObject({
+    ok: true,
+  })
+  const began = performance.now()
+  expect(refused(check('::"é"'.repeat(10_900))).errors).toHaveLength(20)
+  expect(performance.now() - began).toBeLessThan(1_000)
 })
 
 test('mistakes come in the order of the text, one for each place, and 20 of them', () => {
@@ -170,6 +180,8 @@ test.each([
   ['a chain of attributes', on(`context${'.a'.repeat(5_000)} == 1`), /nested deeper/],
   ['branches in branches', on(`${'if true then '.repeat(1_000)}true${' else false'.repeat(1_000)}`), /more than 256 conditions/],
   ['lists in lists', on(`${'['.repeat(400)}1${']'.repeat(400)} == 1`), /nested deeper/],
+  ['deep brackets in what is a comment to one reader alone', `//\r${on(`${'('.repeat(400)}true${')'.repeat(400)}`)}`, /control character/],
+  ['a line end of another alphabet', `//\u2028${on('true')}`, /control character/],
 ])('%s never reach the engine', (_name, text, message) => {
   const began = performance.now()
   for (const answer of [compile({ mine: text }) as Result<unknown>, check(text)]) {
