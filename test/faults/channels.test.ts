@@ -216,3 +216,17 @@ test('V02 a channel’s secrets are in no answer, log or journal, and on disk in
   expect(holds).not.toEqual([])
   for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-channel\//)
 })
+
+test('a receiver that hangs takes the room of its own channel alone', async () => {
+  const hanging = await WebhookReceiver.open()
+  hanging.reply = () => undefined
+  try {
+    await put('slow', { url: hanging.url })
+    await put('quick')
+    const calls = await Promise.all(Array.from({ length: 12 }, ask))
+    await Promise.all(calls.map((call) => delivered('quick', call, 'asked', 'sent', 8_000)))
+    expect(hanging.came.length).toBe(8) // as many as may be under way; none has ended
+  } finally {
+    await hanging.close()
+  }
+})
