@@ -45,11 +45,12 @@ export class ConsoleSessions {
     return ok(true)
   }
 
-  /** Being asked is being used; written once a minute at the most. */
-  keyOf(hash: string, now: number): string | null {
+  /** Being used is written once a minute at the most; a page that is only open, and watches, keeps no session alive. */
+  keyOf(hash: string, use: 'used' | 'watched', now: number): string | null {
     const session = this.#db.select().from(consoleSessions).where(eq(consoleSessions.hash, hash)).get()
     if (session === undefined || now >= session.createdAt + LIMITS.console_ms || now >= session.seenAt + LIMITS.console_idle_ms) return null
-    if (now >= session.seenAt + MINUTE) this.#db.update(consoleSessions).set({ seenAt: now }).where(eq(consoleSessions.hash, hash)).run()
+    if (use === 'used' && now >= session.seenAt + MINUTE)
+      this.#db.update(consoleSessions).set({ seenAt: now }).where(eq(consoleSessions.hash, hash)).run()
     return session.keyHash
   }
 

@@ -22,6 +22,7 @@ import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import type { InboxPage, InboxQuery } from './inbox-store.ts'
 import { pendingPage } from './inbox-store.ts'
+import { News } from './news.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import { checkPolicies, checkToolChange } from './policy-check.ts'
@@ -47,6 +48,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
+  readonly #news = new News()
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -120,6 +122,7 @@ export class TenantObject extends DurableObject<Env> {
     })
     this.#directory = this.#read()
     this.#stayAtHand()
+    this.#news.tell() // who watches may not be who they were
     return value
   }
 
@@ -200,11 +203,12 @@ export class TenantObject extends DurableObject<Env> {
     return this.#console.open(keyId, known ? hash : null, session, Date.now())
   }
   /** The hash of the key that opened a session; whether that key still is anybody's is for the directory to say. */
-  async sessionKey(session: string): Promise<string | null> {
-    return this.#console.keyOf(session, Date.now())
+  async sessionKey(session: string, use: 'used' | 'watched'): Promise<string | null> {
+    return this.#console.keyOf(session, use, Date.now())
   }
   async signOut(session: string): Promise<void> {
     this.#console.end(session)
+    this.#news.tell()
   }
 
   async listAgents(): Promise<Keyed<AgentSpec>[]> {
@@ -350,6 +354,11 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Inbox ──
 
+  /** The number of the last news of the inbox: at once where it is not `known`, or when there are any, or after `ms`. */
+  async news(known: number, ms: number): Promise<number> {
+    return this.#news.after(known, ms)
+  }
+
   async pending(asked: InboxQuery): Promise<InboxPage> {
     return pendingPage(this.#db, asked)
   }
@@ -361,6 +370,7 @@ export class TenantObject extends DurableObject<Env> {
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
       this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
     }
+    this.#news.tell()
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

@@ -116,8 +116,6 @@ export const LIMITS = {
   console_sessions: 16,
   /** Wrong secrets for one key within a minute; after those the right one has to wait too. */
   sign_in_tries: 10,
-  /** A form of a page; an answer's reason is the longest field. */
-  form_bytes: 16 * KiB,
   /** Channels of a tenant; each approval makes a message for each. */
   channels: 16,
   channel_url_chars: 2_048,
@@ -138,6 +136,9 @@ export const LIMITS = {
   message_chars: 4_000,
   /** How long it stays on record what was sent of an approval that has ended. */
   delivery_days: 7,
+  /** How long a console's live list waits before it looks whether its session still is, and how often it tells news at the most. */
+  console_wait_ms: 15_000,
+  console_pause_ms: 250,
   /** One page of a list. */
   page: 100,
 } as const

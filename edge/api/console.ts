@@ -4,15 +4,19 @@
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
 import { PATTERNS, split } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
 import { refusedPage, signInPage } from '../console/frame.tsx'
+import { deniedPage, historyPage } from '../console/history.tsx'
+import { liveInbox, withScript } from '../console/live.ts'
 import { detailPage, inboxPage } from '../console/pages.tsx'
 import type { Session } from '../console/session.ts'
 import { isFormOf, noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
+import { told } from '../console/telling.tsx'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, tenantObject } from '../env.ts'
@@ -25,7 +29,23 @@ type Names = keyof typeof CONSOLE
 export const consoleRoutes: Verbs<Names> = {
   consoleInbox: page('consoleInbox', async ({ env, query }, session) => {
     const found = await tenantObject(env, session.directory.tenant).pending(query)
-    return ok(html(inboxPage({ session, asked: query, page: found, now: Date.now() })))
+    return ok(withScript(html(inboxPage({ session, asked: query, page: found, mayAnswer: mayAnswer(session), now: Date.now() }))))
+  }),
+
+  consoleHistory: page('consoleHistory', async ({ env }, session) =>
+    ok(html(historyPage(session, await tenantObject(env, session.directory.tenant).approvals('ended')))),
+  ),
+
+  consoleEvents: page('consoleEvents', async ({ env, request, query: { approval, ...asked } }, { directory: { tenant } }) => {
+    const watching = async () => {
+      const found = await sessionOf(request, env, 'watched')
+      return found.ok && permitted(found.value, CONSOLE.consoleEvents.action) ? found.value : null
+    }
+    const isOurs = PATTERNS.approval.test(approval) && isRunOf(tenant, split(approval).run, identityOf(env).idKey)
+    if (approval !== '' && !isOurs) return err(failure('not_found', 'no such approval'))
+    const from = Number(request.headers.get('last-event-id') ?? 0)
+    const tell = (session: Session, number: number) => told(env, tenant, number, asked, mayAnswer(session))
+    return ok(liveInbox({ env, tenant, approval: approval === '' ? null : approval, from, session: watching, tell }))
   }),
 
   consoleApproval: page('consoleApproval', async ({ env, params }, session) => {
@@ -33,8 +53,7 @@ export const consoleRoutes: Verbs<Names> = {
     if (!place.ok) return place
     const approval = await place.value.run.approval(place.value.n)
     if (!approval.ok) return approval
-    const mayAnswer = authorize(session.directory, session.principal, CONSOLE.consoleAnswer.action).allowed
-    return ok(html(detailPage({ session, approval: approval.value, mayAnswer, now: Date.now() })))
+    return ok(withScript(html(detailPage({ session, approval: approval.value, mayAnswer: mayAnswer(session), now: Date.now() }))))
   }),
 
   consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {
@@ -44,10 +63,26 @@ export const consoleRoutes: Verbs<Names> = {
     const shown = await run.approval(n)
     if (!shown.ok) return shown
     if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
-    const answer = Answer.safeParse({ decision: given.get('decision'), reason: (given.get('reason') ?? '').replaceAll('\r\n', '\n') })
+    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonOf(given) })
     if (!answer.success) return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
     const answered = await run.answer(n, session.principal.name, 'console', answer.data)
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
+  }),
+
+  consoleDeny: form('consoleDeny', async ({ env }, session, given) => {
+    const answer = Answer.safeParse({ decision: 'deny', reason: reasonOf(given) })
+    const ids = [...new Set(given.getAll('id'))]
+    if (!answer.success || ids.length > LIMITS.page)
+      return err(failure('invalid_request', 'too many were chosen, or the reason is too long'))
+    const denied = []
+    for (const id of ids) {
+      const place = placeOf(env, session, id)
+      if (!place.ok) return place
+      const done = await place.value.run.answer(place.value.n, session.principal.name, 'console', answer.data)
+      const now = done.ok ? done : await place.value.run.approval(place.value.n)
+      denied.push({ id, title: now.ok ? now.value.prompt.title : id, refusal: done.ok ? null : done.error.detail })
+    }
+    return ok(html(deniedPage(session, denied)))
   }),
 
   consoleSignOut: form('consoleSignOut', async ({ env }, session) => {
@@ -94,6 +129,9 @@ function form<N extends Names>(name: N, change: Do<N>): Verb<N> {
 
 const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
   action === null || authorize(directory, principal, action).allowed
+const mayAnswer = (session: Session): boolean => permitted(session, CONSOLE.consoleAnswer.action)
+/** Browsers send CRLF, and count it as one. */
+const reasonOf = (given: URLSearchParams): string => (given.get('reason') ?? '').replaceAll('\r\n', '\n')
 const mayNot = (action: string | null): Failure => failure('forbidden', `policy does not permit you \`${action}\``)
 
 function placeOf(env: Env, { directory: { tenant } }: Session, id: string) {
@@ -104,7 +142,8 @@ function placeOf(env: Env, { directory: { tenant } }: Session, id: string) {
 }
 
 /** Only to a page of the console, whatever a form says. */
-const wayBack = (path: string): string => (/^\/console(?:\/approvals\/\w{1,60})?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console')
+const wayBack = (path: string): string =>
+  /^\/console(?:\/approvals\/\w{1,60}|\/history)?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console'
 
 const refused = (session: Session, error: Failure): Response => html(refusedPage(session, error), FAILURES[error.code].status)
 const signInAgain = (back: string, refusal?: Failure): Response =>

@@ -1,29 +1,24 @@
 // What every page of the console stands in: where one is, who one is, the way out. And the pages for who is not let in.
 
+import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES } from '../../shared/failures.ts'
 import { Page, Prose } from '../page.tsx'
+import { SCRIPT } from './live.ts'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
 
-const PLACES = { '/console': 'Inbox' } as const
+const PLACES = { '/console': 'Inbox', '/console/history': 'History' } as const
 export type Place = keyof typeof PLACES
 
-type Frame = { title: string; session: Session; place?: Place; children?: unknown }
+type Frame = { title: string; session: Session; place?: Place; live?: boolean; children?: unknown }
 
-export function ConsolePage({ title, session, place, children }: Frame) {
+export function ConsolePage({ title, session, place, live = false, children }: Frame) {
   const top = (
     <>
       <a class="skip" href="#content">
         Skip to the content
       </a>
-      <nav aria-label="Console">
-        {Object.entries(PLACES).map(([path, name]) => (
-          <a href={path} aria-current={path === place ? 'page' : undefined}>
-            {name}
-          </a>
-        ))}
-      </nav>
       <form method="post" action="/console/sign-out" class="who">
         <FormToken session={session} />
         <span>{session.principal.name}</span>
@@ -31,6 +26,13 @@ export function ConsolePage({ title, session, place, children }: Frame) {
           Sign out
         </button>
       </form>
+      <nav aria-label="Console">
+        {Object.entries(PLACES).map(([path, name]) => (
+          <a href={path} aria-current={path === place ? 'page' : undefined}>
+            {name}
+          </a>
+        ))}
+      </nav>
     </>
   )
   return (
@@ -38,6 +40,7 @@ export function ConsolePage({ title, session, place, children }: Frame) {
       <div id="content" tabindex={-1}>
         {children as string}
       </div>
+      {live ? <script>{raw(SCRIPT)}</script> : ''}
     </Page>
   )
 }

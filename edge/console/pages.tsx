@@ -7,18 +7,49 @@ import { AFTER, Facts, left, OUTCOME, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 
-type Inbox = { session: Session; asked: InboxQuery; page: InboxPage; now: number }
+type Inbox = { session: Session; asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
 
 const RISKS = ['low', 'medium', 'high', 'critical'] as const
 const plural = (n: number, one: string, many: string): string => `${n} ${n === 1 ? one : many}`
 
-export function inboxPage({ session, asked, page, now }: Inbox) {
+export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
   return (
-    <ConsolePage title="Inbox" session={session} place="/console">
+    <ConsolePage title="Inbox" session={session} place="/console" live>
       <h1>Inbox</h1>
       <Filter asked={asked} />
-      <InboxList page={page} now={now} />
+      <section aria-label="Approvals that wait">
+        <p class="quiet" role="status" id="words" tabindex={-1}>
+          {inWords(page)}
+        </p>
+        <form method="post" action="/console/approvals">
+          <FormToken session={session} />
+          <div data-live="/console/events">
+            <InboxList page={page} mayAnswer={mayAnswer} now={now} />
+          </div>
+          {mayAnswer ? <DenyChosen /> : ''}
+        </form>
+      </section>
     </ConsolePage>
+  )
+}
+
+function DenyChosen() {
+  return (
+    <details class="fold" id="deny-chosen">
+      <summary>Deny several at once</summary>
+      <div class="field">
+        <label for="why">Reason</label>
+        <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
+        <span class="quiet" id="why-help">
+          Optional. Choose above what is to be denied; each agent is told the reason.
+        </span>
+      </div>
+      <div class="buttons">
+        <button type="submit" class="deny">
+          Deny those chosen
+        </button>
+      </div>
+    </details>
   )
 }
 
@@ -73,38 +104,47 @@ function Filter({ asked }: { asked: InboxQuery }) {
 }
 
 /** How many wait, in words: what a screen reader is told when it changes. */
-function inWords({ items, waiting, matching }: InboxPage): string {
+export function inWords({ items, waiting, matching }: InboxPage): string {
   if (waiting === 0) return 'Nothing waits for an answer.'
   const all = plural(waiting, 'approval waits', 'approvals wait')
   const fit = matching === waiting ? all : `${matching} of ${all}`
   return items.length < matching ? `${fit}; these are the first ${items.length}.` : `${fit}.`
 }
 
-function InboxList({ page, now }: { page: InboxPage; now: number }) {
+type Listed = { page: InboxPage; mayAnswer: boolean; now: number }
+
+/** The same for everybody who asks the same: it holds nothing of a session. */
+export function InboxList({ page, mayAnswer, now }: Listed) {
+  if (page.items.length === 0)
+    return <p class="empty">{page.waiting === 0 ? 'All answered.' : 'None of those that wait fits the filter.'}</p>
   return (
-    <section id="inbox" aria-label="Approvals that wait">
-      <p class="quiet" role="status">
-        {inWords(page)}
-      </p>
-      {page.items.length === 0 ? (
-        <p class="empty">{page.waiting === 0 ? 'All answered.' : 'None of those that wait fits the filter.'}</p>
-      ) : (
-        <ul class="cards">
-          {page.items.map((approval) => (
-            <Card approval={approval} now={now} />
-          ))}
-        </ul>
-      )}
-    </section>
+    <ul class="cards">
+      {page.items.map((approval) => (
+        <Card approval={approval} mayAnswer={mayAnswer} now={now} />
+      ))}
+    </ul>
   )
 }
 
-function Card({ approval: { id, prompt, expires_at, answers }, now }: { approval: Approval; now: number }) {
+type Shown = { approval: Approval; mayAnswer: boolean; now: number }
+
+function Card({ approval: { id, prompt, expires_at, answers }, mayAnswer, now }: Shown) {
   return (
     <li class={`card ${prompt.risk}`}>
-      <h2>
-        <a href={`/console/approvals/${id}`}>{prompt.title}</a>
-      </h2>
+      <div class="head">
+        <h2>
+          <a id={id} href={`/console/approvals/${id}`}>
+            {prompt.title}
+          </a>
+        </h2>
+        {mayAnswer ? (
+          <label class="choose">
+            <input type="checkbox" name="id" value={id} id={`choose-${id}`} aria-label={`Choose: ${prompt.title}, ${glimpse(prompt)}`} />
+          </label>
+        ) : (
+          ''
+        )}
+      </div>
       <pre>{glimpse(prompt)}</pre>
       <p class="tags">
         <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
@@ -115,7 +155,7 @@ function Card({ approval: { id, prompt, expires_at, answers }, now }: { approval
   )
 }
 
-const GLIMPSE = 240
+const GLIMPSE = 120
 
 /** What would run, and on what, in a few lines; what does not fit says so. */
 function glimpse({ command, arguments: args }: Approval['prompt']): string {
@@ -133,7 +173,7 @@ export function detailPage({ session, approval, mayAnswer, now }: Detail) {
   const mine = answers.find(({ by }) => by === session.principal.name)
   const open = status === 'pending' && mine === undefined
   return (
-    <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session}>
+    <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} live={open}>
       <a class="back" href="/console">
         Back to the inbox
       </a>
@@ -146,7 +186,7 @@ export function detailPage({ session, approval, mayAnswer, now }: Detail) {
 function Open({ session, approval, mayAnswer, now }: Detail) {
   const { id, prompt, answers, expires_at } = approval
   return (
-    <form method="post" action={`/console/approvals/${id}`}>
+    <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
       <h1>{prompt.title}</h1>
       <p class="tags">
         <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>

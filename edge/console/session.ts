@@ -43,11 +43,14 @@ function tokenOf(request: Request, env: Env): { tenant: string; token: string } 
 const SIGNED_OUT = failure('signed_out', 'you are not signed in, or not any more')
 
 /** Asked on every request: a key that was rotated or revoked ends its sessions on the very next one. */
-export async function sessionOf(request: Request, env: Env): Promise<Result<Session>> {
+export async function sessionOf(request: Request, env: Env, use: 'used' | 'watched' = 'used'): Promise<Result<Session>> {
   const given = tokenOf(request, env)
   if (given === undefined) return err(SIGNED_OUT)
   const { tenant, token } = given
-  const [hash, directory] = await Promise.all([tenantObject(env, tenant).sessionKey(hashed('session', token)), directoryOf(env, tenant)])
+  const [hash, directory] = await Promise.all([
+    tenantObject(env, tenant).sessionKey(hashed('session', token), use),
+    directoryOf(env, tenant),
+  ])
   const owner = hash === null ? undefined : directory.keys.get(hash)
   if (owner === undefined || owner.kind !== 'operator') return err(SIGNED_OUT)
   return ok({ directory, principal: owner.principal, worker: null, token, form: hashed('form', token) })

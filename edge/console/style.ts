@@ -3,11 +3,11 @@
 export const consoleStyle = `
 header:has(nav){display:flex;flex-wrap:wrap;align-items:center;gap:.25rem 1rem;border-bottom:1px solid var(--line);padding-bottom:.5rem;max-width:60rem}
 header:has(nav)+main{max-width:60rem}
-nav{display:flex;flex:1;gap:.25rem}
+nav{display:flex;flex-wrap:wrap;width:100%;gap:.25rem;margin:0 -.75rem}
 nav a{display:flex;align-items:center;min-height:2.75rem;padding:0 .75rem;border-radius:.625rem;color:var(--soft);text-decoration:none;font-weight:600;font-size:.9375rem}
 nav a[aria-current]{color:var(--ink);background:var(--wash)}
 nav a:hover{color:var(--ink)}
-.who{display:flex;align-items:center;gap:.75rem;font-size:.875rem;color:var(--soft)}
+.who{display:flex;margin-left:auto;align-items:center;gap:.75rem;font-size:.875rem;color:var(--soft)}
 button.plain{min-height:2.75rem;min-width:0;padding:.25rem .875rem;background:var(--paper);color:var(--ink);border-color:var(--field);font-size:.875rem}
 button.main{background:var(--ink);color:var(--paper)}
 .skip{position:absolute;left:-100rem}
@@ -25,7 +25,11 @@ ul.cards{list-style:none;margin:.5rem 0;padding:0;display:grid;gap:.75rem}
 .card.medium{border-left-color:var(--warn)}
 .card.low{border-left-color:var(--go)}
 .card h2{margin:0 0 .25rem}
-.card h2 a{display:flex;align-items:center;min-height:2.75rem;margin:-.375rem 0;color:inherit;text-decoration-color:var(--field);text-underline-offset:.2em}
+.card h2 a{display:flex;align-items:center;min-height:2.75rem;margin:-.5rem 0 0;color:inherit;text-decoration-color:var(--field);text-underline-offset:.2em}
+.head{display:flex;gap:.5rem;align-items:flex-start}
+.head h2{flex:1}
+.choose{display:flex;align-items:center;justify-content:center;min-width:2.75rem;min-height:2.75rem;margin:-.5rem -.5rem 0 0;cursor:pointer}
+input[type=checkbox]{width:1.375rem;height:1.375rem;accent-color:var(--no)}
 .card pre{margin:.375rem 0}
 .card .tags{margin:.25rem 0 0}
 .empty{padding:2.5rem 1rem;text-align:center;color:var(--soft);background:var(--wash);border-radius:.75rem}

@@ -7,6 +7,14 @@ import { routes } from './route.ts'
 /** Read behind the session: who has none is told to sign in, not which ids there could be. */
 const approval = z.strictObject({ id: z.string().max(64) })
 
+const asked = z.strictObject({
+  agent: z.string().max(64).default(''),
+  tool: z.string().max(64).default(''),
+  risk: z.enum(['', 'low', 'medium', 'high', 'critical']).default(''),
+  text: z.string().max(200).default(''),
+  order: z.enum(['oldest', 'riskiest']).default('oldest'),
+})
+
 export const CONSOLE = routes({
   consoleInbox: {
     method: 'GET',
@@ -15,13 +23,7 @@ export const CONSOLE = routes({
     action: 'approval.list',
     media: 'text/html',
     summary: 'The approvals that wait; without a session, the form to sign in',
-    query: z.strictObject({
-      agent: z.string().max(64).default(''),
-      tool: z.string().max(64).default(''),
-      risk: z.enum(['', 'low', 'medium', 'high', 'critical']).default(''),
-      text: z.string().max(200).default(''),
-      order: z.enum(['oldest', 'riskiest']).default('oldest'),
-    }),
+    query: asked,
     status: 200,
     result: z.string(),
     failures: ['signed_out'],
@@ -71,5 +73,39 @@ export const CONSOLE = routes({
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'cross_origin', 'not_found', 'already_answered', 'approval_expired'],
+  },
+  consoleDeny: {
+    method: 'POST',
+    path: '/console/approvals',
+    callers: ['console'],
+    action: 'approval.decide',
+    media: 'text/html',
+    summary: 'Deny those that were chosen in the inbox',
+    status: 200,
+    result: z.string(),
+    failures: ['signed_out', 'cross_origin'],
+  },
+  consoleHistory: {
+    method: 'GET',
+    path: '/console/history',
+    callers: ['console'],
+    action: 'approval.list',
+    media: 'text/html',
+    summary: 'The approvals that ended, newest first',
+    status: 200,
+    result: z.string(),
+    failures: ['signed_out'],
+  },
+  consoleEvents: {
+    method: 'GET',
+    path: '/console/events',
+    callers: ['console'],
+    action: 'approval.list',
+    query: asked.extend({ approval: z.string().max(64).default('') }),
+    media: 'text/event-stream',
+    summary: 'The inbox as it changes, until the session ends or `approval` does; `Last-Event-ID` resumes',
+    status: 200,
+    result: z.string(),
+    failures: ['signed_out'],
   },
 })

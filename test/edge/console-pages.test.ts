@@ -74,17 +74,20 @@ describe.each([
       ['sign in', signIn],
       ['detail', page],
       ['inbox', page],
+      ['history', page],
     ] as const) {
       if (name === 'inbox') await page.goto(at('/console?order=riskiest'))
+      if (name === 'history') await page.goto(at('/console/history'))
       expect([name, await shown.evaluate(faintTexts)]).toEqual([name, []])
-      for (const control of await shown.locator('button, summary, textarea, input:not([type=hidden]), select, nav a, .back, h2 a').all()) {
-        const box = await control.boundingBox()
-        expect([name, await control.evaluate(({ outerHTML }) => outerHTML.slice(0, 80)), Math.round(box?.height ?? 0) >= 44]).toEqual([
-          name,
-          expect.any(String),
-          true,
-        ])
-      }
+      const touched = 'button, summary, textarea, input:not([type=hidden],[type=checkbox]), select, nav a, .back, .choose, h2 a'
+      const small = await shown
+        .locator(touched)
+        .evaluateAll((controls) =>
+          controls
+            .filter((control) => control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44)
+            .map(({ outerHTML }) => outerHTML.slice(0, 80)),
+        )
+      expect([name, small]).toEqual([name, []])
       expect([name, await shown.evaluate(sideways, '200%')]).toEqual([name, 0])
       await shown.reload()
     }
@@ -95,7 +98,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   const order: string[] = []
-  for (let i = 0; i < 8; i++) {
+  for (let i = 0; i < 9; i++) {
     await page.keyboard.press('Tab')
     const { element, outline } = await page.evaluate(focused)
     expect([element, outline]).toEqual([element, 'solid'])
@@ -103,8 +106,9 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
   }
   expect(order).toEqual([
     'A Skip to the content',
-    'A Inbox',
     'BUTTON Sign out',
+    'A Inbox',
+    'A History',
     'A Back to the inbox',
     'SUMMARY Details',
     'TEXTAREA',
@@ -122,13 +126,61 @@ test('a page says where it is: one main, one navigation, one heading, a name for
   const id = await asked()
   const page = await opened(mine)
   expect(await page.locator('body').ariaSnapshot()).toMatch(
-    /banner[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*button "Sign out"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
+    /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
   )
   await page.goto(at(`/console/approvals/${id}`))
   expect(await page.locator('main').ariaSnapshot()).toMatch(
     /\[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve once"/,
   )
   expect([await page.locator('h1').count(), await page.locator('main').count()]).toEqual([1, 1])
+})
+
+test('an inbox that is open shows what happens elsewhere: what was chosen stays chosen, and it is said once', async () => {
+  const [first, second] = [await asked(['first']), await asked(['second'])]
+  const page = await opened(mine, { javaScriptEnabled: true })
+  const card = (id: string) => page.locator(`#${id}`)
+  await page.locator(`#choose-${second}`).check()
+  await page.locator(`#choose-${second}`).focus()
+  const before = await page.locator('#words').textContent()
+  granted(await desk.root('answerApproval', { params: { id: first }, body: { decision: 'deny' } }))
+  await card(first).waitFor({ state: 'detached' })
+  const third = await asked(['third'])
+  await card(third).waitFor()
+  expect(await page.locator(`#choose-${second}`).isChecked()).toBe(true)
+  expect(await page.locator(`#choose-${second}`).evaluate((box) => box.matches(':focus'))).toBe(true)
+  expect(await page.locator('#words').textContent()).toBe(before) // one less, one more
+})
+
+test('an approval that is answered in another tab says so in this one', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'in another tab' } }))
+  await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+  expect(await page.locator('button[name=decision]').count()).toBe(0)
+})
+
+test('an open page whose session ends asks to sign in again', async () => {
+  const operator = await desk.operator(['approver'])
+  const page = await opened(mine, { javaScriptEnabled: true }, operator.key)
+  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  await page.getByLabel('Operator key').waitFor()
+})
+
+test('several are denied at once, with one reason, and those alone', async () => {
+  const ids = [await asked(['a']), await asked(['b']), await asked(['c'])]
+  const page = await opened(mine)
+  for (const id of ids.slice(0, 2)) await page.locator(`#choose-${id}`).check()
+  await page.locator('#deny-chosen summary').click()
+  await page.getByRole('textbox', { name: 'Reason' }).fill('not now')
+  granted(await desk.root('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'approve' } }))
+  await page.getByRole('button', { name: 'Deny those chosen' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('1 of 2 denied')
+  const seen = await Promise.all(ids.map(async (id) => (await approvalOf(id)).status))
+  expect(seen).toEqual(['approved', 'denied', 'pending'])
+  await page.goto(at('/console/history'))
+  expect(await page.locator('.card', { has: page.locator(`a[href$="${ids[1]}"]`) }).textContent()).toMatch(
+    /denied.*answered by.*console.*not now/s,
+  )
 })
 
 test('an answer that comes second is told what is, and changes nothing', async () => {
@@ -147,7 +199,11 @@ test('G09 hostile arguments are text in the inbox and in the detail', async () =
   for (const path of [mine, `/console/approvals/${id}`]) {
     await page.goto(at(path))
     expect(await page.title()).not.toContain('pwned')
-    expect(await page.locator('main img, main script').count()).toBe(0)
+    expect(await page.locator('#content img, #content script').count()).toBe(0)
     expect((await page.locator('pre').allTextContents()).join()).toContain('onerror=alert(1)')
   }
+  await page.goto(at(mine))
+  const live = await asked([text])
+  await page.locator(`#${live}`).waitFor()
+  expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([0, 'Inbox · Countersign'])
 })

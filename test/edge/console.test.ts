@@ -132,6 +132,52 @@ test('K05 the cookie opens the console and nothing else', async () => {
   for (const path of ['/v1/approvals', '/v1/agents', '/v1/policies', '/v1/tools']) expect((await session.get(path)).status).toBe(401)
 })
 
+test('K05 denying several needs form, origin and permission as one answer does', async () => {
+  const id = await asked()
+  const session = await ConsoleSession.open(desk.url, approver.key)
+  const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
+  const fields = { ...(await session.fields('/console')), id }
+  const seen = await Promise.all([
+    session.post('/console/approvals', { ...fields, form: '' }),
+    session.post('/console/approvals', fields, { origin: 'https://evil.example' }),
+    auditor.post('/console/approvals', { ...(await auditor.fields('/console')), id }),
+    session.post('/console/approvals', { ...fields, id: 'apr_0' }),
+  ])
+  expect(seen.map(({ status }) => status)).toEqual([403, 403, 403, 404])
+  expect(await statusOf(id)).toBe('pending')
+  expect((await session.post('/console/approvals', fields)).status).toBe(200)
+  expect(await statusOf(id)).toBe('denied')
+})
+
+test('the live list begins with what is, resumes after what was seen, and ends with the session', async () => {
+  const operator = await desk.operator(['approver'])
+  const session = await ConsoleSession.open(desk.url, operator.key)
+  const abort = new AbortController()
+  const next = async (headers: Record<string, string> = {}) => {
+    const stream = await session.get(`/console/events?agent=${agent.name}`, { headers, signal: abort.signal })
+    expect(stream.headers.get('content-type')).toBe('text/event-stream')
+    const reader = (stream.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream()).getReader()
+    return async () => (await reader.read()).value ?? 'the end'
+  }
+  const read = await next()
+  const first = await read()
+  expect(first).toMatch(/^id: \d+\nevent: inbox\ndata: \{"words":/)
+  const resumed = await next({ 'last-event-id': /^id: (\d+)/.exec(first)?.[1] ?? '' })
+  const id = await asked()
+  for (const stream of [read, resumed]) {
+    let text = ''
+    while (!text.includes(id)) text = await stream() // other files’ news may come first
+  }
+  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  for (const stream of [read, resumed]) {
+    let text = ''
+    while (!text.startsWith('event: over')) text = await stream()
+    expect(await stream()).toBe('the end')
+  }
+  expect((await session.get('/console/events')).status).toBe(401)
+  abort.abort()
+})
+
 test('GET and HEAD change nothing, whatever they carry', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const id = await asked()

@@ -1,0 +1,77 @@
+// What was asked and how it ended, newest first; and what came of denying several at once.
+
+import { LIMITS } from '../../shared/limits.ts'
+import type { Approval } from '../../shared/wire.ts'
+import { Prose, Time } from '../page.tsx'
+import { ConsolePage } from './frame.tsx'
+import type { Session } from './session.ts'
+
+export function historyPage(session: Session, approvals: readonly Approval[]) {
+  return (
+    <ConsolePage title="History" session={session} place="/console/history">
+      <h1>History</h1>
+      {approvals.length === 0 ? (
+        <p class="empty">Nothing has been answered yet.</p>
+      ) : (
+        <ul class="cards">
+          {approvals.map((approval) => (
+            <Entry approval={approval} />
+          ))}
+        </ul>
+      )}
+      {approvals.length < LIMITS.page ? '' : <p class="quiet">The last {LIMITS.page}; the journal of each run holds all of its own.</p>}
+    </ConsolePage>
+  )
+}
+
+function Entry({ approval: { id, status, prompt, requested_at, answers } }: { approval: Approval }) {
+  const last = answers.at(-1)
+  return (
+    <li class="card">
+      <h2>
+        <a href={`/console/approvals/${id}`}>{prompt.title}</a>
+      </h2>
+      <p class="tags">
+        <span class={`tag ${status === 'approved' ? 'low' : status === 'denied' ? 'high' : 'medium'}`}>{status}</span>
+        <span class="quiet">
+          asked <Time ms={requested_at} />
+        </span>
+        {last === undefined ? (
+          ''
+        ) : (
+          <span class="quiet">
+            answered by {answers.map(({ by }) => by).join(', ')} ({last.channel}), <Time ms={last.at_ms} />
+          </span>
+        )}
+      </p>
+      {last === undefined || last.reason === '' ? '' : <p class="quiet">{last.reason}</p>}
+    </li>
+  )
+}
+
+type Denied = { id: string; title: string; refusal: string | null }
+
+export function deniedPage(session: Session, denied: readonly Denied[]) {
+  const done = denied.filter(({ refusal }) => refusal === null).length
+  return (
+    <ConsolePage title="Denied" session={session}>
+      <section class="outcome denied" role="status">
+        <h1>
+          {done} of {denied.length} denied
+        </h1>
+        {denied.length === 0 ? <p>Nothing was chosen.</p> : ''}
+        <ul>
+          {denied.map(({ id, title, refusal }) => (
+            <li>
+              <a href={`/console/approvals/${id}`}>{title}</a>
+              {refusal === null ? '' : <Prose text={`: ${refusal}`} />}
+            </li>
+          ))}
+        </ul>
+      </section>
+      <a class="back" href="/console">
+        Back to the inbox
+      </a>
+    </ConsolePage>
+  )
+}
