@@ -8,6 +8,10 @@ export class News {
   #number = Date.now()
   readonly #waiters = new Waiters<'any'>()
 
+  get number(): number {
+    return this.#number
+  }
+
   tell(): void {
     this.#number = Math.max(this.#number + 1, Date.now())
     this.#waiters.wake('any')

@@ -21,8 +21,7 @@ import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import type { InboxPage, InboxQuery } from './inbox-store.ts'
-import { pendingPage } from './inbox-store.ts'
-import { News } from './news.ts'
+import { InboxStore } from './inbox-store.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import { checkPolicies, checkToolChange } from './policy-check.ts'
@@ -30,7 +29,7 @@ import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
-import { agents, inbox, meta, operators, tools } from './tables/tenant.ts'
+import { agents, meta, operators, tools } from './tables/tenant.ts'
 import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
@@ -48,7 +47,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
-  readonly #news = new News()
+  readonly #inbox = new InboxStore(this.#db)
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -122,7 +121,7 @@ export class TenantObject extends DurableObject<Env> {
     })
     this.#directory = this.#read()
     this.#stayAtHand()
-    this.#news.tell() // who watches may not be who they were
+    this.#inbox.news.tell() // who watches may not be who they were
     return value
   }
 
@@ -208,7 +207,7 @@ export class TenantObject extends DurableObject<Env> {
   }
   async signOut(session: string): Promise<void> {
     this.#console.end(session)
-    this.#news.tell()
+    this.#inbox.news.tell()
   }
 
   async listAgents(): Promise<Keyed<AgentSpec>[]> {
@@ -354,23 +353,18 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Inbox ──
 
+  async mirror(approvals: Approval[]): Promise<void> {
+    this.#inbox.mirror(approvals)
+  }
+  async approvals(status: 'pending' | 'ended' | 'all'): Promise<Approval[]> {
+    return this.#inbox.list(status)
+  }
+  async pending(asked: InboxQuery): Promise<InboxPage> {
+    return this.#inbox.pending(asked)
+  }
   /** The number of the last news of the inbox: at once where it is not `known`, or when there are any, or after `ms`. */
   async news(known: number, ms: number): Promise<number> {
-    return this.#news.after(known, ms)
-  }
-
-  async pending(asked: InboxQuery): Promise<InboxPage> {
-    return pendingPage(this.#db, asked)
-  }
-
-  async mirror(approvals: Approval[]): Promise<void> {
-    for (const approval of approvals) {
-      const row = { id: approval.id, pending: approval.status === 'pending', requestedAt: approval.requested_at, approval }
-      const known = this.#db.select({ pending: inbox.pending }).from(inbox).where(eq(inbox.id, row.id)).get()
-      if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
-      this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
-    }
-    this.#news.tell()
+    return this.#inbox.news.after(known, ms)
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {
@@ -384,18 +378,6 @@ export class TenantObject extends DurableObject<Env> {
   }
   async readStanding(id: string): Promise<Standing | undefined> {
     return this.#standing.read(id, Date.now())
-  }
-
-  async approvals(status: 'pending' | 'ended' | 'all'): Promise<Approval[]> {
-    const wanted = status === 'all' ? undefined : eq(inbox.pending, status === 'pending')
-    return this.#db
-      .select()
-      .from(inbox)
-      .where(wanted)
-      .orderBy(desc(inbox.requestedAt))
-      .limit(LIMITS.page)
-      .all()
-      .map(({ approval }) => approval)
   }
 }
 

@@ -36,14 +36,14 @@ export const consoleRoutes: Verbs<Names> = {
     ok(html(historyPage(session, await tenantObject(env, session.directory.tenant).approvals('ended')))),
   ),
 
-  consoleEvents: page('consoleEvents', async ({ env, request, query: { approval, ...asked } }, { directory: { tenant } }) => {
+  consoleEvents: page('consoleEvents', async ({ env, request, query: { approval, after, ...asked } }, { directory: { tenant } }) => {
     const watching = async () => {
       const found = await sessionOf(request, env, 'watched')
       return found.ok && permitted(found.value, CONSOLE.consoleEvents.action) ? found.value : null
     }
     const isOurs = PATTERNS.approval.test(approval) && isRunOf(tenant, split(approval).run, identityOf(env).idKey)
     if (approval !== '' && !isOurs) return err(failure('not_found', 'no such approval'))
-    const from = Number(request.headers.get('last-event-id') ?? 0)
+    const from = Number(request.headers.get('last-event-id') ?? after)
     const tell = (session: Session, number: number) => told(env, tenant, number, asked, mayAnswer(session))
     return ok(liveInbox({ env, tenant, approval: approval === '' ? null : approval, from, session: watching, tell }))
   }),

@@ -54,7 +54,7 @@ async function isPending(env: Env, tenant: string, id: string): Promise<boolean>
 /** What was chosen stays chosen, what had the focus keeps it, and what is said is said once. */
 export const SCRIPT = `{
 const watched = document.querySelector('[data-live]')
-const source = new EventSource(watched.dataset.live + (watched.dataset.live.includes('?') ? '' : location.search))
+const source = new EventSource(watched.dataset.live)
 source.addEventListener('inbox', ({ data }) => {
   const { words, list } = JSON.parse(data)
   const said = document.getElementById('words')

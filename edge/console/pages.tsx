@@ -23,7 +23,7 @@ export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
         </p>
         <form method="post" action="/console/approvals">
           <FormToken session={session} />
-          <div data-live="/console/events">
+          <div data-live={`/console/events?${new URLSearchParams({ ...asked, after: String(page.number) })}`}>
             <InboxList page={page} mayAnswer={mayAnswer} now={now} />
           </div>
           {mayAnswer ? <DenyChosen /> : ''}

@@ -2,7 +2,7 @@
 // what changes something answers with a redirect (303) to the page that shows it.
 
 import { z } from 'zod'
-import { routes } from './route.ts'
+import { number, routes } from './route.ts'
 
 /** Read behind the session: who has none is told to sign in, not which ids there could be. */
 const approval = z.strictObject({ id: z.string().max(64) })
@@ -101,7 +101,7 @@ export const CONSOLE = routes({
     path: '/console/events',
     callers: ['console'],
     action: 'approval.list',
-    query: asked.extend({ approval: z.string().max(64).default('') }),
+    query: asked.extend({ approval: z.string().max(64).default(''), after: number(Number.MAX_SAFE_INTEGER).default(0) }),
     media: 'text/event-stream',
     summary: 'The inbox as it changes, until the session ends or `approval` does; `Last-Event-ID` resumes',
     status: 200,
