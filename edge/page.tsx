@@ -85,7 +85,7 @@ type Shown = { approval: Approval; approver: string; nonce: string | null; now: 
 
 export function approvalPage({ approval, approver, nonce, now }: Shown) {
   const { prompt, status, expires_at, answers } = approval
-  const open = status === 'pending' && nonce !== null && !answers.some(({ by }) => by === approver)
+  const open = status === 'pending' && nonce !== null && !answers.some(({ by, standing }) => by === approver && standing === undefined)
   if (!open) return <EndedPage approval={approval} />
   return (
     <Page title={prompt.title}>

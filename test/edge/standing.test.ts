@@ -207,6 +207,8 @@ test('two of a quorum: what one of them said to all is counted, the other is ask
     expect(next.state).toBe('awaiting_approval')
     const card = granted(await second.client('readApproval', { params: { id: next.approval?.id ?? '' } }))
     expect(card.answers).toMatchObject([{ by: approver.name, standing: expect.stringMatching(/^std_/) }])
+    const theirs = await fetch(await desk.link(approver.client, next.approval?.id ?? ''))
+    expect(await theirs.text()).toContain('Approve once') // they may still say something else to this one
     expect(granted(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe('approved')
     expect((await propose(run, { of })).state).toBe('granted')
   })
