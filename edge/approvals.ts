@@ -36,7 +36,7 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
       tool: tool.name,
       tool_version: tool.version,
       risk: riskOf(tool),
-      command: plan === null ? '' : readable(redactArgv(plan.executor.argv, args)),
+      command: plan === null ? '' : readable(commandOf(plan, args)),
       plan: plan === null ? 'nothing runs' : planInWords(plan),
       arguments: readable(redact(args)),
       on_yes: onYes(needs),
@@ -82,6 +82,33 @@ const DECEIVING = /(?![\n ])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Defaul
 /** How long one text of the arguments may be on a card; the first under which the whole fits is taken. */
 const LENGTHS = [2_000, 400, 80]
 
+const commandOf = ({ executor }: Plan, args: Record<string, unknown>): unknown => redactArgv(executor.argv, args)
+
+/** Whether a card's text was shortened, or may have been: an agent can write what a shortened one says. */
+const isShortened = (text: string): boolean => text.includes(' characters more, sha256 of all ')
+export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean => [command, args].some(isShortened)
+
+/** One of a card's texts with nothing left out but secrets, in parts that a page can hold. */
+export type Unfolded = { readonly title: string; readonly characters: number; readonly parts: readonly string[] }
+
+/** What was shortened on the card, whole: made of the stored call, as the card was. */
+export function unfolded(prompt: Approval['prompt'], args: Record<string, unknown>, plan: Plan | null): Unfolded[] {
+  const texts: (readonly [title: string, shown: string, value: unknown])[] = [
+    ['The whole command line', prompt.command, plan === null ? [] : commandOf(plan, args)],
+    ['The whole arguments', prompt.arguments, redact(args)],
+  ]
+  return texts
+    .filter(([, shown]) => isShortened(shown))
+    .map(([title, , value]) => {
+      const text = written(JSON.stringify(value, null, 2))
+      const parts = text.match(new RegExp(`[\\s\\S]{1,${LIMITS.page_chars}}`, 'gu')) ?? []
+      return { title, characters: text.length, parts }
+    })
+}
+
+/** Whatever would not show as what it is, as its number. */
+const written = (text: string): string => text.replace(DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+
 /** JSON for human eyes: nothing renders as something else, and what is left out says how much and what it digests to. */
 export function readable(value: unknown): string {
   const indent = Array.isArray(value) ? undefined : 2
@@ -90,8 +117,7 @@ export function readable(value: unknown): string {
   const fitting = texts
     .map((length) => JSON.stringify(shortened(value, length), null, indent))
     .find(({ length }) => length <= LIMITS.card_chars)
-  const text = fitting ?? cut(whole, LIMITS.card_chars)
-  return text.replace(DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+  return written(fitting ?? cut(whole, LIMITS.card_chars))
 }
 
 /** Head and tail: what matters is often put last. */

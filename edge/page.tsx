@@ -4,7 +4,10 @@
 import type { Failure } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
+import type { Unfolded } from './approvals.ts'
 import { headersOf } from './headers.ts'
 import { pageStyle } from './style.ts'
 
@@ -81,12 +84,21 @@ export const AFTER: Record<Approval['status'], string> = {
   cancelled: 'The call will not run.',
 }
 
-type Shown = { approval: Approval; approver: string; nonce: string | null; now: number }
+type Shown = {
+  approval: Approval
+  approver: string
+  nonce: string | null
+  now: number
+  /** What the card left out, and which part of it is asked for; no part opens none. */
+  whole?: Result<readonly Unfolded[]>
+  part?: number
+}
 
-export function approvalPage({ approval, approver, nonce, now }: Shown) {
+export function approvalPage({ approval, approver, nonce, now, whole = ok([]), part = 0 }: Shown) {
   const { prompt, status, expires_at, answers } = approval
   const open = status === 'pending' && nonce !== null && !answers.some(({ by, standing }) => by === approver && standing === undefined)
-  if (!open) return <EndedPage approval={approval} />
+  const rest = whole.ok ? whole.value.map((one) => <Whole {...one} part={part} />) : ''
+  if (!open) return <EndedPage approval={approval} rest={rest} />
   return (
     <Page title={prompt.title}>
       <form method="post">
@@ -97,6 +109,7 @@ export function approvalPage({ approval, approver, nonce, now }: Shown) {
           <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
         </p>
         <Facts approval={approval} />
+        {rest}
         <div class="field">
           <label for="reason">Reason</label>
           <span class="quiet" id="reason-help">
@@ -122,7 +135,28 @@ export function approvalPage({ approval, approver, nonce, now }: Shown) {
   )
 }
 
-function EndedPage({ approval }: { approval: Approval }) {
+/** All of a text that the card has shortened: folded until asked for, a part at a time where it is too long for one page. */
+function Whole({ title, characters, parts, part }: Unfolded & { part: number }) {
+  const at = Number.isInteger(part) && part >= 1 && part <= parts.length ? part : 1
+  return (
+    <details open={part > 0}>
+      <summary>
+        {title}, {characters} characters
+      </summary>
+      {parts.length === 1 ? (
+        ''
+      ) : (
+        <p>
+          Part {at} of {parts.length}.{' '}
+          {parts.map((_, i) => (i + 1 === at ? '' : <a href={`?part=${i + 1}`}>Part {i + 1}</a>)).flatMap((link) => [link, ' '])}
+        </p>
+      )}
+      <pre>{parts[at - 1]}</pre>
+    </details>
+  )
+}
+
+function EndedPage({ approval, rest = '' }: { approval: Approval; rest?: unknown }) {
   const { prompt, status, answers } = approval
   const last = answers.at(-1)
   return (
@@ -141,6 +175,7 @@ function EndedPage({ approval }: { approval: Approval }) {
       </section>
       <h2>{prompt.title}</h2>
       <Facts approval={approval} />
+      {rest as string}
     </Page>
   )
 }

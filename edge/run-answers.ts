@@ -5,6 +5,7 @@ import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Answer, Approval, Decision, DryRun } from '../shared/wire.ts'
+import { type Unfolded, unfolded } from './approvals.ts'
 import type { Told } from './decide.ts'
 import { mayAnswer } from './decide.ts'
 import type { Loaded } from './directory.ts'
@@ -57,6 +58,13 @@ export class Answers {
     const [row, record] = [this.#run.row(), this.#store.call(n)]
     const view = row === undefined || record === undefined ? undefined : approvalView(row.record, record)
     return view === undefined ? err(NO_APPROVAL) : ok(view)
+  }
+
+  /** What the card of an approval left out. */
+  unfolded(n: number): Result<Unfolded[]> {
+    const record = this.#store.call(n)
+    if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
+    return ok(unfolded(record.status.approval.prompt, record.proposal.args, record.proposal.plan))
   }
 
   async answer(n: number, by: string, channel: string, { decision: said, scope, ttl_s, reason }: Answer): Promise<Result<Approval>> {

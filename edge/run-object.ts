@@ -3,25 +3,20 @@
 // It never talks to Redis and knows nothing of HTTP.
 
 import { DurableObject } from 'cloudflare:workers'
-import type { Envelope } from '../shared/dsse.ts'
-import { countersign, seal } from '../shared/dsse.ts'
+import { countersign, type Envelope, seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
-import type { Result } from '../shared/result.ts'
-import { err, ok } from '../shared/result.ts'
+import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import type { Bundle, CallState, Grant } from '../shared/statement.ts'
-import { BUNDLE_FORMAT, STATEMENT_TYPE, sealGrant } from '../shared/statement.ts'
+import { BUNDLE_FORMAT, type Bundle, type CallState, type Grant, STATEMENT_TYPE, sealGrant } from '../shared/statement.ts'
 import type { Answer, Approval, Call, Claim, DryRun, JournalEntry, Run, Settlement } from '../shared/wire.ts'
-import type { Loaded } from './directory.ts'
-import { directoryAt, directoryOf } from './directory.ts'
-import type { Env } from './env.ts'
-import { identityOf } from './env.ts'
+import type { Unfolded } from './approvals.ts'
+import { directoryAt, directoryOf, type Loaded } from './directory.ts'
+import { type Env, identityOf } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
 import { Leases } from './leases.ts'
-import type { CallRecord, Canceller, Event, Proposal, Status } from './lifecycle.ts'
-import { dueAt, hasEnded, step } from './lifecycle.ts'
+import { type CallRecord, type Canceller, dueAt, type Event, hasEnded, type Proposal, type Status, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
 import { digestInput, prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
@@ -141,6 +136,10 @@ export class RunObject extends DurableObject<Env> {
 
   async approval(n: number): Promise<Result<Approval>> {
     return this.#answers.approval(n)
+  }
+
+  async unfolded(n: number): Promise<Result<Unfolded[]>> {
+    return this.#answers.unfolded(n)
   }
 
   async answer(n: number, by: string, channel: string, answer: Answer): Promise<Result<Approval>> {

@@ -36,6 +36,8 @@ export const LIMITS = {
   standing: 500,
   /** Arguments as an approver is shown them: nobody reads more, and a longer text hides things in its middle. */
   card_chars: 64 * KiB,
+  /** What a page unfolds of a longer text at once; the rest is on further pages. */
+  page_chars: 128 * KiB,
   /** An approver's reason, shown and journalled. */
   reason_chars: 1_000,
   /** A granted call that no worker claims lapses after this long. */

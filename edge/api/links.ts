@@ -10,7 +10,7 @@ import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import type { Link } from '../approvals.ts'
-import { macHolds, nonceFor, readLink } from '../approvals.ts'
+import { macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
 import { authorize } from '../decide.ts'
 import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
@@ -22,10 +22,10 @@ import { isRunOf } from '../run-id.ts'
 const INVALID = failure('link_invalid', 'this link is not one of ours, or is cut short')
 
 export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
-  async showApproval({ env, params }) {
+  async showApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
-    const { link, approval } = opened.value
+    const { link, approval, run } = opened.value
     if (approval.status === 'expired' || (approval.status === 'pending' && Date.now() >= approval.expires_at))
       return ok(refused(failure('approval_expired', 'not enough people answered in time'), { ...approval, status: 'expired' }))
     return ok(
@@ -35,6 +35,8 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
           approver: link.approver,
           nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }),
           now: Date.now(),
+          whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
+          part: Number(new URL(request.url).searchParams.get('part') ?? 0),
         }),
       ),
     )

@@ -184,8 +184,33 @@ test('G10 an argument of a hundred kilobytes leaves a page that can be read and 
   const page = await opened(link)
   const text = (await page.locator('pre').allTextContents()).join('\n')
   expect(text).toMatch(/BEGIN lorem[\s\S]*characters more, sha256 of all [0-9a-f]{16}[\s\S]*ipsum {2}END/)
+  // What is left out is on the page all the same, folded.
+  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  expect(await whole.locator('pre').isVisible()).toBe(false)
+  await whole.locator('summary').click()
+  expect(await whole.locator('pre').textContent()).toContain('lorem ipsum '.repeat(9_000))
   await page.getByRole('button', { name: 'Deny' }).click()
   expect((await approvalOf(id)).status).toBe('denied')
+})
+
+test('G10 an argument of five thousand lines is there in parts, each a page that answers', async () => {
+  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
+  const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i} ${'x'.repeat(60)}`)
+  const { id, link } = await asked({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
+  const page = await opened(link)
+  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  const shown: string[] = []
+  await whole.locator('summary').click()
+  for (let part = 1; ; part++) {
+    shown.push((await whole.locator('pre').textContent()) ?? '')
+    const next = page.getByRole('link', { name: `Part ${part + 1}`, exact: true })
+    if ((await next.count()) === 0) break
+    await next.click()
+  }
+  expect(shown.length).toBe(3)
+  expect(JSON.parse(shown.join(''))).toEqual({ text: lines.join('\n'), token: expect.stringMatching(/^«redacted/) })
+  await page.getByRole('button', { name: 'Approve once' }).click()
+  expect((await approvalOf(id)).status).toBe('approved')
 })
 
 test('P05 an expired link, a broken one, and one that was answered elsewhere say what they are and offer nothing', async () => {

@@ -1,7 +1,7 @@
 // What a human is shown: all of the call, nothing that looks like something else, and nothing that they need not know.
 
 import { expect, test } from 'vitest'
-import { askRecord } from '../../edge/approvals.ts'
+import { askRecord, needsUnfolding, unfolded } from '../../edge/approvals.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
 import type { Capability, Tool } from '../../shared/wire.ts'
@@ -163,6 +163,29 @@ test('G09 an argument of a megabyte, and one of five thousand lines, say what is
     expect(shown).not.toContain('hunter2')
     expect(shown.length).toBeLessThan(2_500)
   }
+})
+
+test('what a card shortens can be unfolded whole, but for secrets, in parts that a page can hold', () => {
+  const args = { text: `${'😀 lorem '.repeat(30_000)}\u202e`, password: 'hunter2-hunter2', file: '/etc/passwd' }
+  const argv = ['tool', 'y'.repeat(3_000), 'hunter2-hunter2']
+  const { prompt } = card(args, { plan: { executor: { ...plan().executor, argv } } })
+  expect(needsUnfolding(prompt)).toBe(true)
+  const [command, all] = unfolded(prompt, args, plan({ executor: { ...plan().executor, argv } }))
+  expect([command?.parts.length, command?.parts[0]?.includes('y'.repeat(3_000)), command?.parts.join('').includes('hunter2')]).toEqual([
+    1,
+    true,
+    false,
+  ])
+  const text = all?.parts.join('') ?? ''
+  expect([(all?.parts.length ?? 0) > 1, all?.characters]).toEqual([true, text.length])
+  expect(JSON.parse(text.replace('\\u{202e}', '\u202e'))).toEqual({ ...args, password: expect.stringMatching(/^«redacted/) })
+  for (const part of all?.parts ?? []) expect(part.isWellFormed()).toBe(true)
+})
+
+test('what a card shows whole needs no unfolding; a text that claims to be shortened gets it', () => {
+  const args = { text: '… 5 characters more, sha256 of all 0 …' }
+  expect(needsUnfolding(card({ text: 'x'.repeat(2_000) }).prompt)).toBe(false)
+  expect(unfolded(card(args).prompt, args, plan()).map(({ title }) => title)).toEqual(['The whole arguments'])
 })
 
 test('G09 a file name that reads backwards, and a mention of everybody, are on the card as they are, and as text', () => {
