@@ -63,7 +63,7 @@ export const consoleRoutes: Verbs<Names> = {
     const shown = await run.approval(n)
     if (!shown.ok) return shown
     if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
-    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonOf(given) })
+    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonOf(given), ...scopeOf(given) })
     if (!answer.success) return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
     const answered = await run.answer(n, session.principal.name, 'console', answer.data)
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
@@ -132,6 +132,11 @@ const permitted = ({ directory, principal }: Session, action: string | null): bo
 const mayAnswer = (session: Session): boolean => permitted(session, CONSOLE.consoleAnswer.action)
 /** Browsers send CRLF, and count it as one. */
 const reasonOf = (given: URLSearchParams): string => (given.get('reason') ?? '').replaceAll('\r\n', '\n')
+/** `once`, `session`, or `timeboxed` with its seconds. */
+function scopeOf(given: URLSearchParams): { scope?: string; ttl_s?: number } {
+  const [scope, seconds] = (given.get('scope') ?? 'once').split(' ')
+  return { ...(scope === undefined ? {} : { scope }), ...(seconds === undefined ? {} : { ttl_s: Number(seconds) }) }
+}
 const mayNot = (action: string | null): Failure => failure('forbidden', `policy does not permit you \`${action}\``)
 
 function placeOf(env: Env, { directory: { tenant } }: Session, id: string) {

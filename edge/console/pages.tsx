@@ -3,7 +3,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { InboxPage, InboxQuery } from '../inbox-store.ts'
-import { AFTER, Facts, left, OUTCOME, Time } from '../page.tsx'
+import { AFTER, Facts, left, OUTCOME, Prose, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 
@@ -217,9 +217,10 @@ function Over({ approval }: { approval: Approval }) {
 function Answers({ answers }: Pick<Approval, 'answers'>) {
   return (
     <>
-      {answers.map(({ by, decision, channel, reason, at_ms }) => (
+      {answers.map(({ by, decision, channel, scope, reason, at_ms }) => (
         <p>
-          {decision === 'approve' ? 'Yes' : 'No'} by <strong>{by}</strong> ({channel}), <Time ms={at_ms} />
+          {decision === 'approve' ? 'Yes' : 'No'}
+          {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> ({channel}), <Time ms={at_ms} />
           {reason === '' ? '' : `: ${reason}`}
         </p>
       ))}
@@ -227,7 +228,33 @@ function Answers({ answers }: Pick<Approval, 'answers'>) {
   )
 }
 
-function Answering({ session, approval: { digest } }: { session: Session; approval: Approval }) {
+const SPANS = {
+  'timeboxed 900': [900, '15 minutes'],
+  'timeboxed 3600': [3_600, 'an hour'],
+  session: [LIMITS.standing_s, 'the rest of its session'],
+} as const
+
+/** How far an answer reaches: what policy lets stand is offered, with what it would cover. */
+function Reach({ standing }: Pick<Approval['prompt'], 'standing'>) {
+  const spans = Object.entries(SPANS).filter(([, [seconds]]) => seconds <= (standing?.most_s ?? 0))
+  if (standing === undefined || spans.length === 0) return <p class="quiet">The answer is for this call alone.</p>
+  return (
+    <div class="field">
+      <label for="scope">The answer is for</label>
+      <select id="scope" name="scope" aria-describedby="scope-help">
+        <option value="once">this call alone</option>
+        {spans.map(([scope, [, words]]) => (
+          <option value={scope}>all of its kind, for {words}</option>
+        ))}
+      </select>
+      <p class="quiet" id="scope-help">
+        All of its kind: <Prose text={standing.covers} />.
+      </p>
+    </div>
+  )
+}
+
+function Answering({ session, approval: { digest, prompt } }: { session: Session; approval: Approval }) {
   return (
     <>
       <FormToken session={session} />
@@ -239,12 +266,13 @@ function Answering({ session, approval: { digest } }: { session: Session; approv
           Optional. It is kept on record, and a denial’s is told to the agent.
         </span>
       </div>
+      <Reach standing={prompt.standing} />
       <div class="answer buttons">
         <button type="submit" class="deny" name="decision" value="deny">
           Deny
         </button>
         <button type="submit" class="approve" name="decision" value="approve">
-          Approve once
+          Approve
         </button>
       </div>
     </>

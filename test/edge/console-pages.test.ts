@@ -51,7 +51,7 @@ describe.each([
     const page = await opened(mine, { viewport, colorScheme })
     await page.locator(`a[href="/console/approvals/${id}"]`).click()
     await page.getByRole('textbox', { name: 'Reason' }).fill('a <b>good</b> one')
-    await page.getByRole('button', { name: 'Approve once' }).click()
+    await page.getByRole('button', { name: 'Approve' }).click()
     expect(await page.getByRole('status').textContent()).toMatch(/Approved.*a <b>good<\/b> one/s)
     expect(await page.locator('button[name=decision]').count()).toBe(0)
     expect(await approvalOf(id)).toMatchObject({ status: 'approved', answers: [{ by: approver.name, channel: 'console' }] })
@@ -98,7 +98,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   const order: string[] = []
-  for (let i = 0; i < 9; i++) {
+  for (let i = 0; i < 10; i++) {
     await page.keyboard.press('Tab')
     const { element, outline } = await page.evaluate(focused)
     expect([element, outline]).toEqual([element, 'solid'])
@@ -112,8 +112,9 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
     'A Back to the inbox',
     'SUMMARY Details',
     'TEXTAREA',
+    expect.stringMatching(/^SELECT /),
     'BUTTON Deny',
-    'BUTTON Approve once',
+    'BUTTON Approve',
   ])
   expect(await page.locator('form[action*=approvals] button').first().textContent()).toBe('Deny')
   await page.keyboard.press('Shift+Tab')
@@ -129,9 +130,7 @@ test('a page says where it is: one main, one navigation, one heading, a name for
     /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
   )
   await page.goto(at(`/console/approvals/${id}`))
-  expect(await page.locator('main').ariaSnapshot()).toMatch(
-    /\[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve once"/,
-  )
+  expect(await page.locator('main').ariaSnapshot()).toMatch(/\[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve"/)
   expect([await page.locator('h1').count(), await page.locator('main').count()]).toEqual([1, 1])
 })
 
@@ -183,11 +182,24 @@ test('several are denied at once, with one reason, and those alone', async () =>
   )
 })
 
+test('a yes for all calls of its kind, for a while: what it would cover is said before, and no further question is asked', async () => {
+  const run = granted(await agent.client('createRun', { body: {} })).id
+  const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['one'] } } }))
+  const page = await opened(`/console/approvals/${call.approval?.id}`)
+  expect(await page.locator('#scope-help').textContent()).toContain(sensitive)
+  await page.getByLabel('The answer is for').selectOption('timeboxed 900')
+  await page.getByRole('button', { name: 'Approve' }).click()
+  await page.getByRole('status').waitFor()
+  expect(await approvalOf(call.approval?.id ?? '')).toMatchObject({ status: 'approved', answers: [{ scope: 'timeboxed', ttl_s: 900 }] })
+  const again = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['two'] } } }))
+  expect(again.state).toBe('granted')
+})
+
 test('an answer that comes second is told what is, and changes nothing', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'by another way' } }))
-  await page.getByRole('button', { name: 'Approve once' }).click()
+  await page.getByRole('button', { name: 'Approve' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('That was not done')
   expect((await approvalOf(id)).status).toBe('denied')
 })
