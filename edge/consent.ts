@@ -46,7 +46,8 @@ const longest = (yes: readonly Answered[]): number => Math.max(0, ...yes.map(sec
 
 /**
  * The most that humans could still say: everybody yes, or everybody but the agent's owners, for a rule may want more voices or none of
- * theirs. What was said stays said, and stands for as long as it does. If neither allows it, nobody can.
+ * theirs; by key or through a link, for a rule may want either. What was said stays said, as it was said, and stands for as long as it
+ * does. If none of it allows it, nobody can.
  */
 export function supposed(
   approvers: Approvers,
@@ -56,9 +57,13 @@ export function supposed(
   const said = new Set(answers.map(({ by }) => by))
   const all = [...approvers.keys()]
   const others = all.filter((name) => said.has(name) || !owners.includes(name))
+  const before = given(approvers, owners, answers)
   const standing_s = longest(answers.filter(({ decision }) => decision === 'approve'))
-  const of = (names: readonly string[]) => consent(approvers, names, owners, { assurance: 'key', standing_s })
-  return others.length > 0 && others.length < all.length ? [of(all), of(others)] : [of(all)]
+  const of = (names: readonly string[], assurance: string) => consent(approvers, names, owners, { assurance, standing_s })
+  const groups = others.length > 0 && others.length < all.length ? [all, others] : [all]
+  const byLink = groups.map((names) => of(names, 'link'))
+  if (before.assurance === 'link') return [of(all, 'link'), ...byLink.slice(1)]
+  return [of(all, 'key'), ...groups.slice(1).map((names) => of(names, 'key')), ...byLink]
 }
 
 type Manner = Pick<ApprovalContext, 'assurance' | 'standing_s'>

@@ -74,7 +74,7 @@ function explained(directory: Loaded, situation: Situation, decision: Decision, 
   if (told === 'nobody' || (decision.effect === 'allow' && told === 'agent')) return decision
   const { agent, tool, args, answers } = situation
   const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
-  const reach = () => supposed(approversIn(directory), ownersOf(situation), answers)[0]
+  const reach = () => supposed(approversIn(directory), ownersOf(situation), answers)
   return { ...decision, explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)) }
 }
 

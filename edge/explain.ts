@@ -9,10 +9,10 @@ import { waysToAllow } from './explain/alternatives.ts'
 import type { Flip, Question } from './explain/facts.ts'
 import { applied, appliedTo, asksAsMuch, bySize, changedBy } from './explain/facts.ts'
 import type { Reader } from './explain/telling.ts'
-import { tell } from './explain/telling.ts'
+import { byWhom, tell } from './explain/telling.ts'
 import { search } from './explain/ways.ts'
 import type { CedarValueJson, Matter, Rule, Verdict } from './policy.ts'
-import { evaluate } from './policy.ts'
+import { evaluate, readable } from './policy.ts'
 import { place } from './policy-text.ts'
 
 /** What a decision was made on: the last question with the approvals there are, its answer, and the plans that were refused. */
@@ -72,21 +72,37 @@ export function explain(decision: Decision, grounds: Grounds | null, subject: Su
   const rules = grounds?.matter.set.rules
   const erring = (grounds?.verdict.errors.length ?? 0) > 0 // then no policy determined it, whatever the engine lists
   const policies = (erring ? [] : decision.policies).map((id) => noteOf(id, rules?.get(id), decision.reason, reader))
-  const told = grounds === null ? { changes: [], fixed: [] } : changesFor(grounds, subject, reader)
+  const told = grounds === null ? { changes: [], fixed: [] } : changesFor(grounds, subject, reader, decision.effect)
   const errors = reader.kind === 'operator' ? { errors: [...(grounds?.verdict.errors ?? [])] } : {}
   return { policies, plans: [...(grounds?.refused ?? [])], ...told, ...errors }
 }
 
-function changesFor(grounds: Grounds, subject: Subject, reader: Reader): Pick<Explanation, 'changes' | 'fixed'> {
+function changesFor(
+  grounds: Grounds,
+  subject: Subject,
+  reader: Reader,
+  effect: Decision['effect'],
+): Pick<Explanation, 'changes' | 'fixed'> {
   const { alternatives, fixed } = changesOf(grounds)
   const question = { ...grounds.matter.subject, context: grounds.context }
   const changes = new Map<string, Change[]>()
   for (const flips of alternatives) {
-    if (!fits(flips, subject)) continue
+    if (!fits(flips, subject) || (effect === 'deny' && !wouldBeAsked(grounds, flips, reader))) continue
     const told = flips.map((flip) => tell(question, flip, reader))
     changes.set(told.map(({ words }) => words).join(), told) // two that are told alike are one to the reader
   }
   return { changes: [...changes.values()].slice(0, LIMITS.explanation_changes), fixed: [...fixed] }
+}
+
+/** Nobody is asked where everybody's yes would not do: of exactly two yeses that policy may want, humans who are more can't be told. */
+function wouldBeAsked({ matter, context }: Grounds, flips: readonly Flip[], reader: Reader): boolean {
+  const given = flips.filter(({ fact }) => fact[0] === 'approval')
+  if (given.length === 0 || given.some((flip) => byWhom(flip, reader) !== 'human')) return true
+  const rest = flips.filter((flip) => !given.includes(flip))
+  const { context: changed, ...subject } = applied({ ...matter.subject, context }, rest)
+  const allowed = (approval: ReturnType<Reader['reach']>[0]): boolean =>
+    evaluate({ ...matter, subject }, { ...changed, ...readable(matter, { allow_sensitive_tools: approval.granted, approval }) }).allowed
+  return reader.reach().some(allowed)
 }
 
 /** Where any value of a kind would do, the one that stood for it proves nothing about the tool. */

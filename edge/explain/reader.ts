@@ -33,13 +33,13 @@ function namesOther(directory: Loaded, own: string, text: string): boolean {
   )
 }
 
-/** `reach`: the most that humans could say as things are. */
+/** `reach`: the most that humans could say as things are, in each manner. */
 export function readerOf(
   directory: Loaded,
   kind: Reader['kind'],
   agent: AgentPrincipal,
   { tool }: LoadedTool,
-  reach: () => ApprovalContext,
+  reach: () => readonly [ApprovalContext, ...ApprovalContext[]],
 ): Reader {
   return {
     kind,

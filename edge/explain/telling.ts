@@ -8,15 +8,16 @@ import { redact } from '../redaction.ts'
 import type { Fact, Flip, Question } from './facts.ts'
 import { changedBy, GROUPS, idOf, nameOf, rank, sameFact, valueAt } from './facts.ts'
 
-type Reach = { count: number; roles: string[]; quorum: string[] }
+type Yes = { count: number; roles: string[]; quorum: string[] }
+type Reach = Yes & { granted: boolean; approvers: string[]; assurance: string; standing_s: number; independent: Yes }
 export type Reader = {
   readonly kind: 'agent' | 'operator'
   /** Whether a text names somebody whom an agent is not told of. */
   readonly names: (text: string) => boolean
   /** The parts of the plan that follow from the arguments. */
   readonly byArguments: readonly string[]
-  /** The most that humans could say: beyond it somebody must first be made an approver. */
-  readonly reach: () => Reach & { approvers: string[]; independent: Reach }
+  /** The most that humans could say, everybody's yes first: beyond that somebody must first be made an approver. */
+  readonly reach: () => readonly [Reach, ...Reach[]]
 }
 
 export function tell(question: Question, flip: Flip, reader: Reader): Change {
@@ -37,10 +38,10 @@ const presentOf = ({ context, entities, principal }: Question, fact: Fact): Ceda
     ? entities.filter(({ uid }) => idOf(uid).id === principal.id).flatMap(({ parents }) => parents.map((parent) => idOf(parent).id))
     : valueAt(context, fact)
 
-function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): Change['by'] {
+export function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): Change['by'] {
   if (byArguments.includes(nameOf(fact))) return 'agent'
   if (fact[0] !== 'approval') return changedBy(fact) ?? 'operator'
-  const most = valueAt(reach(), fact.slice(1))
+  const most = valueAt(reach()[0], fact.slice(1))
   const within = Array.isArray(most) ? most.some((item) => item === sample) : typeof sample !== 'number' || sample <= (rank(most) ?? sample)
   return within ? 'human' : 'operator'
 }

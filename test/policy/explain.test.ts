@@ -178,6 +178,13 @@ describe('nothing is offered', () => {
     for (const condition of ['context.allow_sensitive_tools', 'context.approval.granted', 'context.approval.count > 0'])
       expect(explained({ text: forbid(condition), context: given }).changes, condition).toEqual([])
   })
+  test('that nobody would be asked for: there are three who can answer, and all of them are', () => {
+    const changes = (condition: string, asked = {}) => words(explained({ text: forbid(condition, 'unless'), ...asked }).changes)
+    expect(changes('context.approval.count == 2')).toEqual([])
+    expect(changes('context.args.n < 5 && context.approval.count == 2', { args: { n: 7 } })).toEqual([])
+    expect(changes('context.approval.count == 3')).toEqual(['approval.count = 3: 3 different approvers'])
+    expect(changes('context.approval.assurance == "link"')).toEqual(['an approval given with more assurance: `link`'])
+  })
   test('that does not fit the tool', () => {
     const asked = { text: forbid('context.args.amount > 100 || context.args.amount < 0'), args: { amount: 250 } }
     expect(words(explained(asked).changes)).toEqual(['args.amount ≤ 100'])

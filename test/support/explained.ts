@@ -15,6 +15,7 @@ export const NOBODY = {
   roles: [],
   quorum: [],
   assurance: 'none',
+  standing_s: 0,
   independent: { count: 0, roles: [], quorum: [] },
 }
 const PLAN = {
@@ -47,13 +48,19 @@ export const OPERATOR: Reader = {
   kind: 'operator',
   names: () => false,
   byArguments: ['plan.egress_hosts'],
-  reach: () => ({
+  reach: () => [reachOf('key'), reachOf('link')],
+}
+function reachOf(assurance: string): ReturnType<Reader['reach']>[0] {
+  return {
+    granted: true,
+    assurance,
+    standing_s: 0,
     count: 3,
     approvers: ['ann', 'bob', 'cid'],
     roles: ['finance'],
     quorum: ['1 of finance', '2 of finance'],
     independent: { count: 3, roles: ['finance'], quorum: ['1 of finance', '2 of finance'] },
-  }),
+  }
 }
 export const PERMIT = '@id("permit") permit (principal, action, resource);\n'
 
