@@ -7,6 +7,7 @@ import { canonical, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Approval, Decision, Tool } from '../shared/wire.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import type { AskRecord } from './lifecycle.ts'
 import { redact, redactArgv } from './redaction.ts'
 
@@ -54,10 +55,11 @@ function onYes(needs: readonly Change[]): string {
   return several ? `it counts towards ${needs.map(({ words }) => words).join(', and ')}; with that, ${outcome}` : outcome
 }
 
-function riskOf({ capabilities, sensitive }: Tool): Approval['prompt']['risk'] {
+function riskOf(tool: Tool): Approval['prompt']['risk'] {
+  const capabilities = capabilitiesOf(tool)
   if (capabilities.includes('secrets_read')) return 'critical'
   if (capabilities.includes('process_exec') || capabilities.includes('filesystem_write')) return 'high'
-  return capabilities.includes('network') || sensitive === true ? 'medium' : 'low'
+  return capabilities.includes('network') || tool.sensitive === true ? 'medium' : 'low'
 }
 
 const planInWords = (plan: Plan): string => `${reachInWords(plan)}, for ${Math.ceil(plan.limits.timeout_ms / 1000)} s at most`

@@ -140,7 +140,7 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
 function whole(
   matter: Matter,
   context: Record<string, CedarValueJson>,
-  { tier, executor, egress, workspace, limits }: Plan,
+  { tier, executor, egress, secrets, workspace, limits }: Plan,
   approval: ApprovalContext,
 ): Record<string, CedarValueJson> {
   const plan = {
@@ -148,6 +148,7 @@ function whole(
     program: programOf(executor.argv),
     egress_mode: egress.mode,
     egress_hosts: egress.hosts,
+    secrets,
     workspace,
     timeout_ms: limits.timeout_ms,
     memory_bytes: limits.memory_bytes,
@@ -170,7 +171,7 @@ function contextOf(
   const { channels } = agent.spec
   return {
     tool_name: tool.tool.name,
-    capabilities: tool.tool.capabilities,
+    capabilities: [...tool.capabilities],
     is_sensitive_action: tool.sensitive,
     is_allowlisted_tool: isListed(agent, tool.tool.name),
     is_allowed_channel: channels === undefined || (run.channel !== null && channels.includes(run.channel)),

@@ -6,9 +6,10 @@ import { timingSafeEqual } from 'node:crypto'
 import type { KeyKind } from '../shared/ids.ts'
 import { keyHash, parseKey } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
-import type { AgentSpec, OperatorSpec, Tool } from '../shared/wire.ts'
+import type { AgentSpec, Capability, OperatorSpec, Tool } from '../shared/wire.ts'
 import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
+import { capabilitiesOf, isSensitive } from './capabilities.ts'
 import type { Env } from './env.ts'
 import { tenantObject } from './env.ts'
 import { underFloor } from './policies.ts'
@@ -47,6 +48,8 @@ export type LoadedTool = {
   tool: Tool
   check: ArgumentCheck
   types: ArgumentTypes
+  /** As policies see it. */
+  capabilities: readonly Capability[]
   sensitive: boolean
   entity: EntityJson
   action: EntityJson
@@ -70,9 +73,6 @@ export type Loaded = {
   roles: readonly string[]
   workers: ReadonlyMap<string, { row: WorkerRow; principal: Principal }>
 }
-
-/** Capabilities that make a call sensitive by themselves. */
-const SENSITIVE: ReadonlySet<string> = new Set(['process_exec', 'network', 'secrets_read', 'filesystem_write'])
 
 const cache = new Map<string, Loaded>()
 
@@ -207,15 +207,16 @@ export function loadTool(tool: Tool): LoadedTool {
   const id = digestOf([tool.name, tool.version, tool.digest])
   const known = loadedTools.get(id)
   if (known !== undefined) return known
-  const sensitive = (tool.sensitive ?? false) || tool.capabilities.some((capability) => SENSITIVE.has(capability))
+  const [capabilities, sensitive] = [capabilitiesOf(tool), isSensitive(tool)]
   const loaded: LoadedTool = {
     tool,
     check: argumentCheck(tool.input_schema),
     types: argumentTypes(tool.input_schema),
+    capabilities,
     sensitive,
     entity: {
       uid: { type: 'Tool', id: tool.name },
-      attrs: { version: tool.version, sensitive, capabilities: tool.capabilities },
+      attrs: { version: tool.version, sensitive, capabilities },
       parents: (tool.groups ?? []).map((id) => ({ type: 'ToolGroup', id })),
     },
     action: { uid: { type: 'Action', id: `tool.execute/${tool.name}` }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },

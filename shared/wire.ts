@@ -36,6 +36,7 @@ export const ToolSpec = z.strictObject({
   description: z.string().min(1).max(2_000),
   input_schema: z.record(z.string(), z.unknown()),
   output_schema: z.record(z.string(), z.unknown()).optional(),
+  /** Hosts imply `network` and secrets `secrets_read`, said or not. */
   capabilities: z.array(Capability).max(6),
   /** What it has in common with others, for policy: `resource in ToolGroup::"…"`. */
   groups: z.array(Name).max(32).optional(),

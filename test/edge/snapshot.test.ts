@@ -22,7 +22,8 @@ const read = async ({ run, id }: { run: string; id: string }, by = agent.client)
 
 test('the snapshot has the digest that decision and attestation name, for the agent and for operators', async () => {
   const tool = await desk.tool({ egress: { mode: 'strict', hosts: ['example.com'] }, limits: { timeout_ms: 900_000 } })
-  const call = await propose(await runOf(), tool)
+  const call = await propose(await runOf(), tool) // asked about: it has hosts
+  granted(await desk.root('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'approve' } }))
   await peer.run(call.id)
   const snapshot = await read(call)
   expect(PolicySnapshot.parse(snapshot)).toEqual(snapshot)

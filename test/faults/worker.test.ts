@@ -25,6 +25,8 @@ afterAll(async () => {
 /** A call whose process has left its mark and stays for `seconds`. */
 async function running(tool: 'mark.slowly' | 'mark.again' | 'mark.relayed', seconds: string, on = hurt): Promise<Call> {
   const call = await on.propose(tool, { mark: `${seconds}\n`, seconds })
+  if (call.approval !== undefined)
+    must(await on.operator('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
   await eventually(`the process of ${call.id} runs`, () => on.marks(call.run).length === 1 && processesWith(seconds).length > 0)
   return on.read(call)
 }

@@ -22,6 +22,7 @@ const PLAN = {
   tier: 'C',
   egress_mode: 'strict',
   egress_hosts: ['a.example:443'],
+  secrets: ['db'],
   workspace: 'call',
   timeout_ms: 1_000,
   memory_bytes: 1_000,

@@ -22,7 +22,7 @@ const TOOL: Tool = {
   },
   capabilities: [],
   executor: { kind: 'process', tiers: ['C'], argv: ['pay', '{to}', '{amount}'], stdin: 'none' },
-  egress: { mode: 'strict', hosts: ['pay.example.com:443'] },
+  egress: { mode: 'strict', hosts: [] },
   workspace: 'call',
   limits: {},
 }

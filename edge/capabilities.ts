@@ -1,0 +1,21 @@
+// What a tool can do, as policies see it: what its contract says, and what follows from the rest of the contract. Pure. A contract that says
+// less than it gives is read by what it gives.
+
+import type { Capability, ToolSpec } from '../shared/wire.ts'
+
+/** Capabilities that make a call sensitive by themselves. */
+const SENSITIVE: ReadonlySet<Capability> = new Set(['process_exec', 'network', 'secrets_read', 'filesystem_write'])
+
+type Contract = Pick<ToolSpec, 'capabilities' | 'secrets' | 'egress' | 'sensitive'>
+
+/** Secrets are read, and hosts are reached. A network without hosts is what the floor's group `unrestricted-egress` is for. */
+export function capabilitiesOf({ capabilities, secrets = [], egress }: Contract): Capability[] {
+  const implied: Capability[] = [
+    ...(secrets.length > 0 ? (['secrets_read'] as const) : []),
+    ...(egress.hosts.length > 0 ? (['network'] as const) : []),
+  ]
+  return [...new Set([...capabilities, ...implied])]
+}
+
+export const isSensitive = (contract: Contract): boolean =>
+  contract.sensitive === true || capabilitiesOf(contract).some((capability) => SENSITIVE.has(capability))
