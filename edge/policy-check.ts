@@ -11,7 +11,8 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import { underFloor } from './policies.ts'
 import type { Schema as CedarSchema, PolicyTexts } from './policy.ts'
-import { readSchema, validate } from './policy.ts'
+import { compile, readSchema, validate } from './policy.ts'
+import { placesOfTool } from './policy-names.ts'
 import type { ToolTypes } from './policy-schema.ts'
 import { tenantSchema } from './policy-schema.ts'
 import { bytePlace, invalidPolicies, readTexts, SHOWN } from './policy-text.ts'
@@ -47,6 +48,15 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools): Result<readonly
 export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, schema: Schema | null): Result<true> {
   const whole = underFloor(texts)
   if (!whole.ok) return whole
+  const named = schema === null ? rulesAbout(whole.value, name) : []
+  if (named.length > 0)
+    return err(
+      failure(
+        'tool_breaks_policies',
+        `without \`${name}\`, ${named.length} of the active rules would be about nothing`,
+        named.slice(0, SHOWN),
+      ),
+    )
   const others = new Map(tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, null]))
   const errorsWith = (changed: Schema | null): readonly FieldError[] =>
     hold(whole.value, changed === null ? others : new Map([...others, [name, argumentTypes(changed).record]])).errors
@@ -60,6 +70,12 @@ export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, 
   if (broken.length === 0) return ok(true)
   const change = schema === null ? `without \`${name}\`` : `with \`${name}\` as it would be`
   return err(failure('tool_breaks_policies', `${change}, ${broken.length} of the active rules would not hold`, broken.slice(0, SHOWN)))
+}
+
+/** To the validator a tool that a rule names as its resource need not be there. */
+function rulesAbout(files: PolicyTexts, tool: string): readonly FieldError[] {
+  const set = compile(files)
+  return set.ok ? placesOfTool(set.value, tool) : []
 }
 
 function hold(files: PolicyTexts, tools: ToolTypes): Found {

@@ -54,7 +54,7 @@ function asked(node: unknown): Asked[] {
   return [...here, ...Object.values(node).flatMap(asked)]
 }
 
-function textsIn(node: unknown): string[] {
+export function textsIn(node: unknown): string[] {
   if (typeof node !== 'object' || node === null) return []
   if ('Value' in node) return typeof node.Value === 'string' ? [node.Value] : []
   return 'Set' in node && Array.isArray(node.Set) ? node.Set.flatMap(textsIn) : []
@@ -77,4 +77,4 @@ function unheard({ of, text }: Asked, { source }: Rule, holders: Holders): Field
   ]
 }
 
-const placeOf = ({ file, whole, at }: Rule['source'], offset: number): string => place(file, whole, at + offset)
+export const placeOf = ({ file, whole, at }: Rule['source'], offset: number): string => place(file, whole, at + offset)

@@ -22,6 +22,7 @@ import { aroundCases, decideCases } from '../policy-cases.ts'
 import { checkPolicies } from '../policy-check.ts'
 import { changesBetween } from '../policy-diff.ts'
 import { probablyUnmeant } from '../policy-intent.ts'
+import { namesNothing } from '../policy-names.ts'
 import { SHOWN } from '../policy-text.ts'
 
 type Names =
@@ -127,7 +128,7 @@ const LOCKED_OUT =
 const mayActivate = ({ directory, principal }: Identified, policies = directory.policies): boolean =>
   authorize({ ...directory, policies }, principal, 'policy.activate').allowed
 
-function findingsOf(caller: Identified, checked: Result<Checked>, { operators }: Loaded): Finding[] {
+function findingsOf(caller: Identified, checked: Result<Checked>, around: Loaded): Finding[] {
   if (!checked.ok) {
     const { detail, errors = [{ at: 'policies', message: detail }] } = checked.error
     return errors.map((error) => ({ ...error, severity: 'error' as const }))
@@ -136,7 +137,7 @@ function findingsOf(caller: Identified, checked: Result<Checked>, { operators }:
   const lockedOut = mayActivate(caller) && !mayActivate(caller, set)
   return [
     ...(lockedOut ? [{ at: 'policies', message: LOCKED_OUT, severity: 'error' as const }] : []),
-    ...[...warnings, ...probablyUnmeant(set, operators.values())]
+    ...[...warnings, ...probablyUnmeant(set, around.operators.values()), ...namesNothing(set, around)]
       .slice(0, SHOWN)
       .map((warning) => ({ ...warning, severity: 'warning' as const })),
   ]

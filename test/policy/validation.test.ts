@@ -246,6 +246,18 @@ test('a change of a tool that the active set does not survive is refused, by the
   }
 })
 
+test('a tool that a rule names as its resource is not taken away under it', () => {
+  for (const text of [
+    'forbid (principal, action, resource == Tool::"refund");',
+    on('resource == Tool::"refund"', 'action in Action::"tool.execute"'),
+  ]) {
+    const { code, errors } = refused(change(null, 'refund', text))
+    expect([code, errors]).toEqual(['tool_breaks_policies', [expect.objectContaining({ at: `mine:1:${text.indexOf('"refund"') + 1}` })]])
+    expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', text)).toEqual({ ok: true, value: true })
+    expect(change(null, 'other', text)).toEqual({ ok: true, value: true })
+  }
+})
+
 test('a change that no rule minds is none of theirs', () => {
   const more = { ...refund.input_schema, properties: { ...properties, more: { type: 'boolean' } } }
   expect(change(more)).toEqual({ ok: true, value: true })
