@@ -300,8 +300,11 @@ export class TenantObject extends DurableObject<Env> {
     return shadow === null ? null : { version: shadow.version, since: shadow.since, by: shadow.by }
   }
 
+  /** Held against the tools of now, as if it were put in force: what could not be is nothing to compare with. */
   async shadowPolicies(version: number | null, by: string): Promise<Result<true>> {
-    return this.#sets.setShadow(version, by)
+    const texts = version === null ? undefined : this.#sets.read(version)?.texts
+    const holds = texts === undefined ? ok([]) : checkPolicies(texts, this.#directory.tools)
+    return holds.ok ? this.#sets.setShadow(version, by) : holds
   }
 
   // ── Workers ──

@@ -91,7 +91,7 @@ export const REHEARSAL = routes({
     body: z.strictObject({ version: z.int().min(1).max(1e9).nullable() }),
     status: 200,
     result: Shadowing,
-    failures: ['not_found', 'invalid_policy', 'conflict'],
+    failures: ['not_found', 'invalid_policy', 'conflict', 'limit_reached'],
   },
   rehearsePolicyVersion: {
     method: 'POST',

@@ -168,3 +168,13 @@ test('the same shadow again goes on counting, another begins anew, and what is p
   expect(granted(await auditor.client('readPolicyShadow', {})).version).toBeNull()
   granted(await root('putPolicies', { body: { policies: BASE } }))
 })
+
+test('what could not be put in force does not shadow', async () => {
+  await desk.tool({}, 'passing')
+  const version = await candidate(forbid('about-passing', 'passing', 'true'))
+  await shadow(version)
+  await shadow(null)
+  granted(await root('deleteTool', { params: { name: 'passing' } }))
+  expect(refusal(await root('putPolicyShadow', { body: { version } }))).toBe('422 invalid_policy')
+  expect((await told()).version).toBeNull()
+})
