@@ -283,7 +283,7 @@ export class RunObject extends DurableObject<Env> {
     if (prepared.kind === 'closed') return err(prepared.failure)
     const row = this.#run
     if (prepared.kind === 'refused') {
-      this.#save({ ...row, denied: row.denied + 1 }) // an agent can't grope for what is allowed without end
+      this.#save({ ...row, denied: row.denied + 1 }) // who proposes can't grope without end; dry runs are not counted
       return err(prepared.failure)
     }
     const call = this.#answers.resolve(directory, row, prepared, standings, used)

@@ -95,7 +95,7 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.write',
     summary:
-      'A new version of the tenant’s policy set; what the newest says already makes no other, and a new `note` replaces its own until it has been in force. Putting it in force asks for `policy.activate` too',
+      'A new version of the tenant’s policy set; what the newest says already makes no other, and a new `note` replaces its own until it has been in force. Putting it in force asks for `policy.activate` too. Without `If-Match` it takes the place of whatever is in force',
     headers: expecting,
     body: z.strictObject({
       policies: PutTexts,

@@ -95,6 +95,12 @@ export function figuresOf({ rows, growth, decisions, bundle, stored }: Results):
       `${decisions.of_10.toFixed(0)} µs`,
       decisions.of_10 <= WANTED.decision_us,
     ),
+    figure(
+      'denied and explained with 10, p50',
+      `≤ ${WANTED.decision_us} µs`,
+      `${decisions.denied_of_10.toFixed(0)} µs`,
+      decisions.denied_of_10 <= WANTED.decision_us,
+    ),
     figure('with 1,000, 10 of them of the tool', `≤ ${WANTED.slicing} × that`, `${sliced.toFixed(2)} ×`, sliced <= WANTED.slicing),
     figure(
       '1,000 policies validated',
