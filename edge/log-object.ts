@@ -87,6 +87,8 @@ export class LogObject extends DurableObject<Env> {
   /** The last full subtree of each level: what an append builds on. One of an append undone is made again before it is read. */
   readonly #frontier: Node[] = []
   #size: number
+  /** When the rehearsal that is under way, if one is, will have ended. */
+  #rehearsing = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -162,6 +164,18 @@ export class LogObject extends DurableObject<Env> {
     const { index, call, agent, tool, at } = leaves
     const rows = this.#db.select({ index, call, agent, tool, at }).from(leaves).where(lt(index, before))
     return rows.orderBy(desc(index)).limit(limit).all()
+  }
+
+  /** One rehearsal at a time; one that never says that it has ended has, when its time is over. */
+  async startRehearsal(): Promise<number | null> {
+    const now = Date.now()
+    if (now < this.#rehearsing) return null
+    this.#rehearsing = now + LIMITS.rehearsal_ms
+    return this.#rehearsing
+  }
+
+  async endRehearsal(until: number): Promise<void> {
+    if (this.#rehearsing === until) this.#rehearsing = 0
   }
 
   /** Ended calls in the order of the log; with `waitMs`, waits for the next. `last` reads from the end. */

@@ -1,8 +1,9 @@
 // What operators may try policies on without enforcing them: calls that were, and calls as they come.
 
 import type { Output } from '../../shared/client.ts'
+import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
-import { ok } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
 import { candidateOf } from '../candidate.ts'
 import type { Env } from '../env.ts'
@@ -12,7 +13,15 @@ import { rehearse } from '../rehearsal/log.ts'
 export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow' | 'putPolicyShadow'> = {
   async rehearsePolicyVersion({ env, caller: { directory }, params: { version }, body }) {
     const candidate = await candidateOf(env, directory, version)
-    return candidate.ok ? ok(await rehearse(env, directory, { version, ...body })) : candidate
+    if (!candidate.ok) return candidate
+    const log = logObject(env, directory.tenant)
+    const until = await log.startRehearsal()
+    if (until === null) return err(failure('conflict', 'a rehearsal is under way; the next can begin when it has ended'))
+    try {
+      return ok(await rehearse(env, directory, { version, ...body }))
+    } finally {
+      await log.endRehearsal(until)
+    }
   },
 
   async readPolicyShadow({ env, caller: { directory } }) {

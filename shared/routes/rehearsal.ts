@@ -107,6 +107,6 @@ export const REHEARSAL = routes({
     }),
     status: 200,
     result: Rehearsal,
-    failures: ['not_found', 'invalid_policy'],
+    failures: ['not_found', 'invalid_policy', 'conflict'],
   },
 })

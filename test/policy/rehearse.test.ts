@@ -245,6 +245,17 @@ test('a run that is too long to be counted again is told as such, and only where
   expect(uncounted(await rehearse(await candidate(''), { limit: 60 }))).toBeUndefined()
 })
 
+test('one rehearsal at a time: whoever comes meanwhile is told so, and the next can begin when it has ended', async () => {
+  const version = await candidate('')
+  const ask = () => root('rehearsePolicyVersion', { params: { version }, body: {} })
+  const answers = await Promise.all(Array.from({ length: 6 }, ask))
+  const refused = answers.filter(({ ok }) => !ok)
+  expect(refused.length).toBeGreaterThan(0)
+  expect(refused.length).toBeLessThan(6)
+  expect(new Set(refused.map(refusal))).toEqual(new Set(['409 conflict']))
+  granted(await ask())
+})
+
 test('admins and auditors may; approvers and agents may not', async () => {
   const version = await candidate('')
   const ask = async (by: typeof root) => {
