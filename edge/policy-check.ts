@@ -10,11 +10,12 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import { underFloor } from './policies.ts'
-import type { Schema as CedarSchema, PolicyTexts } from './policy.ts'
+import type { Schema as CedarSchema, PolicySet, PolicyTexts } from './policy.ts'
 import { compile, readSchema, validate } from './policy.ts'
 import { placesOfTool } from './policy-names.ts'
 import type { ToolTypes } from './policy-schema.ts'
 import { tenantSchema } from './policy-schema.ts'
+import { toolsIn } from './policy-slices.ts'
 import { bytePlace, invalidPolicies, readTexts, SHOWN } from './policy-text.ts'
 import type { Schema } from './schemas.ts'
 import { argumentTypes } from './typed-arguments.ts'
@@ -28,15 +29,18 @@ let base: CedarSchema | undefined
 
 type Tools = readonly { readonly name: string; readonly input_schema: Schema }[]
 
-/** Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. */
-export function checkPolicies(texts: PolicyTexts, tools: Tools): Result<readonly FieldError[]> {
+/**
+ * Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. `most`: what it may
+ * take; a set that was in force before can be again, whatever has become of the tools since.
+ */
+export function checkPolicies(texts: PolicyTexts, tools: Tools, most: number = LIMITS.policy_checks): Result<readonly FieldError[]> {
   const whole = underFloor(texts)
   if (!whole.ok) return whole
-  const { unfit, lookAlikes } = readTexts(whole.value)
-  if (unfit.length > 0) return invalidPolicies(unfit)
-  const general = rulesOverAllTools(whole.value)
-  if (general * tools.length > LIMITS.policy_checks) {
-    const detail = `${general} rules over all ${tools.length} tools can’t be checked in time; name the tools in the scope of the rules that read arguments`
+  const { lookAlikes } = readTexts(whole.value)
+  const set = compile(whole.value)
+  if (!set.ok) return lookAlikes.length === 0 ? set : invalidPolicies([...lookAlikes, ...(set.error.errors ?? [])])
+  if (costOf(set.value, tools) > most) {
+    const detail = `these rules can’t be checked against all ${tools.length} tools in time; name in their scopes the tools that they are about`
     return err(failure('limit_reached', detail))
   }
   const { errors, warnings } = hold(whole.value, new Map(tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])))
@@ -62,6 +66,10 @@ export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, 
     hold(whole.value, changed === null ? others : new Map([...others, [name, argumentTypes(changed).record]])).errors
   const present = tools.find((tool) => tool.name === name)?.input_schema ?? null
   if (present !== null && schema !== null && digestOf(present) === digestOf(schema)) return ok(true) // to policies it is the same tool
+  if (present === null && schema !== null && !isCheckable(whole.value, [...tools, { name, input_schema: schema }])) {
+    const detail = `with \`${name}\` too, the active rules could not be checked in time; name in their scopes the tools that they are about`
+    return err(failure('limit_reached', detail))
+  }
   const errors = errorsWith(schema)
   if (errors.length === 0) return ok(true)
   const before = errorsWith(present)
@@ -92,10 +100,23 @@ function hold(files: PolicyTexts, tools: ToolTypes): Found {
   }
 }
 
-/** A rule that names the actions of tools as a whole, or no action, is held against each tool. A rough count: it only bounds work. */
-function rulesOverAllTools(files: PolicyTexts): number {
-  const rules = Object.values(files).flatMap((text) => text.split(';'))
-  return rules.filter((rule) => rule.includes('Action::"tool.execute"') || !rule.includes('Action::"')).length
+/** Whether it can be put as it is once these are the tools. */
+function isCheckable(files: PolicyTexts, tools: Tools): boolean {
+  const set = compile(files)
+  return set.ok && costOf(set.value, tools) <= LIMITS.policy_checks
+}
+
+/** What each pair of a rule and a tool takes besides the parts of the rule. */
+const PAIR = 40
+
+/** What holding a set against tools takes, in parts of rules, each as often as there are tools that the rule is held against. */
+function costOf({ weights }: PolicySet, tools: Tools): number {
+  const names = new Set(tools.map(({ name }) => name))
+  return weights.reduce((sum, { scope, parts }) => {
+    const covered = toolsIn(scope)
+    const count = covered === 'all' ? names.size : covered.filter((name) => names.has(name)).length
+    return sum + count * (PAIR + parts)
+  }, 0)
 }
 
 /** All files as one text, the way the engine numbers places, and the way back. */

@@ -47,6 +47,17 @@ const fits = ({ type, uid }: Pin, entity: TypeAndId): boolean =>
 const covers = ({ uids, groups }: NonNullable<Scope['actions']>, action: string, isIn: readonly string[]): boolean =>
   uids.some((uid) => uid === action || (groups && isIn.includes(uid)))
 
+const couldBe = ({ type, uid }: Pin, kind: string): boolean =>
+  (type === undefined || type === kind) && (uid === undefined || uid.startsWith(`${kind} `))
+
+/** Which calls of tools a scope covers: all of them, or some by their actions' names. */
+export function toolsIn({ principal, actions, resource }: Scope): 'all' | readonly string[] {
+  if (!couldBe(principal, 'Agent') || !couldBe(resource, 'Tool')) return []
+  if (actions === null || (actions.groups && actions.uids.includes(textOf({ type: 'Action', id: 'tool.execute' })))) return 'all'
+  const prefix = textOf({ type: 'Action', id: 'tool.execute/' })
+  return actions.uids.flatMap((uid) => (uid.startsWith(prefix) ? [uid.slice(prefix.length)] : []))
+}
+
 /** Every group that any action among the entities is said to be in: more than this action's own do no harm. */
 const groupsOf = ({ entities }: Subject): string[] =>
   entities.flatMap(({ uid, parents }) => (plain(uid).type === 'Action' ? parents.map((parent) => textOf(plain(parent))) : []))

@@ -40,6 +40,8 @@ export type PolicySet = {
   readonly digest: string
   readonly rules: ReadonlyMap<string, Rule>
   readonly reads: Reads
+  /** What it takes to hold each policy against an action that its scope covers, in parts of its syntax tree. */
+  readonly weights: readonly { readonly scope: Scope; readonly parts: number }[]
   readonly sliceFor: (subject: Subject) => Slice
   /** What was answered to which question, to the letter: nothing but the two goes into an answer, and a changed set begins anew. */
   readonly answers: Map<string, Verdict>
@@ -71,7 +73,7 @@ export function compile(files: PolicyTexts): Result<PolicySet> {
   return made
 }
 
-type Member = { readonly id: string; readonly text: string; readonly scope: Scope; readonly reads: Reads }
+type Member = { readonly id: string; readonly text: string; readonly scope: Scope; readonly reads: Reads; readonly parts: number }
 
 function make(files: PolicyTexts): Result<PolicySet> {
   const { unfit } = readTexts(files)
@@ -105,7 +107,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
       if (RESERVED.has(id)) errors.push({ at: place(file, text, at), message: `the id \`${id}\` is the edge’s own; choose another` })
       if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
       if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
-      members.push({ id, text: policy, scope: scopeOf(read.json), reads })
+      members.push({ id, text: policy, scope: scopeOf(read.json), reads, parts: partsIn(read.json.conditions) })
       const { effect, principal, resource, conditions } = read.json
       rules.set(id, {
         reason: notes['reason'] ?? null,
@@ -119,8 +121,18 @@ function make(files: PolicyTexts): Result<PolicySet> {
   }
   if (errors.length > 0) return invalidPolicies(errors)
   const whole = sliceOf(members)
-  return ok({ digest: digestOf(whole.texts), rules, reads: whole.reads, sliceFor: slicer(members, sliceOf), answers: new Map() })
+  return ok({
+    digest: digestOf(whole.texts),
+    rules,
+    reads: whole.reads,
+    weights: members,
+    sliceFor: slicer(members, sliceOf),
+    answers: new Map(),
+  })
 }
+
+const partsIn = (tree: unknown): number =>
+  typeof tree === 'object' && tree !== null ? Object.values(tree).reduce((sum: number, part) => sum + partsIn(part), 1) : 1
 
 const sliceOf = (members: readonly Member[]): Slice => ({
   texts: Object.fromEntries(members.map(({ id, text }) => [id, text])),

@@ -271,6 +271,20 @@ test.each([
   expect(await versions()).toEqual(all)
 })
 
+test('a set that was in force can be again, though there are more tools than it could be put with', async () => {
+  const numbers = Array.from({ length: 12_000 }, (_, i) => i % 10).join()
+  const heavy = setWith({ heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };` })
+  const made = granted(await put(heavy))
+  await expect(async () => {
+    for (;;) await desk.tool()
+  }).rejects.toThrow('could not be checked in time')
+  granted(await put(DEFAULTS))
+  await desk.tool()
+  expect(refusal(await put({ ...heavy, more: '' }))).toBe('409 limit_reached')
+  expect(granted(await activate(made.version))).toMatchObject({ version: made.version, active: true })
+  granted(await put(DEFAULTS))
+})
+
 test('the oldest versions go where there are too many; what was ever in force, or shadows what is, stays and can be again', async () => {
   granted(await activate(1))
   const { version: unused } = granted(await put(setWith(), undefined, false))

@@ -159,7 +159,7 @@ test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
 test('policies without an id are numbered as they are written, with what a comment or a string holds left alone', () => {
   const one = 'forbid (principal, action, resource) when { "//" == "a\\";b" };'
   const rest = Array.from({ length: 24 }, (_, i) => `forbid (principal, action, resource) when { ${i + 2} == 0 // not; yet\n };`)
-  const text = `// ${one}\n${[one, ...rest].join(' // ; "\r')}\n// ${one}`
+  const text = `// ${one}\n${[one, ...rest].join(' // ; "\r\n')}\n// ${one}`
   const set = compile({ mine: text })
   if (!set.ok) throw new Error(set.error.detail)
   const rules = [...set.value.rules]
@@ -223,10 +223,31 @@ test('1,000 policies are checked within 2 s', () => {
   expect(took).toBeLessThan(2_000)
 })
 
-test('what nobody could check in time is refused before it is begun', () => {
-  const many = Array.from({ length: LIMITS.tools }, (_, i) => ({ ...other, name: `t${i}` }))
-  const text = on('context.plan.tier == "B"', 'action in Action::"tool.execute"').repeat(LIMITS.policy_checks / LIMITS.tools)
-  expect(refused(check(text, many)).code).toBe('limit_reached')
+const MANY = Array.from({ length: LIMITS.tools }, (_, i) => ({ ...other, name: `t${i}` }))
+const ALL = 'action in Action::"tool.execute"'
+
+test.each([
+  ['many rules', on('context.plan.tier == "B"', ALL).repeat(200)],
+  ['few rules of many conditions', on(Array(250).fill('1 < 2').join(' && '), ALL).repeat(10)],
+  ['one rule with a long list', on(`[${'1,'.repeat(5_000)}1].contains(2)`, ALL)],
+  ['rules that name a tool in a comment', `// Action::"\n${on('1 < 2 // Action::"\n', 'action')}`.repeat(200)],
+  [
+    'rules that name every tool',
+    on(Array(100).fill('1 < 2').join(' && '), `action in [${MANY.map(({ name }) => `Action::"tool.execute/${name}"`).join()}]`).repeat(20),
+  ],
+])('what nobody could check in time is refused before it is begun: %s', (_what, text) => {
+  const began = performance.now()
+  expect(refused(check(text, MANY)).code).toBe('limit_reached')
+  expect(performance.now() - began).toBeLessThan(2_000)
+})
+
+test.each([
+  ['rules over none of the tools', on('true', 'action == Action::"tool.list"').repeat(900)],
+  ['rules of operators', 'permit (principal is Operator, action, resource);'.repeat(900)],
+  ['semicolons in a text', on(`context.tool_name == "${';'.repeat(2_000)}"`, ALL)],
+  ['rules of one tool each', MANY.map(({ name }) => on('context.plan.tier == "B"', `action == Action::"tool.execute/${name}"`)).join('')],
+])('what can be checked in time is, with all the tools there may be: %s', (_what, text) => {
+  expect(check(text, MANY)).toMatchObject({ ok: true })
 })
 
 const RULE = on('context.args.amount > 100')
