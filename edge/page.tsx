@@ -9,6 +9,7 @@ import { ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
 import type { Unfolded } from './approvals.ts'
 import { headersOf } from './headers.ts'
+import { secondsOf } from './standing.ts'
 import { pageStyle } from './style.ts'
 
 export type Node = { toString(): string | Promise<string> }
@@ -50,8 +51,8 @@ export function Page({ title, top = '', sheet = '', children }: Framed) {
 }
 
 /** A sentence of ours or of a policy, begun as sentences are: what stands between backticks is code, and stays as it is. */
-export function Prose({ text }: { text: string }) {
-  const sentence = text.charAt(0).toUpperCase() + text.slice(1)
+export function Prose({ text, inside = false }: { text: string; inside?: boolean }) {
+  const sentence = inside ? text : text.charAt(0).toUpperCase() + text.slice(1)
   return <>{sentence.split('`').map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
 }
 
@@ -117,6 +118,7 @@ export function approvalPage({ approval, approver, nonce, now, whole = ok([]), p
           </span>
           <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
         </div>
+        {prompt.standing === undefined ? '' : <Further {...prompt.standing} />}
         <div class="answer">
           <p class="quiet">
             You answer as <strong>{approver}</strong>.
@@ -156,6 +158,39 @@ function Whole({ title, characters, parts, part }: Unfolded & { part: number }) 
   )
 }
 
+const HOURS = [3_600, 600] as const
+
+/** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
+function Further({ covers, most_s }: NonNullable<Approval['prompt']['standing']>) {
+  return (
+    <details>
+      <summary>Answer for more than this call</summary>
+      <p>
+        The answer then holds for <Prose text={covers} inside />. It ends when the session is reset, or somebody takes it back, or after{' '}
+        {LIMITS.standing_s / 3_600} hours at the latest.
+      </p>
+      {most_s === 0 ? <p>Policy wants a yes for each call.</p> : ''}
+      <div class="buttons">
+        <button type="submit" class="deny" name="standing" value="deny session">
+          Deny for the session
+        </button>
+        {HOURS.filter((seconds) => seconds <= most_s).map((seconds) => (
+          <button type="submit" class="approve" name="standing" value={`approve ${seconds}`}>
+            Approve for {seconds / 60} minutes
+          </button>
+        ))}
+        {most_s < LIMITS.standing_s ? (
+          ''
+        ) : (
+          <button type="submit" class="approve" name="standing" value="approve session">
+            Approve for the session
+          </button>
+        )}
+      </div>
+    </details>
+  )
+}
+
 function EndedPage({ approval, rest = '' }: { approval: Approval; rest?: unknown }) {
   const { prompt, status, answers } = approval
   const last = answers.at(-1)
@@ -169,6 +204,14 @@ function EndedPage({ approval, rest = '' }: { approval: Approval; rest?: unknown
           <p>
             by <strong>{last.by}</strong>, <Time ms={last.at_ms} />
             {last.reason === '' ? '' : `: ${last.reason}`}
+          </p>
+        )}
+        {last === undefined || last.scope === 'once' || prompt.standing === undefined ? (
+          ''
+        ) : (
+          <p>
+            The same answer holds for <Prose text={prompt.standing.covers} inside />, until{' '}
+            <Time ms={last.at_ms + secondsOf(last) * 1_000} /> at the latest.
           </p>
         )}
         <p>{AFTER[status]} You can close this page.</p>

@@ -52,7 +52,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
     if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, approval.digest, nonce)) {
       return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
     }
-    const answer = Answer.safeParse({ decision: form.get('decision'), reason: (form.get('reason') ?? '').replaceAll('\r\n', '\n') }) // browsers send CRLF, and count it as one
+    const answer = Answer.safeParse({ ...saidIn(form), reason: (form.get('reason') ?? '').replaceAll('\r\n', '\n') }) // browsers send CRLF, and count it as one
     if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
     const directory = await directoryOf(env, link.tenant)
     const operator = directory.operators.get(link.approver)
@@ -89,6 +89,14 @@ export function fromOurPage(request: Request, publicUrl: string): boolean {
   return origin !== null && allowed.has(origin) && (site === null || site === 'same-origin')
 }
 
+/** One button was pressed: `decision` for this call, or `standing` for more, as `approve session` or `approve 600`. */
+function saidIn(form: URLSearchParams): Record<string, unknown> {
+  const standing = form.get('standing')
+  if (standing === null) return { decision: form.get('decision') }
+  const [, decision, span] = (form.has('decision') ? null : /^(approve|deny) (session|[0-9]{1,5})$/.exec(standing)) ?? []
+  return span === 'session' ? { decision, scope: 'session' } : { decision, scope: 'timeboxed', ttl_s: Number(span) }
+}
+
 export async function readForm(request: Request): Promise<URLSearchParams | undefined> {
   if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(request.headers.get('content-type') ?? '')) return undefined
   const body = await readBody(request)
@@ -101,6 +109,7 @@ const STATUS: Partial<Record<Failure['code'], number>> = {
   forbidden: 403,
   already_answered: 409,
   already_ended: 409,
+  once_only: 403,
   approval_expired: 410,
   invalid_request: 400,
 }

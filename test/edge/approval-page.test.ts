@@ -87,13 +87,13 @@ test('by keyboard alone: the order is the order of reading, no comes before yes,
   const { id, link } = await asked()
   const page = await opened(link)
   const order: string[] = []
-  for (let i = 0; i < 4; i++) {
+  for (let i = 0; i < 5; i++) {
     await page.keyboard.press('Tab')
     const { element, outline } = await page.evaluate(focused)
     expect([element, outline]).toEqual([element, 'solid'])
     order.push(element)
   }
-  expect(order).toEqual(['SUMMARY Details', 'TEXTAREA', 'BUTTON Deny', 'BUTTON Approve once'])
+  expect(order).toEqual(['SUMMARY Details', 'TEXTAREA', 'SUMMARY Answer for more than this call', 'BUTTON Deny', 'BUTTON Approve once'])
   await page.keyboard.press('Enter')
   await page.getByRole('status').waitFor()
   expect((await approvalOf(id)).status).toBe('approved')
@@ -112,7 +112,7 @@ test('whatever is touched is at least 44 pixels high and wide, and everything ha
   const { link } = await asked()
   for (const viewport of [PHONE, { width: 320, height: 568 }, { width: 1280, height: 900 }]) {
     const page = await opened(link, { viewport })
-    for (const control of await page.locator('button, textarea, summary').all()) {
+    for (const control of await page.locator('button:visible, textarea, summary').all()) {
       const box = await control.boundingBox()
       expect([Math.min(box?.width ?? 0, box?.height ?? 0) >= 44, await control.evaluate(({ tagName }) => tagName)]).toEqual([
         true,
@@ -163,7 +163,7 @@ test('G09 hostile arguments are text, whatever they want to be', async () => {
   expect(complaints).toEqual([])
   expect(await page.title()).toContain('wants to run')
   expect(await page.locator('script, img, iframe, object, embed, svg, a, b, link').count()).toBe(0)
-  expect([await page.locator('form').count(), await page.locator('button').count(), await page.locator('style').count()]).toEqual([1, 2, 1])
+  expect([await page.locator('form').count(), await page.locator('button').count(), await page.locator('style').count()]).toEqual([1, 6, 1])
   expect(await page.getByRole('button', { name: 'Deny' }).isVisible()).toBe(true)
   const shown = await page.locator('pre').allTextContents()
   for (const text of Object.values(HOSTILE)) {
@@ -223,6 +223,37 @@ test('P05 an expired link, a broken one, and one that was answered elsewhere say
   const broken = await opened(`${link.slice(0, -1)}`)
   expect(await broken.getByRole('status').textContent()).toMatch(/can’t be answered.*What to do/s)
   await inert(broken)
+})
+
+test('an answer for more than this call: said before it is given, given without JavaScript, by a link of its own', async () => {
+  const { id, link } = await asked()
+  const page = await opened(link)
+  const more = page.locator('details', { hasText: 'Answer for more than this call' })
+  expect(await page.getByRole('button').count()).toBe(2)
+  await more.locator('summary').click()
+  expect(await more.textContent()).toContain(`every call of ${sensitive} version 1 by agent ${agent.name} in session`)
+  expect(await more.getByRole('button').allTextContents()).toEqual([
+    'Deny for the session',
+    'Approve for 60 minutes',
+    'Approve for 10 minutes',
+    'Approve for the session',
+  ])
+  await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
+  expect(await page.getByRole('status').textContent()).toMatch(/Approved[\s\S]*The same answer holds for every call of/)
+  await inert(page)
+  expect((await approvalOf(id)).answers).toMatchObject([{ by: 'root', channel: 'link', scope: 'timeboxed', ttl_s: 600 }])
+  const { items } = granted(await desk.root('listStanding', {}))
+  expect(items.find(({ approval }) => approval === id)).toMatchObject({ assurance: 'link', live: true })
+})
+
+test('what policy wants asked each time offers no yes for more', async () => {
+  const { link } = await asked({}, await desk.tool({ capabilities: ['secrets_read'] }))
+  const page = await opened(link)
+  await page.getByText('Answer for more than this call').click()
+  expect(await page.getByText('Policy wants a yes for each call').isVisible()).toBe(true)
+  expect(await page.getByRole('button').allTextContents()).toEqual(
+    ['Deny for the session', 'Deny', 'Approve once'].map((t) => expect.stringContaining(t)),
+  )
 })
 
 // ── From another site ──
