@@ -7,7 +7,7 @@ import type { CaseResult } from '../shared/policy-cases.ts'
 import { ok } from '../shared/result.ts'
 import type { Command } from './command.ts'
 import { command } from './command.ts'
-import { DIR, readCases, readFolder } from './policy-folder.ts'
+import { DIR, overlooked, pathed, readCases, readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline } from './text.ts'
 
@@ -26,11 +26,12 @@ const lint = command({
     if (!policies.ok) return policies
     const checked = await api('checkPolicies', { body: { policies: policies.value } })
     if (!checked.ok) return checked
-    const texts = Object.keys(policies.value)
+    const beside = overlooked(args.DIR, policies.value)
+    const asides = beside.map((said) => `${paint.warn('warning')}: ${inline(said)}\n`).join('')
     return ok({
       ok: holds(checked.value),
       json: checked.value,
-      text: `${findings(checked.value, args.DIR, texts, paint)}${verdict(checked.value, paint)}`,
+      text: `${findings(checked.value, args.DIR, policies.value, paint)}${asides}${verdict(checked.value, paint, beside.length)}`,
     })
   },
 })
@@ -48,14 +49,17 @@ const test = command({
     if (!policies.ok) return policies
     const files = readCases(args.CASES ?? join(args.DIR, 'cases'))
     if (!files.ok) return files
-    const texts = Object.keys(policies.value)
     const told: ({ readonly file: string } & Checked)[] = []
     let text = ''
+    let undecided = ''
     for (const { path, cases } of files.value) {
       const checked = await api('checkPolicies', { body: { policies: policies.value, cases } })
       if (!checked.ok) return { ok: false, error: { ...checked.error, detail: `\`${path}\`: ${checked.error.detail}` } }
       told.push({ file: path, ...checked.value })
-      text += showFile(path, checked.value, findings(checked.value, args.DIR, texts, paint), paint)
+      const why =
+        checked.value.refusal === null ? '' : `${findings(checked.value, args.DIR, policies.value, paint)}${verdict(checked.value, paint)}`
+      text += `${showFile(path, checked.value, paint)}${why === undecided ? '' : why}` // said once of all files for which it is the same
+      undecided = why === '' ? undecided : why
     }
     const results = told.flatMap((each) => each.results)
     const failed = results.filter(({ passed }) => !passed).length
@@ -68,31 +72,27 @@ const test = command({
 
 const holds = ({ refusal, findings: found }: Checked): boolean => refusal === null && found.every(({ severity }) => severity !== 'error')
 
-/** By the path of the file, so that an editor finds the place; what has no file keeps the name that it has. */
-function findings({ findings: found }: Checked, dir: string, texts: readonly string[], paint: Paint): string {
+function findings({ findings: found }: Checked, dir: string, policies: Readonly<Record<string, string>>, paint: Paint): string {
   return found
     .map(({ at, message, hint, severity }) => {
-      const [name = '', ...place] = at.split(':')
-      const path = texts.includes(name) ? [join(dir, `${name}.cedar`), ...place].join(':') : at
       const said = severity === 'error' ? paint.bad('error') : paint.warn('warning')
-      return `${inline(path)}: ${said}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
+      return `${inline(pathed(at, dir, policies))}: ${said}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
     })
     .join('')
 }
 
-function verdict(checked: Checked, paint: Paint): string {
+function verdict(checked: Checked, paint: Paint, beside = 0): string {
   if (checked.refusal !== null) return `${paint.bad('refused')}: ${inline(checked.refusal.detail)}\n`
   if (!holds(checked)) return `${paint.bad('these policies can be stored, not put in force')}\n`
-  const warnings = checked.findings.length
+  const warnings = checked.findings.length + beside
   return `${paint.good('these policies can be put')}${warnings === 0 ? '' : `; warnings: ${warnings}`}\n`
 }
 
-function showFile(path: string, checked: Checked, found: string, paint: Paint): string {
+function showFile(path: string, checked: Checked, paint: Paint): string {
   const { results, refusal } = checked
   const failed = results.filter(({ passed }) => !passed)
   const counted = refusal === null ? `${results.length - failed.length} of ${results.length} as expected` : 'not decided'
-  const refused = refusal === null ? '' : `${found}${verdict(checked, paint)}`
-  return `${paint.bold(inline(path))}  ${counted}\n${refused}${failed.map((result) => showFailed(result, paint)).join('')}`
+  return `${paint.bold(inline(path))}  ${counted}\n${failed.map((result) => showFailed(result, paint)).join('')}`
 }
 
 /** What was expected and what came, in the order in which one reads a decision. */

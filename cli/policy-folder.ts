@@ -2,6 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { PATTERNS } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { SentCases } from '../shared/policy-cases.ts'
 import { PolicyCases } from '../shared/policy-cases.ts'
@@ -21,6 +22,8 @@ export function readFolder(dir: string): Result<Record<string, string>, Trouble>
   if (names.value.length === 0) return err(usage(`\`${dir}\` holds no .cedar file; to allow nothing, put a policy that permits nothing`))
   const policies: Record<string, string> = {}
   for (const name of names.value) {
+    if (!PATTERNS.name.test(basename(name, '.cedar')))
+      return err(usage(`\`${join(dir, name)}\` can’t name a text: a small letter, then small letters, digits and \`_.-\`, 64 at the most`))
     const text = readCedar(join(dir, name))
     if (!text.ok) return text
     policies[basename(name, '.cedar')] = text.value
@@ -28,10 +31,29 @@ export function readFolder(dir: string): Result<Record<string, string>, Trouble>
   return ok(policies)
 }
 
+/** What lies there as if it were of the set, and is not. */
+export function overlooked(dir: string, policies: Readonly<Record<string, string>>): string[] {
+  const deeper = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.cedar') && dirname(path) !== '.')
+  const folders = new Set(deeper.map(dirname).filter((folder) => folder.split('/')[0] !== 'cases'))
+  const empty = Object.keys(policies).filter((name) => policies[name]?.trim() === '')
+  return [
+    ...[...folders].map((folder) => `${join(dir, folder)}: the .cedar files in this folder are not of the set`),
+    ...empty.map((name) => `${join(dir, name)}.cedar: the file is empty`),
+  ]
+}
+
+/** The path of what the edge names by its text, line and column, so that an editor finds the place; what has no file keeps its name. */
+export function pathed(at: string, dir: string, policies: Readonly<Record<string, string>>): string {
+  const [name = '', ...place] = at.split(':')
+  return Object.hasOwn(policies, name) ? [join(dir, `${name}.cedar`), ...place].join(':') : at
+}
+
 export type CasesFile = { readonly path: string; readonly cases: SentCases }
 
 /** The files of cases at `path`: itself, or those in it. */
 export function readCases(path: string): Result<CasesFile[], Trouble> {
+  if (statSync(path, { throwIfNoEntry: false }) === undefined)
+    return err(usage(`no cases in \`${path}\`: there is no such file or folder; policies/README.md says how they are written`))
   const paths = isFile(path) ? ok([path]) : inFolder(path)
   if (!paths.ok) return paths
   const files: CasesFile[] = []
@@ -46,12 +68,14 @@ export function readCases(path: string): Result<CasesFile[], Trouble> {
 function inFolder(path: string): Result<string[], Trouble> {
   const names = namesIn(path, '.json')
   if (!names.ok) return names
-  return names.value.length === 0 ? err(usage(`\`${path}\` holds no .json file of cases`)) : ok(names.value.map((name) => join(path, name)))
+  return names.value.length === 0
+    ? err(usage(`no cases in \`${path}\`: it holds no .json file; policies/README.md says how they are written`))
+    : ok(names.value.map((name) => join(path, name)))
 }
 
 function readCasesFile(path: string): Result<SentCases, Trouble> {
   const json = readJson(path)
-  if (!json.ok) return json
+  if (!json.ok) return err({ ...json.error, exit: 2 })
   const read = fitting(PolicyCases, json.value, `\`${path}\``)
   if (!read.ok) return read
   const sets: Record<string, string[]> = {}
@@ -65,7 +89,7 @@ function readCasesFile(path: string): Result<SentCases, Trouble> {
 
 function readCedar(path: string): Result<string, Trouble> {
   const bytes = readBytes(path, LIMITS.policy_bytes)
-  return bytes.ok ? ok(Buffer.from(bytes.value).toString('utf8')) : bytes
+  return bytes.ok ? ok(Buffer.from(bytes.value).toString('utf8')) : err({ ...bytes.error, exit: 2 })
 }
 
 function namesIn(dir: string, ending: string): Result<string[], Trouble> {
@@ -76,7 +100,7 @@ function namesIn(dir: string, ending: string): Result<string[], Trouble> {
         .sort(),
     )
   } catch (thrown) {
-    return err(trouble('unreadable', `\`${dir}\` can't be read: ${reason(thrown)}`))
+    return err({ ...trouble('unreadable', `\`${dir}\` can't be read: ${reason(thrown)}`), exit: 2 })
   }
 }
 

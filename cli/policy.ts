@@ -8,7 +8,7 @@ import type { Api } from './api.ts'
 import type { Command, Output, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
 import { nextStep, showChange } from './policy-diff.ts'
-import { DIR, readFolder } from './policy-folder.ts'
+import { DIR, pathed, readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, listing, quoted, time } from './text.ts'
 
@@ -83,6 +83,10 @@ const put = command({
     const { note } = flags
     const body = { policies: policies.value, activate: !flags['no-activate'], ...(note === undefined ? {} : { note }) }
     const done = await changing(api, flags.expect, paint, ({ match }) => api('putPolicies', { body, headers: { 'if-match': match } }))
+    if (!done.ok && done.error.errors !== undefined) {
+      const errors = done.error.errors.map((error) => ({ ...error, at: pathed(error.at, dir, policies.value) }))
+      return err({ ...done.error, errors })
+    }
     if (!done.ok || note === undefined || note === '' || done.value.set.note === note) return done
     const kept = `  the note \`${inline(note)}\` is not kept: this set is version ${done.value.set.version} already, and was in force under another\n`
     return ok({ ...done.value, text: `${done.value.text}${paint.warn(kept)}` })

@@ -106,7 +106,9 @@ function make(files: PolicyTexts): Result<PolicySet> {
       const id = nameOf(notes, file, index)
       if (RESERVED.has(id)) errors.push({ at: place(file, text, at), message: `the id \`${id}\` is the edge’s own; choose another` })
       if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
-      if (rules.has(id)) errors.push({ at: file, message: `the id \`${id}\` is taken; name each policy once` })
+      const namesake = rules.get(id)
+      if (namesake !== undefined)
+        errors.push({ at: file, message: `the id \`${id}\` is taken by a policy of \`${namesake.source.file}\`; name each policy once` })
       members.push({ id, text: policy, scope: scopeOf(read.json), reads, parts: partsIn(read.json.conditions) })
       const { effect, principal, resource, conditions } = read.json
       rules.set(id, {

@@ -140,6 +140,20 @@ test('a file of cases brings the policies that it names', async () => {
   expect(await policy(['test', 'tested', 'beside/cases'])).toMatchObject({ code: 0, out: expect.stringContaining('1 passed') })
 })
 
+test('what lies there as if it were of the set is named', async () => {
+  withRule('deep', ASKED)
+  write('deep/more/rules.cedar', 'permit (principal, action, resource);')
+  write('deep/cases/set.cedar', 'permit (principal, action, resource);')
+  write('deep/empty.cedar', '\n')
+  const ran = await policy(['lint', 'deep'])
+  expect([ran.code, ran.out]).toEqual([
+    0,
+    'warning: deep/more: the .cedar files in this folder are not of the set\nwarning: deep/empty.cedar: the file is empty\nthese policies can be put; warnings: 2\n',
+  ])
+  write('named/My Rules.cedar', '')
+  expect(await policy(['lint', 'named'])).toMatchObject({ code: 2, err: expect.stringContaining('small letters, digits') })
+})
+
 test('where the policies are refused no case is decided, and it says why', async () => {
   const ran = await policy(['test', 'bad', 'cases'])
   expect(ran).toMatchObject({
@@ -150,15 +164,15 @@ test('where the policies are refused no case is decided, and it says why', async
 })
 
 test.each([
-  [['test', 'tested', 'nowhere'], /`nowhere` can't be read/],
-  [['test', 'good'], /`good\/cases` can't be read/],
-  [['test', 'tested', 'good'], /holds no .json file of cases/],
+  [['test', 'tested', 'nowhere'], /no cases in `nowhere`/],
+  [['test', 'good'], /no cases in `good\/cases`/],
+  [['test', 'tested', 'good'], /no cases in `good`/],
   [['test', 'tested', 'tested/refunds.cedar'], /is not strict JSON/],
   [['lint', 'cases'], /holds no .cedar file/],
   [['lint'], /DIR/],
 ] as const)('what can’t be read says why: policy %j', async (args, why) => {
   const ran = await policy(args)
-  expect(ran.code).toBeGreaterThan(0)
+  expect(ran.code).toBe(2)
   expect(ran.err).toMatch(why)
 })
 

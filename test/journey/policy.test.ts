@@ -100,7 +100,7 @@ test('a note is kept, or said not to be', async () => {
 test('a set that is wrong is refused by file, line and column, and nothing changes', async () => {
   const present = await inForce()
   write('\npermit (principal, action resource);')
-  expect(await policy('put', 'mine')).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/quiet:2:\d+/) })
+  expect(await policy('put', 'mine')).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/mine\/quiet\.cedar:2:\d+/) })
   expect(await inForce()).toBe(present)
 })
 

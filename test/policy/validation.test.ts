@@ -144,7 +144,7 @@ test('mistakes come in the order of the text, one for each place, and 20 of them
 test('a name of the floor is the floor’s, and the tenant’s file is told', () => {
   const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
   const { errors } = refused(whole.ok ? compile(whole.value) : whole)
-  expect(errors).toEqual([{ at: 'mine', message: 'the id `sensitive-needs-approval` is taken; name each policy once' }])
+  expect(errors).toEqual([{ at: 'mine', message: 'the id `sensitive-needs-approval` is taken by a policy of `floor.sensitive`; name each policy once' }])
 })
 
 test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
