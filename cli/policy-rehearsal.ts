@@ -56,21 +56,23 @@ async function versionOf(named: string, api: Api): Promise<Result<string, Troubl
 }
 
 function showRehearsal(told: Rehearsal, paint: Paint): string {
-  const { version, against, looked_at, complete, since_ms, summary, flips, unrehearsable, approvals_per_day } = told
+  const { version, against, looked_at, complete, since_ms, summary, flips, unrehearsable } = told
   const extent = complete ? `every one that ended since ${time(since_ms)}` : 'the latest; older ones were not looked at'
   const kinds = summary.map(({ from, now, to, count }) => [`${from} → ${to}`, String(count), since(now, from, to, against)])
-  const rows = flips.map(({ call, agent, tool, from, to, policies, reason }) => [
+  const moved = flips.some(({ from, now }) => now !== from)
+  const rows = flips.map(({ call, agent, tool, from, now, to, policies, reason }) => [
     `${from} → ${to}`,
+    ...(moved ? [now] : []),
     tool,
     agent,
     call,
     policies.join(', ') || 'nothing permits it',
     reason,
   ])
-  const heading = ['flip', 'tool', 'agent', 'call', 'policies', 'reason']
+  const heading = ['flip', ...(moved ? [`by ${against} now`] : []), 'tool', 'agent', 'call', 'policies', 'reason']
   const more = summary.reduce((all, { count }) => all + count, 0) - flips.length
   return [
-    `version ${paint.bold(String(version))} against ${against}: ${looked_at} calls, ${extent}\n`,
+    `version ${paint.bold(String(version))} against ${against}: ${looked_at} ${looked_at === 1 ? 'call' : 'calls'}, ${extent}\n`,
     summary.length === 0 ? `${paint.good('no call flips')}\n` : columns(kinds, '  '),
     summary.length === 0 ? '' : `\n${listing(paint, heading, rows, '')}${more > 0 ? `and ${more} more\n` : ''}`,
     unrehearsable.length === 0
@@ -79,9 +81,14 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
           unrehearsable.map(({ reason, count }) => [String(count), reason]),
           '  ',
         )}`,
-    `\nquestions to humans a day: ${approvals_per_day.now} by version ${against}, ${approvals_per_day.to} by version ${version}\n`,
+    `\n${questions(told)}\n`,
     version === against ? '' : nextStep(told, paint),
   ].join('')
+}
+
+function questions({ version, against, looked_at: all, approvals, approvals_per_day: rate }: Rehearsal): string {
+  const counts = `questions to humans: ${approvals.now} of ${all} by version ${against}, ${approvals.to} of ${all} by version ${version}`
+  return rate === null ? counts : `${counts}; a day: ${rate.now} and ${rate.to}`
 }
 
 /** Where the set in force does not say what was said then, something else has changed since. */

@@ -26,7 +26,7 @@ export async function rehearse(env: Env, { tenant, policyVersion: against }: Loa
   const [since, until] = [now - days * DAY_MS, now + LIMITS.rehearsal_ms]
   const tally = new Tally()
   const runs = new Set<string>()
-  let complete = false
+  let [complete, beyond] = [false, false]
   for (let before = Number.MAX_SAFE_INTEGER; !complete && tally.lookedAt < limit && Date.now() < until; ) {
     const left = limit - tally.lookedAt
     const size = Math.min(PAGE, left + 1) // one more than may be looked at shows whether there are more
@@ -41,10 +41,11 @@ export async function rehearse(env: Env, { tenant, policyVersion: against }: Loa
     if (ends.length < inTime.length || outcomes.size < ends.length) break
     const last = page.at(-1)
     before = last?.index ?? 0
-    complete = page.length < size || last === undefined || last.at < since
+    beyond = last !== undefined && last.at < since
+    complete = page.length < size || beyond
   }
-  // Of a part, the days that it reaches back; never less than a second, which nothing is divided by.
-  const covered = complete ? days : Math.max(now - (tally.oldest ?? now), 1_000) / DAY_MS
+  // Where something ended before, all the days are covered; else as many as it reaches back.
+  const covered = beyond ? days : (now - (tally.oldest ?? now)) / DAY_MS
   return { version, against, since_ms: since, complete, ...tally.told(covered) }
 }
 
@@ -121,7 +122,8 @@ class Tally {
       summary: [...this.#kinds.values()].sort((a, b) => b.count - a.count),
       flips: this.#flips,
       unrehearsable: [...this.#not].map(([not, count]) => ({ reason: UNREHEARSABLE[not], count })),
-      approvals_per_day: { now: aDay(this.#asked.now), to: aDay(this.#asked.to) },
+      approvals: { ...this.#asked },
+      approvals_per_day: days < 1 ? null : { now: aDay(this.#asked.now), to: aDay(this.#asked.to) },
     }
   }
 }

@@ -38,8 +38,10 @@ const Rehearsal = z.strictObject({
   /** The latest first; `summary` counts them all. */
   flips: z.array(Flip),
   unrehearsable: z.array(z.strictObject({ reason: z.string(), count: z.int() })),
-  /** Questions to humans, by the set in force and by this version, over the days that were looked at. */
-  approvals_per_day: z.strictObject({ now: z.number(), to: z.number() }),
+  /** Calls about which humans would be asked, by the set in force and by this version. */
+  approvals: z.strictObject({ now: z.int(), to: z.int() }),
+  /** The same by the day; `null` where what was looked at reaches back less than one. */
+  approvals_per_day: z.strictObject({ now: z.number(), to: z.number() }).nullable(),
 })
 export type Rehearsal = z.infer<typeof Rehearsal>
 

@@ -88,7 +88,7 @@ test('the set in force, and one that says the same, flip nothing; a revoked agen
     const told = await rehearse(same)
     expect(told).toMatchObject({ version: Number(same), against: version, looked_at: 10, complete: true, summary: [], flips: [] })
     expect(told.unrehearsable).toEqual(revoked)
-    expect(told.approvals_per_day).toEqual({ now: 0.57, to: 0.57 })
+    expect([told.approvals, told.approvals_per_day]).toEqual([{ now: 4, to: 4 }, null])
   }
 })
 
@@ -103,7 +103,7 @@ test('each way: allow, ask and deny become one another, and only of the calls th
     [text, 'allow allow ask'],
   ])
   expect(asking.summary).toEqual([{ from: 'allow', now: 'allow', to: 'ask', count: 2 }])
-  expect(asking.approvals_per_day).toEqual({ now: 0.57, to: 0.86 })
+  expect([asking.approvals, asking.approvals_per_day]).toEqual([{ now: 4, to: 6 }, null])
   expectFlips(await rehearse(await candidate(forbid('asks', 'asking', 'true'), DEFAULTS)), [
     [approved, 'ask ask deny'],
     [rejected, 'ask ask deny'],
