@@ -57,6 +57,13 @@ function unreachable(url: string, thrown: unknown): Trouble {
   throw thrown
 }
 
+/** What the edge advises is about HTTP; here the same is done otherwise. */
+function todoHere(code: string, detail: string): string | undefined {
+  if (code === 'unauthenticated') return 'set COUNTERSIGN_KEY to a key of this edge that is not revoked'
+  if (code === 'not_found' && detail.startsWith('no version ')) return '`countersign policy list` shows them'
+  return undefined
+}
+
 /** An edge's refusal. Another server's error page may be JSON too, of any shape. */
 function refused(problem: Partial<Problem>): Trouble {
   const { code, detail, todo, errors } = problem
@@ -65,5 +72,5 @@ function refused(problem: Partial<Problem>): Trouble {
   const listed = Array.isArray(errors)
     ? errors.filter(({ at, message }) => typeof at === 'string' && typeof message === 'string')
     : undefined
-  return { exit: 1, code, detail, todo: typeof todo === 'string' ? todo : undefined, errors: listed }
+  return { exit: 1, code, detail, todo: todoHere(code, detail) ?? (typeof todo === 'string' ? todo : undefined), errors: listed }
 }

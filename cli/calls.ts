@@ -112,7 +112,7 @@ const listCalls = command({
     return ok({
       ok: true,
       json: list.value.items,
-      text: listing(paint, ['ended', 'state', 'tool', 'took', 'agent', 'call'], rows, 'no call has ended yet'),
+      text: listing(paint, ['ended', 'state', 'tool', 'took, waits included', 'agent', 'call'], rows, 'no call has ended yet'),
     })
   },
 })

@@ -20,7 +20,10 @@ const decided = ({ effect, policies, reason }: Decision): string =>
 
 export function showCall(call: Call, paint: Paint): string {
   const { id, tool, state, decision, approval, result, attestation } = call
-  const took = call.ended_at_ms === undefined ? '' : `  ${call.ended_at_ms - call.created_at_ms} ms`
+  const took =
+    call.ended_at_ms === undefined
+      ? ''
+      : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', the wait for humans included'}`
   const rows: string[][] = [['decided', decided(decision)]]
   for (const [index, together] of (decision.explanation?.changes ?? []).entries())
     rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(', and ')])
@@ -115,7 +118,12 @@ function showExplanation({ policies, plans, changes, fixed, errors = [] }: Expla
   ].join('')
 }
 
-const WHO = { agent: 'the agent, by its arguments', human: 'an approver', operator: 'an operator', time: 'in time' } as const
+const WHO = {
+  agent: 'the agent, by its arguments',
+  human: 'an approver',
+  operator: 'an operator',
+  time: 'the hour at which it is asked',
+} as const
 
 /** One alternative is a block; what must change together stands together. */
 const showChanges = (changes: Explanation['changes']): string =>

@@ -115,7 +115,7 @@ function summary({ predicate: { state, error, facts, grant, execution, attestati
     tool: `${facts.tool.name}, version ${facts.tool.version}`,
     decided: `${facts.decision.effect} by ${facts.decision.policies.join(', ') || 'no policy'}`,
     ...(approvers === undefined || approvers === '' ? {} : { approval: approvers }),
-    ended: `${state}${error === null ? '' : `, ${error}`}, ${time(execution.ended_at_ms)}`,
+    ended: `${state}${error === null || error === state ? '' : `, ${error}`}, ${time(execution.ended_at_ms)}`,
     ran: grant === null ? 'nothing' : `on ${grant.worker}: ${execution.executor} (${execution.sandbox_enforcement})`,
   }
 }

@@ -8,13 +8,16 @@ import type { Schema } from './schemas.ts'
 
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
 
+/** What stands where the schema lets nothing stand is said in the words of who calls, not of who wrote the schema. */
+const plain = (error: string): string => (error === 'False boolean schema.' ? 'is not an argument of the tool' : error)
+
 /** Compiled once per tool version. */
 export function argumentCheck(schema: Schema): ArgumentCheck {
   const validator = new Validator(schema, '2020-12', false)
   return (args) => {
     const { valid, errors } = validator.validate(args)
     if (valid) return ok(args)
-    const fields = errors.slice(-8).map(({ instanceLocation, error }) => ({ at: instanceLocation.slice(1) || '/', message: error }))
+    const fields = errors.slice(-8).map(({ instanceLocation, error }) => ({ at: instanceLocation.slice(1) || '/', message: plain(error) }))
     return err(failure('invalid_arguments', 'the arguments do not fit the tool’s schema', fields))
   }
 }

@@ -154,5 +154,9 @@ export function agentAskedFor({ principal, directory }: Identified, name: string
   }
   const agent = name === undefined ? undefined : directory.agents.get(name)
   if (agent !== undefined) return ok(agent)
-  return err(name === undefined ? failure('invalid_request', 'say for which `agent`') : failure('not_found', `no agent \`${name}\``))
+  return err(
+    name === undefined
+      ? failure('invalid_request', 'say whose call it would be: `agent`, on the command line `--agent`')
+      : failure('not_found', `no agent \`${name}\``),
+  )
 }

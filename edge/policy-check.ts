@@ -92,7 +92,10 @@ function hold(files: PolicyTexts, tools: ToolTypes): Found {
   const { errors, warnings } = validate(tenantSchema(base, tools), whole.text)
   const alike = warnings.filter(({ message }) => LOOK_ALIKE.test(message))
   return {
-    errors: placed(whole, [...errors, ...alike.map((said) => ({ ...said, hint: 'write it in one script, without invisible characters' }))]),
+    errors: placed(whole, [
+      ...errors.map((said) => plainer(said, tools)),
+      ...alike.map((said) => ({ ...said, hint: 'write it in one script, without invisible characters' })),
+    ]),
     warnings: placed(
       whole,
       warnings.filter((said) => !alike.includes(said)),
@@ -142,6 +145,26 @@ class Joined {
 }
 
 type Said = ReturnType<typeof validate>['errors'][number]
+
+/** The engine offers the nearest name there is, however far; what it doesn't know is that tools are registered. */
+function plainer(said: Said, tools: ToolTypes): Said {
+  const [, action = ''] = /^unrecognized action `Action::"([^"]*)"`/.exec(said.message) ?? []
+  if (tools.has(action)) return { ...said, hint: `did you mean \`Action::"tool.execute/${action}"\`?` }
+  const [, tool] = /^tool\.execute\/(.+)$/.exec(action) ?? []
+  const [, offered = ''] = /Action::"tool\.execute\/([^"]+)"/.exec(said.hint ?? '') ?? []
+  return tool === undefined || isNear(tool, offered)
+    ? said
+    : { ...said, hint: `no tool \`${tool}\` is registered: \`countersign tools put\`` }
+}
+
+/** Two thirds of the longer one, at its ends, are the other's too. */
+function isNear(one: string, other: string): boolean {
+  const length = Math.min(one.length, other.length)
+  let [head, tail] = [0, 0]
+  while (head < length && one[head] === other[head]) head++
+  while (tail < length - head && one.at(-1 - tail) === other.at(-1 - tail)) tail++
+  return head + tail >= (Math.max(one.length, other.length) * 2) / 3
+}
 
 /** In the order of the text; of several at one place, which differ by the action they were held against, the first by name. */
 function placed(whole: Joined, said: readonly Said[]): FieldError[] {

@@ -45,6 +45,7 @@ export function readerOf(
     kind,
     names: (text) => namesOther(directory, agent.name.toLowerCase(), text),
     byArguments: [
+      ...(tool.executor.argv[0]?.startsWith('{') === true ? ['plan.program'] : []),
       ...(tool.egress.named_by === undefined ? [] : ['plan.egress_hosts']),
       ...(tool.executor.timeout_ms === undefined ? [] : ['plan.timeout_ms']),
     ],

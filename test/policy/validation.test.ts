@@ -81,6 +81,20 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
     /unrecognized action/,
     /tool\.execute\/refund/,
   ],
+  [
+    'a tool that is not registered',
+    on('true', 'action == Action::"tool.execute/payment"'),
+    'mine:1:30',
+    /unrecognized action/,
+    /^no tool `payment` is registered/,
+  ],
+  [
+    'a tool that is named without its action',
+    on('true', 'action == Action::"refund"'),
+    'mine:1:30',
+    /unrecognized/,
+    /tool\.execute\/refund/,
+  ],
   ['a kind of entity that there is not', 'permit (principal == Agant::"x", action, resource);', 'mine:1:22', /`Agant`/, /`Agent`/],
   ['a rule over all tools by the argument of one', on('context.args.amount > 1', 'action in Action::"tool.execute"'), 'mine:1:71', /./],
   [
@@ -144,7 +158,9 @@ test('mistakes come in the order of the text, one for each place, and 20 of them
 test('a name of the floor is the floor’s, and the tenant’s file is told', () => {
   const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
   const { errors } = refused(whole.ok ? compile(whole.value) : whole)
-  expect(errors).toEqual([{ at: 'mine', message: 'the id `sensitive-needs-approval` is taken by a policy of `floor.sensitive`; name each policy once' }])
+  expect(errors).toEqual([
+    { at: 'mine', message: 'the id `sensitive-needs-approval` is taken by a policy of `floor.sensitive`; name each policy once' },
+  ])
 })
 
 test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
