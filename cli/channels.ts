@@ -1,5 +1,6 @@
 // How approvals reach people: channels set up, tried and removed, and what became of their messages.
 
+import type { ChannelShown } from '../shared/channels.ts'
 import { ChannelSpec, DeliveryState } from '../shared/channels.ts'
 import { ok } from '../shared/result.ts'
 import type { Command } from './command.ts'
@@ -18,24 +19,32 @@ const list = command({
   async run({ api, paint }) {
     const channels = await api('listChannels', {})
     if (!channels.ok) return channels
-    const rows = channels.value.items.map(({ name, channel: { kind, to, after_s, recipients, keys }, put_by, put_at_ms }) => [
+    const rows = channels.value.items.map(({ name, channel, put_by, put_at_ms }) => [
       name,
-      kind,
-      `${after_s} s`,
-      recipients === undefined ? 'whoever reads it' : [...recipients.roles, ...recipients.operators].join(','),
-      to,
-      keys.map((key) => key.public ?? key.scheme).join(','),
+      channel.kind,
+      `${channel.after_s} s`,
+      channel.recipients === undefined ? 'whoever reads it' : [...channel.recipients.roles, ...channel.recipients.operators].join(','),
+      channel.to,
+      more(channel),
       `${put_by}, ${time(put_at_ms)}`,
     ])
     const text = listing(
       paint,
-      ['channel', 'kind', 'after', 'for', 'to', 'keys', 'put by'],
+      ['channel', 'kind', 'after', 'for', 'to', 'more', 'put by'],
       rows,
       'no channels: approvals wait in the inbox',
     )
     return ok({ ok: true, json: channels.value.items, text })
   },
 })
+
+/** What there is to know of this kind of channel alone. */
+function more(channel: ChannelShown): string {
+  switch (channel.kind) {
+    case 'webhook':
+      return channel.keys.map((key) => key.public ?? key.scheme).join(',')
+  }
+}
 
 const put = command({
   words: ['channels', 'put'],

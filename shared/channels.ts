@@ -13,8 +13,7 @@ const timing = {
     .optional(),
 }
 
-/** A second kind makes this a union by `kind`, and so what is shown. */
-export const ChannelSpec = z.strictObject({
+const WebhookSpec = z.strictObject({
   kind: z.literal('webhook'),
   url: z.string().min(1).max(LIMITS.channel_url_chars),
   /** `whsec_…` (HMAC) or `whsk_…` (Ed25519); all of them sign, so that a receiver can change from one to the next. */
@@ -24,9 +23,11 @@ export const ChannelSpec = z.strictObject({
     .max(LIMITS.channel_keys),
   ...timing,
 })
+
+export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec])
 export type ChannelSpec = z.infer<typeof ChannelSpec>
 
-/** A channel without its secrets: those go in and never come out. An address holds secrets too; its origin does not. */
+/** A channel without its secrets: those go in and never come out. `to`, in every kind: where it writes, without what is secret of an address. */
 const WebhookShown = z.strictObject({
   kind: z.literal('webhook'),
   to: z.string(),
@@ -34,13 +35,14 @@ const WebhookShown = z.strictObject({
   keys: z.array(z.strictObject({ scheme: z.enum(['v1', 'v1a']), public: z.string().optional() })),
   ...timing,
 })
-export type ChannelShown = z.infer<typeof WebhookShown>
+const ChannelShown = z.discriminatedUnion('kind', [WebhookShown])
+export type ChannelShown = z.infer<typeof ChannelShown>
 
 export const Channel = z.strictObject({
   name: Name,
   put_by: z.string(),
   put_at_ms: z.int(),
-  channel: WebhookShown,
+  channel: ChannelShown,
 })
 export type Channel = z.infer<typeof Channel>
 
