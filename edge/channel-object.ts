@@ -32,8 +32,8 @@ const CROWDED_MS = 1_000
 
 export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
-  readonly #loopback = this.env.LOOPBACK_CHANNELS === 'yes'
-  readonly #post = postThrough(this.env.OUTSIDE ?? { fetch: (to, init) => fetch(to, init) }, this.#loopback)
+  readonly #loopback = this.env.LOOPBACK_CHANNELS !== undefined
+  readonly #post = postThrough(this.env.OUTSIDE ?? { fetch: (to, init) => fetch(to, init) }, this.env.LOOPBACK_CHANNELS)
   /** What is under way, by the question that it is about; with its channel. */
   readonly #busy = new Map<string, string>()
   #alarmAt: number | null = null

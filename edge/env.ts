@@ -4,7 +4,7 @@ import { hkdfSync } from 'node:crypto'
 import type { PrivateJwk, Signer } from '../shared/dsse.ts'
 import { signerFromJwk } from '../shared/dsse.ts'
 import type { ChannelObject } from './channel-object.ts'
-import type { Outside } from './channels/outside.ts'
+import type { Outside, StandIns } from './channels/outside.ts'
 import type { LogObject } from './log-object.ts'
 import type { PoolObject } from './pool-object.ts'
 import type { RunObject } from './run-object.ts'
@@ -30,8 +30,8 @@ export type Env = {
   ONE_PROCESS?: string
   /** What channels send through (self-hosted): a network without private addresses, whatever a name resolves to. Absent, the platform's own. */
   OUTSIDE?: Outside
-  /** Set for tests alone: channels may reach receivers on this very host, in plain HTTP. */
-  LOOPBACK_CHANNELS?: string
+  /** Set for tests alone: channels may reach receivers on this very host, in plain HTTP; and these origins are stood in for by those. */
+  LOOPBACK_CHANNELS?: StandIns
 }
 
 export const DEFAULT_TENANT = 'default'

@@ -23,8 +23,8 @@ export type StackOptions = {
   readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
   readonly private_hosts?: readonly string[]
-  /** Channels may send to receivers on this host: for tests, whose receivers are. */
-  readonly loopbackChannels?: boolean
+  /** Channels may send to receivers on this host: for tests, whose receivers are. Origins by those that stand in for them, if any. */
+  readonly loopbackChannels?: true | Readonly<Record<string, string>>
   /** Start a part again that died unasked. Tests that kill leave it off. */
   readonly supervise?: boolean
   readonly say?: Say
@@ -90,7 +90,7 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
   if (program === undefined) return err('no redis-server on this machine; install the package redis-tools, or Redis 7 or newer')
   const redisAt = await redisPort(state)
   const url = `http://127.0.0.1:${port}`
-  const edgeAt = { host, port, redisPort: redisAt, loopbackChannels: options.loopbackChannels ?? false }
+  const edgeAt = { host, port, redisPort: redisAt, loopbackChannels: options.loopbackChannels === true ? {} : options.loopbackChannels }
   return ok({
     url,
     redisPort: redisAt,

@@ -57,7 +57,7 @@ const edgeConfig = (
   bundle: string,
   objects: string,
   address: string,
-  loopback: boolean,
+  standIns: EdgeAt['loopbackChannels'],
 ): string => `# Written at every start; changes here are lost.
 using Workerd = import "/workerd/workerd.capnp";
 
@@ -68,7 +68,7 @@ const config :Workerd.Config = (
     # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
     (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
     # What channels send goes where operators say: nothing on this host either, by whatever name (only tests let it in).
-    (name = "outside", network = (allow = ["public"${loopback ? ', "127.0.0.1/32"' : ''}], tlsOptions = (trustBrowserCas = true))),
+    (name = "outside", network = (allow = ["public"${standIns === undefined ? '' : ', "127.0.0.1/32"'}], tlsOptions = (trustBrowserCas = true))),
   ],
   sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
 );
@@ -81,7 +81,7 @@ const edge :Workerd.Worker = (
       ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
       '(name = "ONE_PROCESS", text = "yes")',
       '(name = "OUTSIDE", service = "outside")',
-      ...(loopback ? ['(name = "LOOPBACK_CHANNELS", text = "yes")'] : []),
+      ...(standIns === undefined ? [] : [`(name = "LOOPBACK_CHANNELS", json = ${JSON.stringify(JSON.stringify(standIns))})`]),
     ])},
     durableObjectNamespaces = ${list(
       OBJECTS.map(({ className, uniqueKey }) => `(className = "${className}", uniqueKey = "${uniqueKey}", enableSql = true)`),
@@ -95,8 +95,8 @@ export type EdgeAt = {
   readonly host: string
   readonly port: number
   readonly redisPort: number
-  /** For tests: channels may send to this host. */
-  readonly loopbackChannels?: boolean
+  /** For tests: channels may send to this host, and what they send to one of these origins goes to the one that stands in for it here. */
+  readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }
 
 export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secrets): Spec {
@@ -106,7 +106,7 @@ export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secre
   mkdirSync(objects, { recursive: true, mode: 0o700 })
   rmSync(bundle, { recursive: true, force: true })
   cpSync(build, bundle, { recursive: true })
-  writePrivate(config, edgeConfig(bundle, objects, `${at.host}:${at.port}`, at.loopbackChannels ?? false))
+  writePrivate(config, edgeConfig(bundle, objects, `${at.host}:${at.port}`, at.loopbackChannels))
   const url = `http://127.0.0.1:${at.port}`
   return {
     name: 'edge',

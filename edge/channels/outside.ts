@@ -25,14 +25,23 @@ export function faultInAddress(text: string, loopback: boolean): string | undefi
 /** A network without private addresses, or the platform's own. */
 export type Outside = { readonly fetch: (to: string, init: RequestInit) => Promise<Response> }
 
+/** For tests: what goes to an origin goes to the one that stands in for it, on this host. */
+export type StandIns = Readonly<Record<string, string>>
+
+function stoodInFor(to: string, standIns: StandIns): string {
+  const { origin, pathname, search } = new URL(to)
+  const standIn = standIns[origin]
+  return standIn === undefined ? to : `${standIn}${pathname}${search}`
+}
+
 /** Nothing of the answer but its status, unless the adapter has to read it. */
-export function postThrough(outside: Outside, loopback: boolean): Post {
+export function postThrough(outside: Outside, standIns: StandIns | undefined): Post {
   return async ({ to, headers, body }, read) => {
-    const fault = faultInAddress(to, loopback)
+    const fault = faultInAddress(to, standIns !== undefined)
     if (fault !== undefined) return err({ again: false, why: fault })
     const signal = AbortSignal.timeout(LIMITS.delivery_ms)
     try {
-      const answer = await outside.fetch(to, { method: 'POST', redirect: 'manual', headers, body, signal })
+      const answer = await outside.fetch(stoodInFor(to, standIns ?? {}), { method: 'POST', redirect: 'manual', headers, body, signal })
       const text = read === 'read' ? await beginning(answer) : await answer.body?.cancel().then(() => '')
       return ok({ status: answer.status, pause_ms: pauseIn(answer.headers.get('retry-after')), text: text ?? '' } satisfies Answered)
     } catch {

@@ -99,7 +99,7 @@ test('N14 no address inside of a network, in whatever notation; a public name, o
     reached.push(to)
     return new Response()
   }
-  const post = postThrough({ fetch }, false)
+  const post = postThrough({ fetch }, undefined)
   for (const url of INSIDE) {
     expect([url, faultInAddress(url, false)]).toEqual([url, expect.any(String)])
     // At the attempt too: what was stored before the rule was is held to it.
@@ -118,7 +118,16 @@ test('N14 no address inside of a network, in whatever notation; a public name, o
   expect(reached).toEqual(['https://example.com/'])
 })
 
-test('N14 with tests’ own loopback, 127.0.0.1 alone is let in', () => {
+test('N14 with tests’ own loopback, 127.0.0.1 alone is let in, and an origin is stood in for where a test says so', async () => {
+  const reached: string[] = []
+  const fetch = async (to: string): Promise<Response> => {
+    reached.push(to)
+    return new Response()
+  }
+  const post = postThrough({ fetch }, { 'https://api.example.com': 'http://127.0.0.1:9' })
+  for (const to of ['https://api.example.com/send?a=b', 'https://api.example.com.example.org/', 'http://10.0.0.1/'])
+    await post({ to, headers: {}, body: '' })
+  expect(reached).toEqual(['http://127.0.0.1:9/send?a=b', 'https://api.example.com.example.org/'])
   expect(faultInAddress('http://127.0.0.1:8080/hook', true)).toBeUndefined()
   for (const url of ['http://127.0.0.2/', 'http://localhost/', 'http://10.0.0.1/', 'https://127.0.0.1/', 'http://u:p@127.0.0.1/'])
     expect([url, faultInAddress(url, true)]).toEqual([url, expect.any(String)])
