@@ -59,17 +59,19 @@ export async function decideCases(directory: Loaded, texts: PolicyTexts, { sets,
     const detail = `the cases change the policies in ${changed.size} ways, which are ${bytes} bytes to check; write several files`
     return err(failure('limit_reached', detail))
   }
+  const until = Date.now() + LIMITS.policy_cases_ms
+  const tooLong = (what: string) => err(failure('limit_reached', `${what} took all the time there is; write several files`))
   const under = new Map<string, Result<Loaded>>()
   for (const [change, each] of changed) {
+    await scheduler.wait(0) // others have their turn, and the clock goes on
+    if (Date.now() > until) return tooLong(`checking ${under.size} of the ${changed.size} ways in which the cases change the policies`)
     const set = each.ok ? check(each.value, directory) : each
     under.set(change, set.ok ? ok({ ...directory, policies: set.value.set }) : set)
   }
-  const until = Date.now() + LIMITS.policy_cases_ms
   const results: CaseResult[] = []
   for (const one of cases) {
-    await scheduler.wait(0) // others have their turn, and the clock goes on
-    if (Date.now() > until)
-      return err(failure('limit_reached', `${results.length} of ${cases.length} cases took all the time there is; write several files`))
+    await scheduler.wait(0)
+    if (Date.now() > until) return tooLong(`${results.length} of ${cases.length} cases`)
     const among = under.get(changeOf(one)) ?? ok(directory)
     results.push(judged(one, among.ok ? outcomeOf(among.value, one) : refused(among.error)))
   }

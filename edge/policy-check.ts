@@ -12,11 +12,11 @@ import { err, ok } from '../shared/result.ts'
 import { underFloor } from './policies.ts'
 import type { Schema as CedarSchema, PolicySet, PolicyTexts } from './policy.ts'
 import { compile, readSchema, validate } from './policy.ts'
-import { placesOfTool } from './policy-names.ts'
+import { actionsIn, placesOfTool } from './policy-names.ts'
 import type { ToolTypes } from './policy-schema.ts'
 import { tenantSchema } from './policy-schema.ts'
 import { toolsIn } from './policy-slices.ts'
-import { bytePlace, invalidPolicies, readTexts, SHOWN } from './policy-text.ts'
+import { BytePlaces, invalidPolicies, readTexts, SHOWN } from './policy-text.ts'
 import type { Schema } from './schemas.ts'
 import { argumentTypes } from './typed-arguments.ts'
 
@@ -42,6 +42,12 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, most: number = L
   if (costOf(set.value, tools) > most) {
     const detail = `these rules can’t be checked against all ${tools.length} tools in time; name in their scopes the tools that they are about`
     return err(failure('limit_reached', detail))
+  }
+  const strange = strangersIn(set.value, tools)
+  if (strange.size > SHOWN) {
+    const some = [...strange].slice(0, 3).map((name) => `\`Action::${JSON.stringify(name)}\``)
+    const detail = `these rules name ${strange.size} actions that there are not, ${some.join(', ')} among them; register tools before the rules about them`
+    return err(failure('invalid_policy', detail))
   }
   const { errors, warnings } = hold(whole.value, new Map(tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])))
   const all = [...lookAlikes, ...errors]
@@ -122,16 +128,23 @@ function costOf({ weights }: PolicySet, tools: Tools): number {
   }, 0)
 }
 
+/** Actions that are named and are not there. The validator looks for something like each among all that there are, so it is shown a few. */
+function strangersIn(set: PolicySet, tools: Tools): ReadonlySet<string> {
+  base ??= readSchema(schemaText)
+  const known = new Set([...Object.keys(base['']?.actions ?? {}), ...tools.map(({ name }) => `tool.execute/${name}`)])
+  return new Set(actionsIn(set).filter((name) => !known.has(name)))
+}
+
 /** All files as one text, the way the engine numbers places, and the way back. */
 class Joined {
   readonly text: string
-  readonly #parts: readonly { file: string; bytes: Uint8Array; from: number }[]
+  readonly #parts: readonly { places: BytePlaces; from: number }[]
 
   constructor(files: PolicyTexts) {
     let from = 0
     this.#parts = Object.entries(files).map(([file, text]) => {
       const bytes = new TextEncoder().encode(text)
-      const part = { file, bytes, from }
+      const part = { places: new BytePlaces(file, bytes), from }
       from += bytes.length + 1
       return part
     })
@@ -140,7 +153,7 @@ class Joined {
 
   place(offset: number | undefined): string {
     const part = offset === undefined ? undefined : this.#parts.findLast(({ from }) => from <= offset)
-    return part === undefined || offset === undefined ? 'policies' : bytePlace(part.file, part.bytes, offset - part.from)
+    return part === undefined || offset === undefined ? 'policies' : part.places.of(offset - part.from)
   }
 }
 

@@ -39,6 +39,12 @@ export const placesOfTool = ({ rules }: PolicySet, tool: string): FieldError[] =
     return named ? [{ at: placeIn(source, tool), message: `it is about \`Tool::"${tool}"\`` }] : []
   })
 
+/** Every action that the rules of a set name, in their scopes and their conditions. */
+export const actionsIn = ({ rules }: PolicySet): string[] =>
+  [...rules.values()].flatMap(({ applies }) =>
+    [...nodesIn(applies)].flatMap(({ type, id }) => (type === 'Action' && typeof id === 'string' ? [id] : [])),
+  )
+
 const namesOf = ({ agents, tools }: There): Names => ({
   Agent: { word: 'agent', all: new Set(agents.keys()) },
   Group: { word: 'group of agents', all: new Set([...agents.values()].flatMap(({ spec }) => spec.groups ?? [])) },

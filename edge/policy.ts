@@ -14,7 +14,7 @@ import type { Reads } from './policy-reads.ts'
 import { readPart, readsApproval, readsOf, together } from './policy-reads.ts'
 import type { Scope, Subject } from './policy-slices.ts'
 import { scopeOf, slicer } from './policy-slices.ts'
-import { bytePlace, invalidPolicies, place, readTexts } from './policy-text.ts'
+import { BytePlaces, invalidPolicies, place, readTexts } from './policy-text.ts'
 
 cedar.initSync({ module: wasm })
 
@@ -28,8 +28,8 @@ export type Rule = {
   readonly effect: 'permit' | 'forbid'
   readonly byApproval: boolean
   readonly source: Source
-  /** When it applies, in Cedar's own syntax tree: what an explanation reads. Its action it does: a slice has no others. */
-  readonly applies: Pick<PolicyJson, 'principal' | 'resource' | 'conditions'>
+  /** When it applies, in Cedar's own syntax tree: what an explanation reads. Its action always does there: a slice has no others. */
+  readonly applies: Pick<PolicyJson, 'principal' | 'action' | 'resource' | 'conditions'>
 }
 /** A policy's text, the file that it is from, and where in that it begins. */
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
@@ -84,10 +84,10 @@ function make(files: PolicyTexts): Result<PolicySet> {
   for (const [file, text] of Object.entries(files)) {
     const parts = cedar.policySetTextToParts(text)
     if (parts.type === 'failure') {
-      const bytes = Buffer.from(text)
+      const places = new BytePlaces(file, Buffer.from(text))
       for (const error of parts.errors) {
         const { start, message, hint } = saying(error)
-        errors.push({ at: start === undefined ? file : bytePlace(file, bytes, start), message, ...(hint === undefined ? {} : { hint }) })
+        errors.push({ at: start === undefined ? file : places.of(start), message, ...(hint === undefined ? {} : { hint }) })
       }
       continue
     }
@@ -110,14 +110,14 @@ function make(files: PolicyTexts): Result<PolicySet> {
       if (namesake !== undefined)
         errors.push({ at: file, message: `the id \`${id}\` is taken by a policy of \`${namesake.source.file}\`; name each policy once` })
       members.push({ id, text: policy, scope: scopeOf(read.json), reads, parts: partsIn(read.json.conditions) })
-      const { effect, principal, resource, conditions } = read.json
+      const { effect, principal, action, resource, conditions } = read.json
       rules.set(id, {
         reason: notes['reason'] ?? null,
         advice: notes['advice'] ?? null,
         effect,
         byApproval: readsApproval(reads),
         source: { file, whole: text, at, text: policy },
-        applies: { principal, resource, conditions },
+        applies: { principal, action, resource, conditions },
       })
     }
   }
