@@ -3,6 +3,7 @@
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { openBrowser } from '../support/browser.ts'
+import { DESK, PHONE, signedIn } from '../support/console-page.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { faintTexts, focused, sideways } from '../support/in-page.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -16,8 +17,6 @@ const sensitive = await desk.tool({
 })
 const approver = await desk.operator(['approver'])
 
-const PHONE = { width: 390, height: 844 }
-const DESK = { width: 1280, height: 900 }
 let browser: Browser
 beforeAll(async () => {
   browser = await openBrowser()
@@ -32,15 +31,8 @@ const asked = async (words: unknown = ['hello']) => (await desk.asked(agent.clie
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 const mine = `/console?agent=${agent.name}`
 
-async function opened(path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> {
-  const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: false, ...options })
-  const page = await context.newPage()
-  await page.goto(at(path))
-  await page.getByLabel('Operator key').fill(key)
-  await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.getByRole('button', { name: 'Sign out' }).waitFor()
-  return page
-}
+const opened = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
+  signedIn(browser, { url: desk.url, path, key }, options)
 
 describe.each([
   ['a phone', PHONE, 'dark'],

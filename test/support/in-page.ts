@@ -51,6 +51,11 @@ export function faintTexts(): string[] {
   return texts > 3 ? faint : ['no text was found to measure']
 }
 
+/** Opens whatever is folded. */
+export function unfold(): void {
+  for (const folded of document.querySelectorAll('details')) folded.setAttribute('open', '')
+}
+
 /** What has the focus, and how it shows. */
 export function focused(): { element: string; outline: string } {
   const { activeElement } = document

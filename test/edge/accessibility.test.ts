@@ -1,0 +1,91 @@
+// Every page that a human answers on, held against axe: on a phone and on a desk, in light and in dark.
+
+import type { Browser, BrowserContextOptions } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { barriers } from '../support/barriers.ts'
+import { openBrowser } from '../support/browser.ts'
+import { DESK, PHONE, signedIn } from '../support/console-page.ts'
+import { Desk } from '../support/desk.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('accessibility', sharedStack())
+const agent = await desk.agent()
+const approver = await desk.operator(['approver'])
+const tool = await desk.tool({
+  capabilities: ['process_exec'],
+  input_schema: { type: 'object' },
+  executor: { argv: ['echo', '{...words}'] },
+})
+const asked = async () => (await desk.asked(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) })).approval.id
+
+let browser: Browser
+beforeAll(async () => {
+  browser = await openBrowser()
+})
+afterAll(() => browser?.close())
+afterEach(async () => {
+  for (const context of browser.contexts()) await context.close()
+})
+
+describe.each([
+  ['a phone', PHONE, 'light'],
+  ['a phone', PHONE, 'dark'],
+  ['a desk', DESK, 'light'],
+  ['a desk', DESK, 'dark'],
+] as const)('on %s', (_name, viewport, colorScheme) => {
+  const options: BrowserContextOptions = { viewport, colorScheme, javaScriptEnabled: true }
+  const mine = `/console?agent=${agent.name}`
+
+  test(`the console shuts nobody out, in the ${colorScheme}`, async () => {
+    const outside = await (await browser.newContext(options)).newPage()
+    await outside.goto(new URL('/console', desk.url).href)
+    expect(await barriers(outside)).toEqual([])
+    await outside.getByLabel('Operator key').fill('no key at all')
+    await outside.getByRole('button', { name: 'Sign in' }).click()
+    await outside.getByRole('alert').waitFor()
+    expect(await barriers(outside)).toEqual([])
+
+    const [first, second] = [await asked(), await asked()]
+    const page = await signedIn(browser, { url: desk.url, path: mine, key: approver.key }, options)
+    const visit = async (path: string): Promise<void> => {
+      await page.goto(new URL(path, desk.url).href)
+      expect([path, await barriers(page)]).toEqual([path, []])
+    }
+    await visit(mine)
+    await visit('/console?agent=nobody-at-all')
+    await visit(`/console/approvals/${first}`)
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByRole('status').waitFor()
+    expect(await barriers(page)).toEqual([])
+    await visit('/console/history')
+    await page.goto(new URL(mine, desk.url).href)
+    await page.locator(`#choose-${second}`).check()
+    await page.locator('#deny-chosen summary').click()
+    await page.getByRole('button', { name: 'Deny those chosen' }).click()
+    await page.getByText('1 of 1 denied').waitFor()
+    expect(await barriers(page)).toEqual([])
+    await visit('/console/approvals/apr_0')
+  })
+
+  test(`a link’s page shuts nobody out, in the ${colorScheme}`, async () => {
+    const page = await (await browser.newContext(options)).newPage()
+    const link = await desk.link(desk.root, await asked())
+    await page.goto(link)
+    expect(await barriers(page)).toEqual([])
+    await page.getByRole('button', { name: 'Approve once' }).click()
+    await page.getByRole('status').waitFor()
+    expect(await barriers(page)).toEqual([])
+    await page.goto(`${link}x`)
+    expect(await barriers(page)).toEqual([])
+  })
+})
+
+test('control: what axe is to find, it finds', async () => {
+  const page = await (await browser.newContext()).newPage()
+  await page.setContent(
+    '<html lang=en><title>t</title><main><h1>h</h1><img src=x><input><p style="color:#ccc;background:#fff">faint</p></main>',
+  )
+  const seen = await barriers(page)
+  const names = seen.map((line) => line.split(':')[0])
+  expect(names).toEqual(expect.arrayContaining(['serious color-contrast', 'critical image-alt', 'critical label']))
+})
