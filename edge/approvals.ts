@@ -154,6 +154,10 @@ export const linkFor = (key: Buffer, bound: Bound): string =>
 /** The form's nonce: only who was shown the page has it. */
 export const nonceFor = (key: Buffer, bound: Bound): string => macOf(key, 'form', bound).toString('base64url')
 
+/** What a channel gets back with a button of its own: of this channel, where a link names its approver. */
+export const sealFor = (key: Buffer, use: string, { channel, ...bound }: Omit<Bound, 'approver'> & { channel: string }): string =>
+  macOf(key, `channel ${use}`, { ...bound, approver: channel }).toString('base64url')
+
 const LINK = /^([a-z0-9-]{1,32})\.(apr_[0-9A-Z]{26}_[0-9]{1,7})\.([a-z][a-z0-9_.-]{0,63})\.([0-9a-z]{1,10})\.([A-Za-z0-9_-]{43})$/
 
 /** Reads a link's parts; nothing is proven yet. */

@@ -9,7 +9,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
-import { linkFor } from './approvals.ts'
+import { linkFor, sealFor } from './approvals.ts'
 import type { ChannelRow, DeliveryRow } from './channel-store.ts'
 import { ChannelStore } from './channel-store.ts'
 import { after, begun, dropped, revived } from './channels/attempt.ts'
@@ -72,7 +72,8 @@ export class ChannelObject extends DurableObject<Env> {
     if (channel === undefined) return err(NO_CHANNEL)
     const id = `msg_${crypto.randomUUID().replaceAll('-', '')}`
     const approval = sample(Date.now())
-    const message: Message = { id, kind: 'test', approval, recipient: null, link: null, at_ms: approval.requested_at }
+    const page = `${identityOf(this.env).publicUrl}/console`
+    const message: Message = { id, kind: 'test', approval, recipient: null, link: null, page, seal: () => '', at_ms: approval.requested_at }
     const sent = await mediumOf(channel.spec).deliver(message, this.#post)
     return ok({ sent: sent.ok, why: sent.ok ? null : sent.error.why })
   }
@@ -222,12 +223,13 @@ export class ChannelObject extends DurableObject<Env> {
     return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
   }
 
-  #message({ id, kind, recipient }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
+  #message({ id, kind, recipient, channel }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
     const { linkKey, publicUrl } = identityOf(this.env)
     const bound = { tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
     const link =
       kind === 'asked' && recipient !== null ? `${publicUrl}/approve/${linkFor(linkKey, { ...bound, approver: recipient })}` : null
-    return { id, kind, approval, recipient, link, at_ms }
+    const page = `${publicUrl}/console/approvals/${approval.id}`
+    return { id, kind, approval, recipient, link, page, seal: (use) => sealFor(linkKey, use, { ...bound, channel }), at_ms }
   }
 }
 

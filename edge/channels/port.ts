@@ -16,6 +16,10 @@ export type Message = {
   readonly recipient: string | null
   /** Lets its recipient, and nobody else, answer. Never without a recipient, and never when there is nothing to answer. */
   readonly link: string | null
+  /** Where it is shown to whoever signs in there. */
+  readonly page: string
+  /** Binds the approval as it is, this channel, and a use that the medium names: what comes back with it can mean nothing else (P07). */
+  readonly seal: (use: string) => string
   /** When what it tells of happened. */
   readonly at_ms: number
 }

@@ -140,8 +140,9 @@ test('a message is small, says what it leaves out, and has a link only where it 
     bodies.push(body)
     return ok({ status: 200, pause_ms: undefined, text: '' })
   }
-  await spec({}).deliver({ id: 'msg_1', kind: 'asked', approval, recipient: 'ada', link: 'https://edge/approve/x', at_ms: 0 }, post)
-  await spec({}).deliver({ id: 'msg_2', kind: 'ended', approval, recipient: 'ada', link: null, at_ms: 0 }, post)
+  const message = { approval, recipient: 'ada', page: 'https://edge/console', seal: () => '', at_ms: 0 }
+  await spec({}).deliver({ ...message, id: 'msg_1', kind: 'asked', link: 'https://edge/approve/x' }, post)
+  await spec({}).deliver({ ...message, id: 'msg_2', kind: 'ended', link: null }, post)
   expect(Buffer.byteLength(bodies[0] ?? '')).toBeLessThan(20_000)
   expect(bodies[0]).toMatch(/56000 characters more, sha256 of all/)
   expect(JSON.parse(bodies[0] ?? '')).toMatchObject({
