@@ -7,9 +7,9 @@ import { canonical, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Approval, Decision, Tool } from '../shared/wire.ts'
-import { capabilitiesOf } from './capabilities.ts'
 import type { AskRecord } from './lifecycle.ts'
 import { redact, redactArgv } from './redaction.ts'
+import { riskOf } from './risk.ts'
 
 type Asked = {
   id: string
@@ -36,7 +36,7 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
       agent,
       tool: tool.name,
       tool_version: tool.version,
-      risk: riskOf(tool),
+      risk: riskOf(tool, plan),
       command: plan === null ? '' : readable(commandOf(plan, args)),
       plan: plan === null ? 'nothing runs' : planInWords(plan),
       arguments: readable(redact(args)),
@@ -55,11 +55,19 @@ function onYes(needs: readonly Change[]): string {
   return several ? `it counts towards ${needs.map(({ words }) => words).join(', and ')}; with that, ${outcome}` : outcome
 }
 
-function riskOf(tool: Tool): Approval['prompt']['risk'] {
-  const capabilities = capabilitiesOf(tool)
-  if (capabilities.includes('secrets_read')) return 'critical'
-  if (capabilities.includes('process_exec') || capabilities.includes('filesystem_write')) return 'high'
-  return capabilities.includes('network') || tool.sensitive === true ? 'medium' : 'low'
+/** Spans that a yes is offered for, besides the session's. */
+const OFFERED: readonly number[] = [3_600, 600]
+
+/** What may be answered; no comes first, and is the default (T28). */
+export function optionsFor({ standing }: Approval['prompt']): Approval['options'] {
+  const most = standing?.most_s ?? 0
+  return [
+    { decision: 'deny', scope: 'once', default: true },
+    { decision: 'approve', scope: 'once' },
+    ...(standing === undefined ? [] : [{ decision: 'deny', scope: 'session' } as const]),
+    ...OFFERED.filter((seconds) => seconds <= most).map((ttl_s) => ({ decision: 'approve', scope: 'timeboxed', ttl_s }) as const),
+    ...(most < LIMITS.standing_s ? [] : [{ decision: 'approve', scope: 'session' } as const]),
+  ]
 }
 
 const planInWords = (plan: Plan): string => `${reachInWords(plan)}, for ${Math.ceil(plan.limits.timeout_ms / 1000)} s at most`

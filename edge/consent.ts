@@ -3,7 +3,7 @@
 
 import type { Loaded, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'
-import { secondsOf } from './standing.ts'
+import { assuranceOf, secondsOf } from './standing.ts'
 
 /** `quorum` holds `2 of finance` where two of those who said yes have the role: Cedar can't count the members of a set. */
 type Yes = { count: number; roles: string[]; quorum: string[] }
@@ -33,7 +33,7 @@ export const rolesOf = ({ entities }: Principal): string[] =>
 
 export function given(approvers: Approvers, owners: readonly string[], answers: readonly Answered[]): ApprovalContext {
   const yes = answers.filter(({ decision, by }) => decision === 'approve' && approvers.has(by))
-  const assurance = yes.some(({ channel }) => channel === 'link') ? 'link' : 'key'
+  const assurance = yes.some(({ channel }) => assuranceOf(channel) === 'link') ? 'link' : 'key'
   return consent(
     approvers,
     yes.map(({ by }) => by),

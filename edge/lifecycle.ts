@@ -16,7 +16,7 @@ import type { ApprovalFacts, CallState, ToolRef } from '../shared/statement.ts'
 import type { Approval, Decision, Shadowed } from '../shared/wire.ts'
 import type { Used } from './usage.ts'
 
-export type Answered = Approval['answers'][number]
+export type Answered = Omit<Approval['answers'][number], 'assurance'>
 type AskRecord = Readonly<{
   id: string
   prompt: Approval['prompt']

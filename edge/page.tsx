@@ -77,13 +77,25 @@ export const OUTCOME: Record<Approval['status'], string> = {
 }
 
 /** What an answer leads to, for whoever still has the page open. */
-export const AFTER: Record<Approval['status'], string> = {
+const AFTER: Record<Approval['status'], string> = {
   pending: 'The call waits until enough people have answered.',
   approved: 'Exactly this call may run, once.',
   denied: 'The call will not run.',
   expired: 'The call will not run. The agent can ask again.',
   cancelled: 'The call will not run.',
 }
+
+/** A yes that stands lets more run than this call. */
+export function After({ approval: { status, answers } }: { approval: Approval }) {
+  const wide = status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')
+  return (
+    <>{wide ? 'This call may run, once. Further ones of its kind may run without a question, while the answer stands.' : AFTER[status]}</>
+  )
+}
+
+/** Whether they have answered this very call: what they have said to all of its kind is no answer to it. */
+export const hasAnswered = ({ answers }: Approval, name: string): boolean =>
+  answers.some(({ by, standing }) => by === name && standing === undefined)
 
 type Shown = {
   approval: Approval
@@ -96,8 +108,8 @@ type Shown = {
 }
 
 export function approvalPage({ approval, approver, nonce, now, whole = ok([]), part = 0 }: Shown) {
-  const { prompt, status, expires_at, answers } = approval
-  const open = status === 'pending' && nonce !== null && !answers.some(({ by, standing }) => by === approver && standing === undefined)
+  const { prompt, status, expires_at } = approval
+  const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
   const rest = whole.ok ? whole.value.map((one) => <Whole {...one} part={part} />) : ''
   if (!open) return <EndedPage approval={approval} rest={rest} />
   return (
@@ -118,7 +130,7 @@ export function approvalPage({ approval, approver, nonce, now, whole = ok([]), p
           </span>
           <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
         </div>
-        {prompt.standing === undefined ? '' : <Further {...prompt.standing} />}
+        {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
         <div class="answer">
           <p class="quiet">
             You answer as <strong>{approver}</strong>.
@@ -158,10 +170,8 @@ function Whole({ title, characters, parts, part }: Unfolded & { part: number }) 
   )
 }
 
-const HOURS = [3_600, 600] as const
-
 /** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
-function Further({ covers, most_s }: NonNullable<Approval['prompt']['standing']>) {
+function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {
   return (
     <details>
       <summary>Answer for more than this call</summary>
@@ -171,21 +181,13 @@ function Further({ covers, most_s }: NonNullable<Approval['prompt']['standing']>
       </p>
       {most_s === 0 ? <p>Policy wants a yes for each call.</p> : ''}
       <div class="buttons">
-        <button type="submit" class="deny" name="standing" value="deny session">
-          Deny for the session
-        </button>
-        {HOURS.filter((seconds) => seconds <= most_s).map((seconds) => (
-          <button type="submit" class="approve" name="standing" value={`approve ${seconds}`}>
-            Approve for {seconds / 60} minutes
-          </button>
-        ))}
-        {most_s < LIMITS.standing_s ? (
-          ''
-        ) : (
-          <button type="submit" class="approve" name="standing" value="approve session">
-            Approve for the session
-          </button>
-        )}
+        {options
+          .filter(({ scope }) => scope !== 'once')
+          .map(({ decision, ttl_s }) => (
+            <button type="submit" class={decision} name="standing" value={`${decision} ${ttl_s ?? 'session'}`}>
+              {decision === 'deny' ? 'Deny' : 'Approve'} for {ttl_s === undefined ? 'the session' : `${ttl_s / 60} minutes`}
+            </button>
+          ))}
       </div>
     </details>
   )
@@ -214,7 +216,9 @@ function EndedPage({ approval, rest = '' }: { approval: Approval; rest?: unknown
             <Time ms={last.at_ms + secondsOf(last) * 1_000} /> at the latest.
           </p>
         )}
-        <p>{AFTER[status]} You can close this page.</p>
+        <p>
+          <After approval={approval} /> You can close this page.
+        </p>
       </section>
       <h2>{prompt.title}</h2>
       <Facts approval={approval} />
@@ -284,19 +288,26 @@ export function Facts({ approval: { status, prompt, digest, call, requested_at, 
   )
 }
 
-export function refusalPage({ code, detail }: Failure, approval?: Approval) {
+/** What was not done, why, and what to do now. */
+export function NotDone({ title, role, failure: { code, detail } }: { title: string; role: 'status' | 'alert'; failure: Failure }) {
+  return (
+    <section class="outcome denied" role={role}>
+      <h1>{title}</h1>
+      <p>
+        <Prose text={detail} />.
+      </p>
+      <p>
+        <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
+      </p>
+    </section>
+  )
+}
+
+export function refusalPage(failure: Failure, approval?: Approval) {
   if (approval !== undefined && approval.status !== 'pending') return <EndedPage approval={approval} />
   return (
     <Page title="Not answered">
-      <section class="outcome denied" role="status">
-        <h1>This can’t be answered</h1>
-        <p>
-          <Prose text={detail} />.
-        </p>
-        <p>
-          <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
-        </p>
-      </section>
+      <NotDone title="This can’t be answered" role="status" failure={failure} />
       {approval === undefined ? '' : <Facts approval={approval} />}
     </Page>
   )

@@ -5,8 +5,10 @@ import { digestOf } from '../shared/json.ts'
 import { DEFAULT_BUDGET } from '../shared/limits.ts'
 import type { Facts } from '../shared/statement.ts'
 import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
+import { optionsFor } from './approvals.ts'
 import type { CallRecord, Status } from './lifecycle.ts'
 import { approvalFacts, hasEnded } from './lifecycle.ts'
+import { assuranceOf, subjectOf } from './standing.ts'
 
 /** What a run is from its first moment on. */
 export type RunRecord = {
@@ -126,12 +128,14 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
   return {
     id: approval.id,
     status: approvalStatus(status),
+    subject: subjectOf(proposal.tool),
     digest: proposal.digest,
     call: callId(run.id, proposal.n),
     prompt: approval.prompt,
+    options: optionsFor(approval.prompt),
     requested_at: approval.requestedAt,
     expires_at: approval.expiresAt,
-    answers: [...approval.answers],
+    answers: approval.answers.map((answer) => ({ ...answer, assurance: assuranceOf(answer.channel) })),
   }
 }
 

@@ -6,7 +6,7 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { ToolRef } from '../shared/statement.ts'
-import type { Standing } from '../shared/wire.ts'
+import type { Assurance, Standing } from '../shared/wire.ts'
 import { reachInWords, readable } from './approvals.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
 import type { RunRecord } from './run-record.ts'
@@ -21,6 +21,8 @@ export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 export const secondsOf = ({ scope, ttl_s }: Answered): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
+export const assuranceOf = (channel: string): Assurance => (channel === 'link' ? 'link' : 'key')
+
 /** The program, and all that it can reach: the arguments may differ, this may not. */
 const reachOf = ({ tier, executor, egress, secrets, workspace }: Plan) => ({
   tier,
@@ -30,9 +32,11 @@ const reachOf = ({ tier, executor, egress, secrets, workspace }: Plan) => ({
   workspace,
 })
 
+export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
+
 /** What an answer covers, within one session of one agent. */
 export const keyOf = ({ device, channel }: RunRecord, { name, digest }: ToolRef, plan: Plan, policySet: string): string =>
-  digestOf({ device, channel, subject: `tool:${name}`, tool: digest, policy_set: policySet, reach: reachOf(plan) })
+  digestOf({ device, channel, subject: subjectOf({ name }), tool: digest, policy_set: policySet, reach: reachOf(plan) })
 
 export function coverage({ agent, session, device, channel }: RunRecord, { name, version }: Omit<ToolRef, 'digest'>, plan: Plan): string {
   const from = [...(channel === null ? [] : [`channel \`${channel}\``]), ...(device === null ? [] : [`device \`${device}\``])]
@@ -59,7 +63,7 @@ export function standingOf(run: RunRecord, { proposal, status }: CallRecord, ans
     scope,
     by,
     channel,
-    assurance: channel === 'link' ? 'link' : 'key',
+    assurance: assuranceOf(channel),
     reason,
     at_ms,
     until_ms: at_ms + seconds * 1_000,

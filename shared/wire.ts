@@ -235,9 +235,15 @@ export type JournalEntry = z.infer<typeof JournalEntry>
 /** For this call alone, or for more of its kind: until the session is reset, or for a time. */
 const Scope = z.enum(['once', 'session', 'timeboxed'])
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
+const Said = z.enum(['approve', 'deny'])
+/** How surely it was they: by a key of theirs, or by a link that anyone could hold. */
+const Assurance = z.enum(['key', 'link'])
+export type Assurance = z.infer<typeof Assurance>
 export const Approval = z.strictObject({
   id: ApprovalId,
   status: ApprovalStatus,
+  /** What it is about, as a standing answer names it: `tool:<name>`. */
+  subject: z.string(),
   digest: Sha256,
   call: CallId,
   prompt: z.strictObject({
@@ -257,13 +263,18 @@ export const Approval = z.strictObject({
     policies: z.array(z.string()),
     reason: z.string(),
   }),
+  /** What may be answered, as far as policy lets a yes stand. The default is what Enter gives, and what silence comes to. */
+  options: z.array(
+    z.strictObject({ decision: Said, scope: Scope, ttl_s: StandingSeconds.optional(), default: z.literal(true).optional() }),
+  ),
   requested_at: Time,
   expires_at: Time,
   answers: z.array(
     z.strictObject({
       by: Name,
-      decision: z.enum(['approve', 'deny']),
+      decision: Said,
       channel: Name,
+      assurance: Assurance,
       scope: Scope,
       ttl_s: StandingSeconds.optional(),
       reason: z.string(),
@@ -278,7 +289,7 @@ export type Approval = z.infer<typeof Approval>
 
 export const Answer = z
   .strictObject({
-    decision: z.enum(['approve', 'deny']),
+    decision: Said,
     scope: Scope.default('once'),
     /** For `timeboxed`, and only there. */
     ttl_s: StandingSeconds.optional(),
@@ -293,7 +304,7 @@ export type Answer = z.infer<typeof Answer>
 /** An answer that stands for further calls of its kind: a standing approval, or a standing denial. */
 export const Standing = z.strictObject({
   id: StandingId,
-  decision: z.enum(['approve', 'deny']),
+  decision: Said,
   /** In words. */
   covers: z.string(),
   agent: Name,
@@ -303,7 +314,7 @@ export const Standing = z.strictObject({
   scope: Scope,
   by: Name,
   channel: Name,
-  assurance: z.enum(['key', 'link']),
+  assurance: Assurance,
   reason: z.string(),
   at_ms: Time,
   until_ms: Time,

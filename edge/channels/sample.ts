@@ -6,6 +6,7 @@ import type { Approval } from '../../shared/wire.ts'
 export const sample = (now: number): Approval => ({
   id: `apr_${'0'.repeat(26)}_1`,
   status: 'cancelled',
+  subject: 'tool:nothing',
   digest: sha256('a test of this channel'),
   call: `call_${'0'.repeat(26)}_1`,
   prompt: {
@@ -21,6 +22,7 @@ export const sample = (now: number): Approval => ({
     policies: [],
     reason: 'an operator tests the channel',
   },
+  options: [],
   requested_at: now,
   expires_at: now,
   answers: [],

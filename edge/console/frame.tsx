@@ -3,7 +3,7 @@
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES } from '../../shared/failures.ts'
-import { Page, Prose } from '../page.tsx'
+import { NotDone, Page, Prose } from '../page.tsx'
 import { SCRIPT } from './live.ts'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
@@ -90,18 +90,10 @@ function Refusal({ failure: { code, detail } }: { failure: Failure }) {
   )
 }
 
-export function refusedPage(session: Session, { code, detail }: Failure) {
+export function refusedPage(session: Session, failure: Failure) {
   return (
     <ConsolePage title="Not done" session={session}>
-      <section class="outcome denied" role="alert">
-        <h1>That was not done</h1>
-        <p>
-          <Prose text={detail} />.
-        </p>
-        <p>
-          <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
-        </p>
-      </section>
+      <NotDone title="That was not done" role="alert" failure={failure} />
       <a class="back" href="/console">
         Back to the inbox
       </a>

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { InboxPage, InboxQuery } from '../inbox-store.ts'
-import { AFTER, Facts, left, OUTCOME, Prose, Time } from '../page.tsx'
+import { After, Facts, hasAnswered, left, OUTCOME, Prose, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 
@@ -168,10 +168,9 @@ function glimpse({ command, arguments: args }: Approval['prompt']): string {
 type Detail = { session: Session; approval: Approval; mayAnswer: boolean; now: number }
 
 export function detailPage({ session, approval, mayAnswer, now }: Detail) {
-  const { prompt, answers, expires_at } = approval
+  const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
-  const mine = answers.find(({ by }) => by === session.principal.name)
-  const open = status === 'pending' && mine === undefined
+  const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
   return (
     <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} live={open}>
       <a class="back" href="/console">
@@ -206,7 +205,9 @@ function Over({ approval }: { approval: Approval }) {
       <section class={`outcome ${status}`} role="status">
         <h1>{OUTCOME[status]}</h1>
         <Answers answers={answers} />
-        <p>{AFTER[status]}</p>
+        <p>
+          <After approval={approval} />
+        </p>
       </section>
       <h2>{prompt.title}</h2>
       <Facts approval={approval} />

@@ -48,7 +48,7 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
     const approve = page.getByRole('button', { name: 'Approve once' })
     expect(await approve.isVisible()).toBe(true)
     await approve.tap()
-    expect(await page.getByRole('status').textContent()).toContain('Approved')
+    expect(await page.getByRole('status').textContent()).toMatch(/Approved[\s\S]*Exactly this call may run, once\./)
     expect(await page.title()).toBe('Approved · Countersign')
     await inert(page)
     expect(await approvalOf(id)).toMatchObject({ status: 'approved', answers: [{ by: 'root', channel: 'link' }] })
@@ -239,7 +239,11 @@ test('an answer for more than this call: said before it is given, given without 
     'Approve for the session',
   ])
   await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
-  expect(await page.getByRole('status').textContent()).toMatch(/Approved[\s\S]*The same answer holds for every call of/)
+  const outcome = await page.getByRole('status').textContent()
+  expect(outcome).toMatch(
+    /Approved[\s\S]*The same answer holds for every call of[\s\S]*Further ones of its kind may run without a question/,
+  )
+  expect(outcome).not.toContain('Exactly this call')
   await inert(page)
   expect((await approvalOf(id)).answers).toMatchObject([{ by: 'root', channel: 'link', scope: 'timeboxed', ttl_s: 600 }])
   const { items } = granted(await desk.root('listStanding', {}))

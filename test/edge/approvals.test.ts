@@ -27,7 +27,7 @@ test('yes: the call is granted, run once, and the inbox says who said so', async
     status: 'approved',
     digest: call.digest,
     call: call.id,
-    answers: [{ by: approver.name, decision: 'approve', channel: 'api', scope: 'once', reason: 'looks right' }],
+    answers: [{ by: approver.name, decision: 'approve', channel: 'api', assurance: 'key', scope: 'once', reason: 'looks right' }],
   })
   expect(await read(call)).toMatchObject({ state: 'granted', approval: { status: 'approved' } })
   await peer.run(call.id)
@@ -56,6 +56,26 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
     })
     expect(expired).toMatchObject({ approval: { status: 'expired' }, result: { error: { detail: 'not enough people answered in time' } } })
   })
+})
+
+test('seed T28: the record says what it is about and what may be answered: no comes first, and is what silence comes to', async () => {
+  const record = async (tool: string) => {
+    const { approval } = await desk.asked(agent.client, tool)
+    return granted(await approver.client('readApproval', { params: { id: approval.id } }))
+  }
+  const { subject, options, expires_at, requested_at } = await record(sensitive)
+  expect([subject, expires_at - requested_at]).toEqual([`tool:${sensitive}`, 900_000])
+  expect(options).toEqual([
+    { decision: 'deny', scope: 'once', default: true },
+    { decision: 'approve', scope: 'once' },
+    { decision: 'deny', scope: 'session' },
+    { decision: 'approve', scope: 'timeboxed', ttl_s: 3_600 },
+    { decision: 'approve', scope: 'timeboxed', ttl_s: 600 },
+    { decision: 'approve', scope: 'session' },
+  ])
+  // Where policy wants each call looked at, no further yes is offered.
+  const each = await record(await desk.tool({ capabilities: ['secrets_read'] }))
+  expect(each.options.filter(({ decision }) => decision === 'approve')).toEqual([{ decision: 'approve', scope: 'once' }])
 })
 
 test('no: the call is rejected with the reason, and nothing runs', async () => {

@@ -84,6 +84,23 @@ test('the risk follows what the tool may do, and a tool that is called sensitive
   expect(risk([], true)).toBe('medium')
 })
 
+test.each([
+  ['a program that reads', ['cat', 'notes.txt'], 'C', 'medium'],
+  ['the same by its path', ['/usr/bin/wc', '-c'], 'C', 'medium'],
+  ['one of that name in the workspace', ['./cat', 'x'], 'C', 'high'],
+  ['the same outside of a sandbox', ['cat', 'notes.txt'], 'B', 'high'],
+  ['a search that only finds', ['find', '.', '-name', '*.ts'], 'C', 'medium'],
+  ['a search that deletes', ['find', '.', '-delete'], 'C', 'high'],
+  ['a search that runs what it finds', ['find', '.', '-execdir', 'sh', ';'], 'C', 'high'],
+  ['a search that runs a program first', ['rg', '--pre=sh', 'x'], 'C', 'high'],
+  ['a program that writes', ['rm', 'notes.txt'], 'C', 'high'],
+] as const)('what can only read is a medium risk in tier C, and there alone: %s', (_what, argv, tier, risk) => {
+  const change = { tier, executor: { ...plan().executor, argv: [...argv] } }
+  expect(card({}, { tool: { capabilities: ['process_exec'] }, plan: change }).prompt.risk).toBe(risk)
+  expect(card({}, { tool: { capabilities: ['process_exec'], secrets: ['a-key'] }, plan: change }).prompt.risk).toBe('critical')
+  expect(card({}, { tool: { capabilities: [] }, plan: change }).prompt.risk).toBe('low')
+})
+
 test('V02 secrets are not on the card: neither in the arguments nor in the command line made of them', () => {
   const args = { user: 'ann', password: 'hunter2-hunter2', list: [{ apiKey: 'hunter2-hunter2' }] }
   const shown = JSON.stringify(card(args, { plan: { executor: { ...plan().executor, argv: ['login', 'ann', 'hunter2-hunter2'] } } }))
