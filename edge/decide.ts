@@ -61,7 +61,7 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
     if (real.allowed) return ok(decided('allow', real))
     if (real.errors.length > 0) return ok(decided('deny', real)) // L6: no yes mends an error, and no other plan
     const question = (approval: ApprovalContext) => ask(matter, asked(approval))
-    const utmost = standsRegardless(directory.policies, real) ? final(directory, real) : atTheMost(directory, situation, question)
+    const utmost = standsRegardless(matter, real) ? final(directory, real) : atTheMost(directory, situation, question)
     if (utmost.allowed) return ok(decided('ask', real))
     refused.push({ tier: plan.tier, egress: plan.egress.mode, policies: [...utmost.policies] })
     last = () => decided('deny', utmost)

@@ -34,8 +34,8 @@ export type Rule = {
 /** A policy's text, the file that it is from, and where in that it begins. */
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
-/** The policies of a set that can matter to a subject. */
-export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads }
+/** The policies of a set that can matter to a subject. `yesPermits`: whether a human's yes may make one of its permits hold. */
+export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads; readonly yesPermits: boolean }
 export type PolicySet = {
   readonly digest: string
   readonly rules: ReadonlyMap<string, Rule>
@@ -73,7 +73,14 @@ export function compile(files: PolicyTexts): Result<PolicySet> {
   return made
 }
 
-type Member = { readonly id: string; readonly text: string; readonly scope: Scope; readonly reads: Reads; readonly parts: number }
+type Member = {
+  readonly id: string
+  readonly text: string
+  readonly effect: Rule['effect']
+  readonly scope: Scope
+  readonly reads: Reads
+  readonly parts: number
+}
 
 function make(files: PolicyTexts): Result<PolicySet> {
   const { unfit } = readTexts(files)
@@ -109,8 +116,8 @@ function make(files: PolicyTexts): Result<PolicySet> {
       const namesake = rules.get(id)
       if (namesake !== undefined)
         errors.push({ at: file, message: `the id \`${id}\` is taken by a policy of \`${namesake.source.file}\`; name each policy once` })
-      members.push({ id, text: policy, scope: scopeOf(read.json), reads, parts: partsIn(read.json.conditions) })
       const { effect, principal, action, resource, conditions } = read.json
+      members.push({ id, text: policy, effect, scope: scopeOf(read.json), reads, parts: partsIn(conditions) })
       rules.set(id, {
         reason: notes['reason'] ?? null,
         advice: notes['advice'] ?? null,
@@ -139,6 +146,7 @@ const partsIn = (tree: unknown): number =>
 const sliceOf = (members: readonly Member[]): Slice => ({
   texts: Object.fromEntries(members.map(({ id, text }) => [id, text])),
   reads: together(members.map(({ reads }) => reads)),
+  yesPermits: members.some(({ effect, reads }) => effect === 'permit' && readsApproval(reads)),
 })
 
 /** The policies that the engine found, as they follow each other in the text. */
@@ -207,9 +215,9 @@ export function readable({ slice }: Matter, context: Record<string, CedarValueJs
   return readPart(slice.reads.context, context) as Record<string, CedarValueJson> // part of a record is a record
 }
 
-/** Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals. */
-export const standsRegardless = ({ rules }: PolicySet, { policies, errors }: Verdict): boolean =>
-  errors.length === 0 && policies.some((id) => rules.get(id)?.effect === 'forbid' && rules.get(id)?.byApproval === false)
+/** Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals, or no permit holds and none reads them. */
+export const standsRegardless = ({ set: { rules }, slice }: Matter, { policies, errors }: Verdict): boolean =>
+  errors.length === 0 && (policies.length === 0 ? !slice.yesPermits : policies.some((id) => rules.get(id)?.byApproval === false))
 
 const ANSWERS_KEPT = 1_000
 const LONGEST_KEPT = 2_048

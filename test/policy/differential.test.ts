@@ -1,10 +1,12 @@
 // Slices are an economy, not a policy: whatever the policies and whatever is asked, the slice, the whole set, and the bare engine with the whole
-// text and every entity answer alike; and nothing that errs is allowed (L6). Random sets and questions, from a seed that is printed.
+// text and every entity answer alike; nothing that errs is allowed (L6); and where no human's yes is said to help, none does. Random sets and
+// questions, from a seed that is printed.
 
 import type { PolicySet as CedarSet } from '@cedar-policy/cedar-wasm/web'
 import { initSync, isAuthorized, preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { describe, expect, test } from 'vitest'
-import { about, ask, type CedarValueJson, compile, type EntityJson, type PolicySet, readable, type Verdict } from '../../edge/policy.ts'
+import type { CedarValueJson, EntityJson, PolicySet, Verdict } from '../../edge/policy.ts'
+import { about, ask, compile, readable, standsRegardless } from '../../edge/policy.ts'
 import type { Subject } from '../../edge/policy-slices.ts'
 import { seeded } from '../agreement/random-json.ts'
 
@@ -184,7 +186,7 @@ const QUESTIONS = 12
 test('L6 slice, whole set and bare engine answer alike, and what errs is never allowed', () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   console.log(`seed ${seed}`)
-  const seen = { allowed: 0, denied: 0, erred: 0, smaller: 0 }
+  const seen = { allowed: 0, denied: 0, stands: 0, erred: 0, smaller: 0 }
   for (let round = 0; round < SETS; round++) {
     const by = random(seed + round)
     const policies = Object.fromEntries(Array.from({ length: 1 + Math.floor(by.next() * 14) }, (_, i) => [`p${i}`, policy(by)]))
@@ -202,6 +204,16 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
       expect(stateful, say).toEqual(bare)
       expect(asked(set, who, given), say).toEqual(sliced) // from memory
       expect(sliced.allowed && sliced.errors.length > 0, say).toBe(false)
+      const stands = !sliced.allowed && standsRegardless(about(set, who), sliced)
+      const yes = [0, 1, 2, 9].flatMap((count) =>
+        [true, false].map((granted) => asked(set, who, { ...given, approval: { granted, count } })),
+      )
+      if (stands)
+        expect(
+          yes.filter(({ allowed }) => allowed),
+          say,
+        ).toEqual([])
+      seen.stands += Number(stands)
       seen.allowed += Number(sliced.allowed)
       seen.denied += Number(!sliced.allowed)
       seen.erred += Number(sliced.errors.length > 0)
