@@ -16,6 +16,7 @@ import { liveInbox, withScript } from '../console/live.ts'
 import { detailPage, inboxPage } from '../console/pages.tsx'
 import type { Session } from '../console/session.ts'
 import { isFormOf, noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
+import { standingPage, takenBackPage } from '../console/standing.tsx'
 import { told } from '../console/telling.tsx'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
@@ -23,6 +24,7 @@ import { identityOf, runObject, tenantObject } from '../env.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 import { fromOurPage, readForm } from './links.ts'
+import { standingOf, takeBack } from './standing.ts'
 
 type Names = keyof typeof CONSOLE
 
@@ -35,6 +37,16 @@ export const consoleRoutes: Verbs<Names> = {
   consoleHistory: page('consoleHistory', async ({ env }, session) =>
     ok(html(historyPage(session, await tenantObject(env, session.directory.tenant).approvals('ended')))),
   ),
+
+  consoleStanding: page('consoleStanding', async ({ env }, session) => {
+    const mayRevoke = permitted(session, CONSOLE.consoleTakeBack.action)
+    return ok(html(standingPage(session, await standingOf(env, session.directory), mayRevoke)))
+  }),
+
+  consoleTakeBack: form('consoleTakeBack', async ({ env }, session, given) => {
+    const taken = await takeBack(env, session.directory, given.get('id') ?? '')
+    return taken.ok ? ok(html(takenBackPage(session, taken.value))) : taken
+  }),
 
   consoleEvents: page('consoleEvents', async ({ env, request, query: { approval, after, ...asked } }, { directory: { tenant } }) => {
     const watching = async () => {
@@ -148,7 +160,7 @@ function placeOf(env: Env, { directory: { tenant } }: Session, id: string) {
 
 /** Only to a page of the console, whatever a form says. */
 const wayBack = (path: string): string =>
-  /^\/console(?:\/approvals\/\w{1,60}|\/history)?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console'
+  /^\/console(?:\/approvals\/\w{1,60}|\/history|\/standing)?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console'
 
 const refused = (session: Session, error: Failure): Response => html(refusedPage(session, error), FAILURES[error.code].status)
 const signInAgain = (back: string, refusal?: Failure): Response =>

@@ -1,25 +1,24 @@
 // Answers that stand for further calls: listed from the tenant's index, taken back in their session.
 
 import { failure } from '../../shared/failures.ts'
+import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Standing } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import { mayAnswer } from '../decide.ts'
 import type { Loaded } from '../directory.ts'
+import type { Env } from '../env.ts'
 import { sessionObject, tenantObject } from '../env.ts'
 import { agentAskedFor } from '../intake.ts'
 
 export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSession'> = {
   async listStanding({ env, caller: { directory } }) {
-    const all = await tenantObject(env, directory.tenant).standing()
-    return ok({ items: all.map((standing) => ({ ...standing, live: isLive(directory, standing) })) })
+    return ok({ items: await standingOf(env, directory) })
   },
 
   async revokeStanding({ env, caller: { directory }, params }) {
-    const standing = await tenantObject(env, directory.tenant).readStanding(params.id)
-    if (standing === undefined) return err(failure('not_found', 'nothing stands under this id'))
-    await sessionObject(env, { tenant: directory.tenant, ...standing }).revoke([params.id])
-    return ok({ done: true })
+    const taken = await takeBack(env, directory, params.id)
+    return taken.ok ? ok({ done: true }) : taken
   },
 
   async resetSession({ env, caller, params: { session }, body }) {
@@ -28,6 +27,19 @@ export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSes
     const { tenant, name } = agent.value
     return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset() })
   },
+}
+
+/** All that stands, newest first; `live` where it still covers what it was given for. */
+export async function standingOf(env: Env, directory: Loaded): Promise<(Standing & { live: boolean })[]> {
+  const all = await tenantObject(env, directory.tenant).standing()
+  return all.map((standing) => ({ ...standing, live: isLive(directory, standing) }))
+}
+
+export async function takeBack(env: Env, { tenant }: Loaded, id: string): Promise<Result<Standing>> {
+  const standing = await tenantObject(env, tenant).readStanding(id)
+  if (standing === undefined) return err(failure('not_found', 'nothing stands under this id'))
+  await sessionObject(env, { tenant, ...standing }).revoke([id])
+  return ok(standing)
 }
 
 /** A tool or a policy set that comes back brings it back: whoever wants it gone takes it back. */

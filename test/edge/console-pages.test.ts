@@ -66,9 +66,11 @@ describe.each([
       ['sign in', signIn],
       ['detail', page],
       ['inbox', page],
+      ['standing', page],
       ['history', page],
     ] as const) {
       if (name === 'inbox') await page.goto(at('/console?order=riskiest'))
+      if (name === 'standing') await page.goto(at('/console/standing'))
       if (name === 'history') await page.goto(at('/console/history'))
       expect([name, await shown.evaluate(faintTexts)]).toEqual([name, []])
       const touched = 'button, summary, textarea, input:not([type=hidden],[type=checkbox]), select, nav a, .back, .choose, h2 a'
@@ -90,7 +92,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   const order: string[] = []
-  for (let i = 0; i < 10; i++) {
+  for (let i = 0; i < 11; i++) {
     await page.keyboard.press('Tab')
     const { element, outline } = await page.evaluate(focused)
     expect([element, outline]).toEqual([element, 'solid'])
@@ -100,6 +102,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
     'A Skip to the content',
     'BUTTON Sign out',
     'A Inbox',
+    'A Standing',
     'A History',
     'A Back to the inbox',
     'SUMMARY Details',
