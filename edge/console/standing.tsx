@@ -50,7 +50,7 @@ function Card({ standing, mayRevoke }: { standing: Listed; mayRevoke: boolean })
       {live ? (
         ''
       ) : (
-        <p class="alert">At present it covers nothing: the tool, the policies, the agent or who may answer have changed since.</p>
+        <p>As things are it covers nothing: the tool, the policies, the agent or who may answer have changed since it was given.</p>
       )}
       <p>
         <Prose text={covers} />.

@@ -65,7 +65,7 @@ test('a standing no is one too; what covers nothing any more says so', async () 
   await desk.tool({ capabilities: ['network'], description: 'another version' }, of)
   expect((await propose(run, of)).state).toBe('awaiting_approval')
   await page.reload()
-  expect(await page.locator(`#${id}`).textContent()).toMatch(/dormant.*It covers nothing as things are/s)
+  expect(await page.locator(`#${id}`).textContent()).toMatch(/dormant.*As things are it covers nothing/s)
 })
 
 test('from the inbox one gets there, and from the list to the question that was answered', async () => {
