@@ -5,6 +5,7 @@ import { ChannelSpec, DeliveryState } from '../shared/channels.ts'
 import { ok } from '../shared/result.ts'
 import type { Command } from './command.ts'
 import { command, usage } from './command.ts'
+import { drain } from './drain.ts'
 import { fitting, readRecord } from './specs.ts'
 import { inline, listing, time } from './text.ts'
 
@@ -43,6 +44,8 @@ function more(channel: ChannelShown): string {
   switch (channel.kind) {
     case 'webhook':
       return channel.keys.map((key) => key.public ?? key.scheme).join(',')
+    case 'email':
+      return `from ${channel.from}`
   }
 }
 
@@ -129,4 +132,4 @@ const retry = command({
   },
 })
 
-export const CHANNELS: readonly Command[] = [list, put, test, remove, deliveries, retry]
+export const CHANNELS: readonly Command[] = [list, put, test, remove, deliveries, retry, drain]

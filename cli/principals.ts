@@ -118,7 +118,7 @@ const listOperators = command({
 const putOperator = command({
   words: ['operators', 'put'],
   args: NAME,
-  flags: { roles: { value: 'ROLE,…', what: 'the roles, which policy gives a meaning: admin, approver, auditor by default' } },
+  flags: { roles: { value: 'ROLE,…', what: 'the roles, which policy gives a meaning: admin, approver, auditor, courier by default' } },
   does: 'Make an operator, or change one; a new one’s key is in the answer, once',
   key: 'operator',
   async run({ args: { NAME: name }, flags, api, paint }) {

@@ -117,7 +117,7 @@ export function unfolded(prompt: Approval['prompt'], args: Record<string, unknow
 }
 
 /** Whatever would not show as what it is, as its number. */
-const written = (text: string): string => text.replace(DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+export const written = (text: string): string => text.replace(DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
 /** JSON for human eyes: nothing renders as something else, and what is left out says how much and what it digests to. */
 export function readable(value: unknown): string {

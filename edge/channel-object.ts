@@ -2,7 +2,7 @@
 // approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their receivers alone.
 
 import { DurableObject } from 'cloudflare:workers'
-import type { Channel, ChannelSpec, Delivery, DeliveryState } from '../shared/channels.ts'
+import type { Channel, ChannelShown, ChannelSpec, Collected, Delivery, DeliveryState } from '../shared/channels.ts'
 import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -12,10 +12,10 @@ import type { Approval } from '../shared/wire.ts'
 import { linkFor, sealFor } from './approvals.ts'
 import type { ChannelRow, DeliveryRow } from './channel-store.ts'
 import { ChannelStore } from './channel-store.ts'
-import { after, begun, dropped, revived } from './channels/attempt.ts'
+import { after, begun, dropped, revived, waiting } from './channels/attempt.ts'
 import { mediumOf } from './channels/media.ts'
 import { postThrough } from './channels/outside.ts'
-import type { Message, Sent } from './channels/port.ts'
+import type { Medium, Message, Sent } from './channels/port.ts'
 import { sample } from './channels/sample.ts'
 import { rolesOf } from './consent.ts'
 import { authorize } from './decide.ts'
@@ -54,6 +54,8 @@ export class ChannelObject extends DurableObject<Env> {
       return err(failure('limit_reached', `there are ${LIMITS.channels} channels already`))
     const row = { name, spec, by, at: Date.now() }
     this.#store.putChannel(name, spec, by, row.at)
+    this.#store.wake(name, row.at) // what waited to be collected may be sent from now on
+    this.#pump()
     return ok(shown(row))
   }
 
@@ -67,14 +69,16 @@ export class ChannelObject extends DurableObject<Env> {
     return ok({ done: true as const })
   }
 
-  async test(name: string): Promise<Result<{ sent: boolean; why: string | null }>> {
+  async test(name: string, by: string): Promise<Result<{ sent: boolean; why: string | null }>> {
     const channel = this.#store.channel(name)
     if (channel === undefined) return err(NO_CHANNEL)
     const id = `msg_${crypto.randomUUID().replaceAll('-', '')}`
     const approval = sample(Date.now())
+    const medium = mediumOf(channel.spec)
+    const recipient = medium.shown.recipients?.operators.includes(by) ? by : null
     const page = `${identityOf(this.env).publicUrl}/console`
-    const message: Message = { id, kind: 'test', approval, recipient: null, link: null, page, seal: () => '', at_ms: approval.requested_at }
-    const sent = await mediumOf(channel.spec).deliver(message, this.#post)
+    const message: Message = { id, kind: 'test', approval, recipient, link: null, page, seal: () => '', at_ms: approval.requested_at }
+    const sent = await medium.deliver(message, this.#post)
     return ok({ sent: sent.ok, why: sent.ok ? null : sent.error.why })
   }
 
@@ -91,6 +95,34 @@ export class ChannelObject extends DurableObject<Env> {
     for (const row of useful) this.#store.saveCourse(row, revived(row, now), now)
     this.#pump()
     return ok({ due: useful.length })
+  }
+
+  /** Done with those; here are the next. What is never said to be done is handed out again. */
+  async collect(tenant: string, name: string, done: readonly string[]): Promise<Result<Collected[]>> {
+    const channel = this.#store.channel(name)
+    const collected = channel === undefined ? undefined : mediumOf(channel.spec).collected
+    if (collected === undefined) return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
+    const directory = await directoryOf(this.env, tenant)
+    const now = Date.now()
+    const waits = () => this.#due(name).filter(({ nextAt }) => nextAt === null)
+    return this.#store.atOnce(() => {
+      for (const row of waits().filter(({ id }) => done.includes(id)))
+        this.#store.saveCourse(row, after(begun(row, now), ok({ ref: null }), now, 0), now)
+      return ok(waits().flatMap((row) => this.#handedOut(row, directory, collected, now)))
+    })
+  }
+
+  #handedOut(row: DeliveryRow, directory: Loaded, collected: NonNullable<Medium['collected']>, now: number): Collected[] {
+    const approval = this.#store.approval(row.approval)?.approval
+    const useless = approval === undefined ? ENDED : this.#useless(row, approval, directory, now)
+    if (approval === undefined || useless !== undefined) {
+      this.#drop(row, useless ?? ENDED)
+      return []
+    }
+    const message = collected(this.#message(row, approval, directory.tenant, approval.requested_at))
+    if (message.ok) return [{ id: row.id, message: message.value }]
+    this.#drop(row, message.error.why)
+    return []
   }
 
   // ── Runs ──
@@ -117,7 +149,7 @@ export class ChannelObject extends DurableObject<Env> {
     for (const { name, spec } of channels) {
       const at = approval.requested_at + spec.after_s * 1000
       if (at >= approval.expires_at) continue
-      for (const recipient of recipientsOf(directory, spec)) this.#add(approval.id, name, recipient, 'asked', at, now)
+      for (const recipient of recipientsOf(directory, mediumOf(spec).shown)) this.#add(approval.id, name, recipient, 'asked', at, now)
     }
   }
 
@@ -125,7 +157,9 @@ export class ChannelObject extends DurableObject<Env> {
   #end({ id }: Approval, channels: readonly ChannelRow[], now: number): void {
     for (const row of this.#store.ofApproval(id).filter(({ kind }) => kind === 'asked')) {
       if (row.state === 'due') this.#drop(row, ENDED)
-      if (row.tries > 0 && channels.some(({ name }) => name === row.channel)) this.#add(id, row.channel, row.recipient, 'ended', now, now)
+      const channel = channels.find(({ name }) => name === row.channel)
+      if (row.tries > 0 && channel !== undefined && mediumOf(channel.spec).update !== null)
+        this.#add(id, row.channel, row.recipient, 'ended', now, now)
     }
   }
 
@@ -201,18 +235,23 @@ export class ChannelObject extends DurableObject<Env> {
     const channel = this.#store.channel(row?.channel ?? '')
     if (row?.state !== 'due' || about === undefined || channel === undefined || directory === undefined) return null
     const now = Date.now()
-    const useless = this.#useless(row, about.approval, directory, now)
+    const { deliver, update, collected } = mediumOf(channel.spec)
+    const useless =
+      row.kind === 'ended' && update === null ? 'the channel tells of no end' : this.#useless(row, about.approval, directory, now)
     if (useless !== undefined) {
       this.#drop(row, useless)
       return null
     }
+    if (collected !== undefined) {
+      this.#store.saveCourse(row, waiting(row), now)
+      return null
+    }
     this.#store.saveCourse(row, begun(row, now), now) // on disk before the first byte leaves: the runtime holds requests back until it is
     this.#arm(now)
-    const medium = mediumOf(channel.spec)
-    if (row.kind === 'asked')
-      return medium.deliver(this.#message(row, about.approval, tenant ?? '', about.approval.requested_at), this.#post)
+    if (row.kind === 'asked' || update === null)
+      return deliver(this.#message(row, about.approval, tenant ?? '', about.approval.requested_at), this.#post)
     const asked = this.#store.ofApproval(row.approval).find((other) => other.kind === 'asked' && questionOf(other) === questionOf(row))
-    return medium.update(this.#message(row, about.approval, tenant ?? '', about.endedAt ?? now), asked?.ref ?? null, this.#post)
+    return update(this.#message(row, about.approval, tenant ?? '', about.endedAt ?? now), asked?.ref ?? null, this.#post)
   }
 
   #useless({ kind, recipient }: DeliveryRow, approval: Approval, directory: Loaded, now: number): string | undefined {
@@ -236,7 +275,7 @@ export class ChannelObject extends DurableObject<Env> {
 /** A question and its end are told in order. */
 const questionOf = ({ approval, channel, recipient }: Omit<DeliveryRow, 'id'>): string => `${approval} ${channel} ${recipient ?? ''}`
 
-function recipientsOf({ operators }: Loaded, { recipients }: ChannelSpec): readonly (string | null)[] {
+function recipientsOf({ operators }: Loaded, { recipients }: ChannelShown): readonly (string | null)[] {
   if (recipients === undefined) return [null]
   const named = [...operators.values()].filter(
     (operator) => recipients.operators.includes(operator.name) || rolesOf(operator).some((role) => recipients.roles.includes(role)),

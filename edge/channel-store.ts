@@ -1,6 +1,6 @@
 // What a ChannelObject keeps, and how it is read and written. It decides nothing and sends nothing.
 
-import { and, asc, desc, eq, inArray, isNotNull, lt, lte, min } from 'drizzle-orm'
+import { and, asc, desc, eq, inArray, isNotNull, isNull, lt, lte, min } from 'drizzle-orm'
 import migrations from '../migrations/channel/migrations.js'
 import type { ChannelSpec, DeliveryState } from '../shared/channels.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -91,6 +91,12 @@ export class ChannelStore {
   nextDue(): number | null {
     const next = this.#db.select({ at: min(deliveries.nextAt) }).from(deliveries)
     return next.where(isNotNull(deliveries.nextAt)).get()?.at ?? null
+  }
+
+  /** What waits to be collected is due anew. */
+  wake(channel: string, now: number): void {
+    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'due'), isNull(deliveries.nextAt))
+    this.#db.update(deliveries).set({ nextAt: now, why: null }).where(those).run()
   }
 
   saveCourse({ id, ref }: DeliveryRow, course: Course, now: number): void {

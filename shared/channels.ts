@@ -5,8 +5,9 @@ import { LIMITS } from './limits.ts'
 import { ApprovalId, Name } from './wire.ts'
 
 /** Of every kind. A message that is due when the approval has ended is not sent: so `after_s` puts channels in an order, each a second try. */
+const after_s = z.int().min(0).max(LIMITS.approval_ttl_max_s).default(0)
 const timing = {
-  after_s: z.int().min(0).max(LIMITS.approval_ttl_max_s).default(0),
+  after_s,
   /** Each of these people gets a message with a link of their own. Without: one message for whoever reads the channel, and no link that decides. */
   recipients: z
     .strictObject({ roles: z.array(Name).max(16).default([]), operators: z.array(Name).max(LIMITS.channel_recipients).default([]) })
@@ -24,7 +25,37 @@ const WebhookSpec = z.strictObject({
   ...timing,
 })
 
-export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec])
+/** As an envelope has it: no display name, no quotes, nothing that could end a line. */
+const Address = z
+  .string()
+  .max(254)
+  .regex(/^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.)+[A-Za-z][A-Za-z0-9-]{1,62}$/, 'is not an address')
+const ProviderToken = z.string().regex(/^[\x21-\x7e]{1,256}$/)
+
+const EmailSpec = z.strictObject({
+  kind: z.literal('email'),
+  from: Address,
+  /** Who is written to, and where: operators by name. Each gets a mail of their own, with a link of their own. */
+  addresses: z.record(Name, Address).refine((all) => Object.keys(all).length >= 1 && Object.keys(all).length <= LIMITS.channel_recipients, {
+    message: `names from 1 to ${LIMITS.channel_recipients} operators`,
+  }),
+  via: z.discriminatedUnion('provider', [
+    z.strictObject({ provider: z.literal('resend'), token: ProviderToken }),
+    z.strictObject({
+      provider: z.literal('postmark'),
+      token: ProviderToken,
+      stream: z
+        .string()
+        .regex(/^[a-z0-9-]{1,64}$/)
+        .default('outbound'),
+    }),
+    /** Nothing is sent: mails wait until they are collected, for a mail server of one's own. */
+    z.strictObject({ provider: z.literal('outbox') }),
+  ]),
+  after_s,
+})
+
+export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec, EmailSpec])
 export type ChannelSpec = z.infer<typeof ChannelSpec>
 
 /** A channel without its secrets: those go in and never come out. `to`, in every kind: where it writes, without what is secret of an address. */
@@ -35,7 +66,15 @@ const WebhookShown = z.strictObject({
   keys: z.array(z.strictObject({ scheme: z.enum(['v1', 'v1a']), public: z.string().optional() })),
   ...timing,
 })
-const ChannelShown = z.discriminatedUnion('kind', [WebhookShown])
+/** `to` is the provider. */
+const EmailShown = z.strictObject({
+  kind: z.literal('email'),
+  to: z.string(),
+  from: z.string(),
+  addresses: z.record(Name, z.string()),
+  ...timing,
+})
+const ChannelShown = z.discriminatedUnion('kind', [WebhookShown, EmailShown])
 export type ChannelShown = z.infer<typeof ChannelShown>
 
 export const Channel = z.strictObject({
@@ -46,7 +85,11 @@ export const Channel = z.strictObject({
 })
 export type Channel = z.infer<typeof Channel>
 
-/** `due`: waits for its time or its next attempt. `failed`: given up; `why` says so. `dropped`: no longer of use before it was sent. */
+/** What waits in an outbox: `message` is a whole mail as RFC 5322 has it, and holds its recipient's link. */
+export const Collected = z.strictObject({ id: z.string(), message: z.string() })
+export type Collected = z.infer<typeof Collected>
+
+/** `due`: waits for its time, its next attempt, or to be collected. `failed`: given up; `why` says so. `dropped`: no longer of use before it was sent. */
 export const DeliveryState = z.enum(['due', 'sent', 'failed', 'dropped'])
 export type DeliveryState = z.infer<typeof DeliveryState>
 

@@ -6,7 +6,7 @@ import type { Env } from '../env.ts'
 import { channelObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 
-type Names = 'listChannels' | 'putChannel' | 'deleteChannel' | 'testChannel' | 'listDeliveries' | 'retryDeliveries'
+type Names = 'listChannels' | 'putChannel' | 'deleteChannel' | 'testChannel' | 'listDeliveries' | 'retryDeliveries' | 'collectMessages'
 
 const here = (env: Env, { directory }: Identified) => channelObject(env, directory.tenant)
 
@@ -21,7 +21,7 @@ export const channelRoutes: Verbs<Names> = {
     return here(env, caller).remove(params.name)
   },
   async testChannel({ env, caller, params }) {
-    return here(env, caller).test(params.name)
+    return here(env, caller).test(params.name, caller.principal.name)
   },
   async listDeliveries({ env, caller, params, query }) {
     const deliveries = await here(env, caller).deliveries(params.name, query.state)
@@ -29,5 +29,9 @@ export const channelRoutes: Verbs<Names> = {
   },
   async retryDeliveries({ env, caller, params }) {
     return here(env, caller).retry(params.name)
+  },
+  async collectMessages({ env, caller, params, body }) {
+    const collected = await here(env, caller).collect(caller.directory.tenant, params.name, body.done)
+    return collected.ok ? ok({ items: collected.value }) : collected
   },
 }

@@ -12,6 +12,9 @@ const LEASE_MS = LIMITS.delivery_ms + 2_000
 
 export const begun = (course: Course, now: number): Course => ({ ...course, tries: course.tries + 1, nextAt: now + LEASE_MS })
 
+/** Due until somebody collects it. */
+export const waiting = (course: Course): Course => ({ ...course, nextAt: null, why: 'waits to be collected' })
+
 export const dropped = (course: Course, why: string): Course => ({ ...course, state: 'dropped', nextAt: null, why })
 
 /** Given up on, and tried again by an operator: it may have arrived once. */

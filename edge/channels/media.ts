@@ -1,6 +1,7 @@
 // Which kinds of channels there are.
 
 import type { ChannelSpec } from '../../shared/channels.ts'
+import { email } from './email.ts'
 import type { Medium } from './port.ts'
 import { webhook } from './webhook.ts'
 
@@ -8,5 +9,7 @@ export function mediumOf(spec: ChannelSpec): Medium {
   switch (spec.kind) {
     case 'webhook':
       return webhook(spec)
+    case 'email':
+      return email(spec)
   }
 }

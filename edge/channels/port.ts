@@ -30,7 +30,7 @@ export type Delivered = { readonly ref: string | null }
 export type Undelivered = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
 export type Sent = Result<Delivered, Undelivered>
 
-type Posted = { readonly to: string; readonly headers: Readonly<Record<string, string>>; readonly body: string }
+export type Posted = { readonly to: string; readonly headers: Readonly<Record<string, string>>; readonly body: string }
 export type Answered = { readonly status: number; readonly pause_ms: number | undefined; readonly text: string }
 /** Sends to the outside, follows no redirect, and reads an answer only where `read` says so, up to a bound. */
 export type Post = (posted: Posted, read?: 'read') => Promise<Result<Answered, Undelivered>>
@@ -41,8 +41,10 @@ export type Medium = {
   /** Whether it can be used at all: asked before it is stored. The sentence says what is wrong, without a secret. */
   readonly fault: (loopback: boolean) => string | undefined
   readonly deliver: (message: Message, post: Post) => Promise<Sent>
-  /** Tells of the end where the question was told; `ref` is what `deliver` answered, if that is known. */
-  readonly update: (message: Message, ref: string | null, post: Post) => Promise<Sent>
+  /** Tells of the end where the question was told; `ref` is what `deliver` answered, if that is known. `null`: nobody is told. */
+  readonly update: ((message: Message, ref: string | null, post: Post) => Promise<Sent>) | null
+  /** Where nothing is sent, but waits until somebody collects it: the message as they get it. */
+  readonly collected?: (message: Message) => Result<string, Undelivered>
 }
 
 /** What most receivers mean by their status. Gone is gone; everything else may be mended while the approval waits. */

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import * as channels from '../channels.ts'
+import { LIMITS } from '../limits.ts'
 import * as wire from '../wire.ts'
 import { list, routes } from './route.ts'
 
@@ -47,7 +48,7 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.write',
     params: named,
-    summary: 'Send a message that asks nothing, once, and say whether it was taken',
+    summary: 'Send a message that asks nothing, once, to you if it is a channel to people, and say whether it was taken',
     status: 200,
     result: z.strictObject({ sent: z.boolean(), why: z.string().nullable() }),
     failures: ['not_found'],
@@ -73,6 +74,19 @@ export const CHANNELS = routes({
     summary: 'Try a channel’s messages that were given up again, where they are still of use',
     status: 200,
     result: z.strictObject({ due: z.int() }),
+    failures: ['not_found'],
+  },
+  collectMessages: {
+    method: 'POST',
+    path: '/v1/channels/{name}/collect',
+    callers: ['operator'],
+    action: 'channel.collect',
+    params: named,
+    summary: 'Say which of an outbox’s mails have been delivered, and get those that wait, with the links in them',
+    /** What is in neither answer nor `done` is handed out again: nothing is lost by whoever dies in between. */
+    body: z.strictObject({ done: z.array(z.string().max(64)).max(LIMITS.page).default([]) }),
+    status: 200,
+    result: list(channels.Collected),
     failures: ['not_found'],
   },
 })
