@@ -1,6 +1,7 @@
 // A webhook is signed as Standard Webhooks 1.0 says, and goes to nobody inside of our network (N14).
 
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
 import { after, begun, type Course } from '../../edge/channels/attempt.ts'
 import { faultInAddress, postThrough } from '../../edge/channels/outside.ts'
@@ -9,6 +10,7 @@ import { sample } from '../../edge/channels/sample.ts'
 import { signed, webhook } from '../../edge/channels/webhook.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ok } from '../../shared/result.ts'
+import { signedBy } from '../support/webhook-receiver.ts'
 
 /** Published with the specification, and with its reference implementation. */
 const [ID, AT, BODY] = ['msg_p5jXN8AQM9LWM0D4loKWxJek', 1_614_265_330_000, '{"test": 2432232314}'] as const
@@ -21,6 +23,17 @@ test('the published vectors, v1 and v1a; while keys change, both sign', () => {
   expect(signed([HMAC], ID, AT, BODY)).toEqual({ 'webhook-id': ID, 'webhook-timestamp': '1614265330', 'webhook-signature': V1 })
   expect(signed([ED25519], ID, AT, BODY)['webhook-signature']).toBe(V1A)
   expect(signed([HMAC, ED25519], ID, AT, BODY)['webhook-signature']).toBe(`${V1} ${V1A}`)
+  expect(new Webhook(HMAC).sign(ID, new Date(AT), BODY)).toBe(V1) // as the published package signs it
+})
+
+test('the published package takes what is signed now, by either of two keys; not what was altered, is old, or is signed by another', () => {
+  const other = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+  const now = signed([other, ED25519, HMAC], ID, Date.now(), BODY)
+  for (const key of [HMAC, other]) expect(signedBy(key, { headers: now, body: BODY })).toBe(true)
+  expect(signedBy(HMAC, { headers: now, body: `${BODY} ` })).toBe(false)
+  expect(signedBy(HMAC, { headers: { ...now, 'webhook-id': 'msg_other' }, body: BODY })).toBe(false)
+  expect(signedBy(HMAC, { headers: signed([other], ID, Date.now(), BODY), body: BODY })).toBe(false)
+  expect(signedBy(HMAC, { headers: signed([HMAC], ID, Date.now() - 6 * 60_000, BODY), body: BODY })).toBe(false)
 })
 
 const spec = (change: { url?: string; keys?: string[] }) =>
