@@ -19,7 +19,7 @@ import { policyRoutes } from './api/policies.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
 import { standingRoutes } from './api/standing.ts'
 import { workerRoutes } from './api/workers.ts'
-import { authorize } from './decide.ts'
+import { permitted } from './decide.ts'
 import type { Env } from './env.ts'
 import { headersOf } from './headers.ts'
 import type { Identified } from './intake.ts'
@@ -115,8 +115,8 @@ async function identify(route: Route, request: Request, bytes: Uint8Array, env: 
   const { principal, directory } = identified.value
   if (!callers.includes(KINDS[principal.kind])) return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
   // Where the table names no action, the decision is the verb's own work: a proposed call.
-  if (action === null || authorize(directory, principal, action).allowed) return identified
-  return err(failure('forbidden', `policy does not permit \`${action}\``))
+  const may = action === null ? ok(true) : permitted(directory, principal, action)
+  return may.ok ? identified : may
 }
 
 app.notFound((context) => {

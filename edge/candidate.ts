@@ -7,8 +7,7 @@ import { err, ok } from '../shared/result.ts'
 import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'
 import { tenantObject } from './env.ts'
-import { underFloor } from './policies.ts'
-import { compile } from './policy.ts'
+import { readyUnderFloor } from './policies.ts'
 
 /** What a version says never changes; they go with the directory that they are for. */
 const candidates = new WeakMap<Loaded, Map<number, Loaded>>()
@@ -22,10 +21,9 @@ export async function candidateOf(env: Env, directory: Loaded, version: number):
   if (found !== undefined) return ok(found)
   const set = await tenantObject(env, directory.tenant).policyVersion(version)
   if (set === undefined) return err(failure('not_found', `no version ${version} of the policy set`))
-  const whole = underFloor(set.texts)
-  const compiled = whole.ok ? compile(whole.value) : whole
-  if (!compiled.ok) return compiled
-  const candidate = { ...directory, policies: compiled.value, policyVersion: version }
+  const ready = readyUnderFloor(set.texts)
+  if (!ready.ok) return ready
+  const candidate = { ...directory, policies: ready.value, policyVersion: version }
   if (known.size >= KEPT) known.clear()
   known.set(version, candidate)
   return ok(candidate)

@@ -122,6 +122,14 @@ export function authorize(directory: Loaded, principal: Principal, action: strin
   return ask(about(directory.policies, subject), {})
 }
 
+/** The same, as an answer to whoever may not: a reason that policy gives is told. */
+export function permitted(directory: Loaded, principal: Principal, action: string): Result<true> {
+  const verdict = authorize(directory, principal, action)
+  if (verdict.allowed) return ok(true)
+  const why = verdict.policies.length === 0 && verdict.errors.length === 0 ? '' : `: ${reasonOf(directory, 'deny', verdict)}`
+  return err(failure('forbidden', `policy does not permit \`${action}\`${why}`))
+}
+
 /** The policies that a yes would not move: of a denial that stands, they are the reason. */
 function final({ policies: { rules } }: Loaded, verdict: Verdict): Verdict {
   return { ...verdict, policies: verdict.policies.filter((id) => rules.get(id)?.byApproval === false) }

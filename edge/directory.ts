@@ -12,9 +12,9 @@ import { argumentCheck } from './arguments.ts'
 import { capabilitiesOf, isSensitive } from './capabilities.ts'
 import type { Env } from './env.ts'
 import { tenantObject } from './env.ts'
-import { underFloor } from './policies.ts'
+import { logError } from './log.ts'
+import { readyUnderFloor, repairSet } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
-import { compile } from './policy.ts'
 import type { TenantObject } from './tenant-object.ts'
 import type { ArgumentTypes } from './typed-arguments.ts'
 import { argumentTypes } from './typed-arguments.ts'
@@ -123,9 +123,8 @@ function remember(directory: Directory): Loaded {
 }
 
 function load({ tenant, version, agents, operators, tools, policies, shadow, workers }: Directory): Loaded {
-  const whole = underFloor(policies.texts)
-  const compiled = whole.ok ? compile(whole.value) : whole
-  if (!compiled.ok) throw new Error(`the active policy set of \`${tenant}\` does not compile: ${compiled.error.detail}`) // L6: nothing is served
+  const ready = readyUnderFloor(policies.texts)
+  if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
   for (const { name, keyHash: hash, spec } of agents) {
@@ -146,7 +145,7 @@ function load({ tenant, version, agents, operators, tools, policies, shadow, wor
     operators: operatorMap,
     keys,
     tools: new Map(tools.map((tool) => [tool.name, loadTool(tool)])),
-    policies: compiled.value,
+    policies: ready.ok ? ready.value : repairSet(), // L6
     policyVersion: policies.version,
     shadow: null,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
@@ -157,9 +156,8 @@ function load({ tenant, version, agents, operators, tools, policies, shadow, wor
 
 /** One that does not compile shadows nothing, and harms nothing. */
 function shadowing(loaded: Loaded, { version, since, texts }: NonNullable<Directory['shadow']>): Shadow | null {
-  const whole = underFloor(texts)
-  const compiled = whole.ok ? compile(whole.value) : whole
-  return compiled.ok ? { version, since, directory: { ...loaded, policies: compiled.value, policyVersion: version } } : null
+  const ready = readyUnderFloor(texts)
+  return ready.ok ? { version, since, directory: { ...loaded, policies: ready.value, policyVersion: version } } : null
 }
 
 const agentPrincipal = (tenant: string, name: string, spec: AgentSpec): AgentPrincipal => ({

@@ -4,10 +4,12 @@ import baseline from '../policies/defaults/baseline.cedar'
 import operators from '../policies/defaults/operators.cedar'
 import isolation from '../policies/floor/isolation.cedar'
 import sensitive from '../policies/floor/sensitive.cedar'
+import repair from '../policies/repair.cedar'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { PolicyTexts } from './policy.ts'
+import type { PolicySet, PolicyTexts } from './policy.ts'
+import { compile } from './policy.ts'
 
 export const FLOOR: PolicyTexts = { 'floor.isolation': isolation, 'floor.sensitive': sensitive }
 /** A tenant's own set under the floor: no file of the tenant's takes the place of one of ours. */
@@ -16,6 +18,19 @@ export function underFloor(texts: PolicyTexts): Result<PolicyTexts> {
   if (taken.length === 0) return ok({ ...FLOOR, ...texts })
   const errors = taken.map((at) => ({ at, message: 'names that begin with `floor.` are the floor’s' }))
   return err(failure('invalid_policy', 'the floor can’t be replaced', errors))
+}
+
+/** The same, ready to be asked. */
+export function readyUnderFloor(texts: PolicyTexts): Result<PolicySet> {
+  const whole = underFloor(texts)
+  return whole.ok ? compile(whole.value) : whole
+}
+
+/** What is in force where a tenant's set can't be read: that nothing is allowed but to mend it. */
+export function repairSet(): PolicySet {
+  const set = readyUnderFloor({ repair })
+  if (!set.ok) throw new Error(`our own policies do not compile: ${set.error.detail}`) // a bug
+  return set.value
 }
 
 export const DEFAULTS: PolicyTexts = { baseline, operators }

@@ -14,9 +14,8 @@ import type { Env } from '../env.ts'
 import { tenantObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
-import { FLOOR, underFloor } from '../policies.ts'
+import { FLOOR, readyUnderFloor } from '../policies.ts'
 import type { PolicySet, PolicyTexts } from '../policy.ts'
-import { compile } from '../policy.ts'
 import type { Checked } from '../policy-cases.ts'
 import { aroundCases, decideCases } from '../policy-cases.ts'
 import { checkPolicies } from '../policy-check.ts'
@@ -94,8 +93,7 @@ const gone = (version: number): Failure => failure('not_found', `no version ${ve
 function ready(texts: PolicyTexts): Result<PolicySet> {
   if (Object.keys(texts).length > LIMITS.policies)
     return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
-  const whole = underFloor(texts)
-  return whole.ok ? compile(whole.value) : whole
+  return readyUnderFloor(texts)
 }
 
 /** The same, held against the tools there are: all that putting it would find (the tenant's object checks again, where nothing changes meanwhile). */

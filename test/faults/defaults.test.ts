@@ -1,19 +1,25 @@
-// Promise: an edge that comes with other defaults than the last one brings them to tenants that never put a set of their own, and to no other.
+// Promise: an edge that comes with other defaults than the last one brings them to tenants that never put a set of their own, and to no other. A set that
+// it can't read allows nothing, and can be replaced.
 
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, onTestFinished, test } from 'vitest'
-import { granted } from '../support/desk.ts'
+import { bearer, client } from '../../shared/client.ts'
+import { Desk, granted, refusal } from '../support/desk.ts'
 import { startTestStack } from '../support/stack.ts'
 
-/** The state as another edge left it, whose defaults knew nobody who may put a set in force. */
-function leftByAnotherEdge(state: string, versions: number): void {
+function tenantIn(state: string): DatabaseSync {
   const folder = join(state, 'edge/objects/countersign-tenant')
   const [file, ...more] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
   if (file === undefined || more.length > 0) throw new Error('there is one tenant')
-  const db = new DatabaseSync(join(folder, file))
+  return new DatabaseSync(join(folder, file))
+}
+
+/** The state as another edge left it, whose defaults knew nobody who may put a set in force. */
+function leftByAnotherEdge(state: string, versions: number): void {
+  const db = tenantIn(state)
   const older = `replace(policies, ', Action::\\"policy.activate\\"', '')`
   const { changes } = db
     .prepare(
@@ -63,4 +69,34 @@ test('who has put a set, in force or not, is left alone', async () => {
   const set = granted(await operator('readPolicies', {}))
   await stop()
   expect(set).toMatchObject({ version: 1, digest: 'of another edge' })
+})
+
+test('where an edge can’t read the set in force, nothing is allowed, it says why, and root puts another', async () => {
+  const dir = stateFolder()
+  const before = await startTestStack({ state: dir })
+  const { policies } = granted(await before.operator('readPolicies', {}))
+  granted(
+    await before.operator('putPolicies', {
+      body: { policies: { ...policies, mine: '@id("mine") forbid (principal in Role::"none", action, resource);' } },
+    }),
+  )
+  const { key } = await new Desk('repair', before.dev).operator(['admin'])
+  await before.stop()
+  const db = tenantIn(dir)
+  db.prepare(`update policy_sets set policies = replace(policies, 'forbid (principal in', 'forbid principal in (') where active = 1`).run()
+  db.close()
+
+  const { operator, dev, stop } = await startTestStack({ state: dir })
+  onTestFinished(stop)
+  const agent = client(dev.url, bearer(dev.agent_key))
+  const call = await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true' } } })
+  expect(call).toMatchObject({ ok: false, error: { status: 403, detail: expect.stringContaining('can’t be read') } })
+  expect(refusal(await client(dev.url, bearer(key))('readPolicies', {}))).toBe('403 forbidden')
+  expect(refusal(await operator('listAgents', {}))).toBe('403 forbidden')
+  const { refusal: why, findings } = granted(await operator('checkPolicies', { body: {} }))
+  expect([why?.code, findings[0]?.at]).toEqual(['invalid_policy', expect.stringMatching(/^mine:1:/)])
+  granted(await operator('putPolicies', { body: { policies } }))
+  expect(granted(await operator('listAgents', {})).items.length).toBeGreaterThan(0)
+  const next = granted(await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true' } } }))
+  expect(next.state).not.toBe('denied')
 })
