@@ -70,6 +70,19 @@ const deny = command({
   run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'deny', flags),
 })
 
+const revokeLinks = command({
+  words: ['approvals', 'revoke-links'],
+  args: ID,
+  flags: { of: { value: 'OPERATOR', what: 'whose link; everybody’s if you say nothing' } },
+  does: 'Take back the links to an approval; it waits on, and is answered otherwise',
+  key: 'operator',
+  async run({ args, flags, api, paint }) {
+    const query = flags.of === undefined ? {} : { of: flags.of }
+    const done = await api('revokeLinks', { params: { id: args.APPROVAL }, query })
+    return done.ok ? ok({ ok: true, json: done.value, text: showApproval(done.value, paint) }) : done
+  },
+})
+
 type Said = { reason: string | undefined; session: boolean; for: string | undefined }
 
 async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', flags: Said): Answer {
@@ -79,4 +92,4 @@ async function answer(api: Given['api'], paint: Paint, id: string, decision: 'ap
   return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered
 }
 
-export const APPROVALS: readonly Command[] = [list, show, approve, deny]
+export const APPROVALS: readonly Command[] = [list, show, approve, deny, revokeLinks]

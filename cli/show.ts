@@ -53,7 +53,7 @@ export const rawOutput = ({ result }: Call): Uint8Array =>
   result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
 
 export function showApproval(approval: Approval, paint: Paint): string {
-  const { id, status, prompt, digest, call, requested_at, expires_at, answers, url } = approval
+  const { id, status, prompt, digest, call, requested_at, expires_at, answers, url, links_revoked } = approval
   const rows = [
     ['approval', id],
     ['call', call],
@@ -71,6 +71,7 @@ export function showApproval(approval: Approval, paint: Paint): string {
       'answer',
       `${decision}${scope === 'once' ? '' : ` (${standing ?? scope})`} by ${by} over ${channel} at ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
     ]),
+    ...(links_revoked === undefined ? [] : [['links revoked', links_revoked === 'all' ? 'all' : links_revoked.join(', ')]]),
     ...(url === undefined ? [] : [['link', url]]),
   ]
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad

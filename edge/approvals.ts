@@ -168,6 +168,10 @@ export const sealFor = (key: Buffer, use: string, { channel, ...bound }: Omit<Bo
 
 const LINK = /^([a-z0-9-]{1,32})\.(apr_[0-9A-Z]{26}_[0-9]{1,7})\.([a-z][a-z0-9_.-]{0,63})\.([0-9a-z]{1,10})\.([A-Za-z0-9_-]{43})$/
 
+/** Whether this approver's link was taken back. What is not shown to whoever holds it now, they do not learn. */
+export const isRevoked = ({ links_revoked = [] }: Pick<Approval, 'links_revoked'>, approver: string): boolean =>
+  links_revoked === 'all' || links_revoked.includes(approver)
+
 /** Reads a link's parts; nothing is proven yet. */
 export function readLink(text: string): Link | undefined {
   const match = LINK.exec(text)

@@ -9,7 +9,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
-import { linkFor, sealFor } from './approvals.ts'
+import { isRevoked, linkFor, sealFor } from './approvals.ts'
 import type { ChannelRow, DeliveryRow } from './channel-store.ts'
 import { ChannelStore } from './channel-store.ts'
 import { after, begun, dropped, revived, waiting } from './channels/attempt.ts'
@@ -265,8 +265,8 @@ export class ChannelObject extends DurableObject<Env> {
   #message({ id, kind, recipient, channel }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
     const { linkKey, publicUrl } = identityOf(this.env)
     const bound = { tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
-    const link =
-      kind === 'asked' && recipient !== null ? `${publicUrl}/approve/${linkFor(linkKey, { ...bound, approver: recipient })}` : null
+    const mayUse = kind === 'asked' && recipient !== null && !isRevoked(approval, recipient)
+    const link = mayUse ? `${publicUrl}/approve/${linkFor(linkKey, { ...bound, approver: recipient })}` : null
     const page = `${publicUrl}/console/approvals/${approval.id}`
     return { id, kind, approval, recipient, link, page, seal: (use) => sealFor(linkKey, use, { ...bound, channel }), at_ms }
   }

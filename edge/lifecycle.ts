@@ -12,7 +12,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { ApprovalFacts, CallState, ToolRef } from '../shared/statement.ts'
+import type { CallState, ToolRef } from '../shared/statement.ts'
 import type { Approval, Decision, Shadowed } from '../shared/wire.ts'
 import type { Used } from './usage.ts'
 
@@ -24,6 +24,8 @@ type AskRecord = Readonly<{
   expiresAt: number
   answers: readonly Answered[]
   enough?: true
+  /** Whose links were taken back. */
+  linksRevoked?: 'all' | readonly string[]
 }>
 
 /** Everything fixed when the call is proposed. Nothing here changes afterwards: the digest covers it (L3). */
@@ -100,6 +102,8 @@ export type Event =
       attestation: Attested
     }
   | { kind: 'cancel'; by: Canceller }
+  /** Of one operator, or of all: the question stays. */
+  | { kind: 'links_revoked'; by: string; of: string | null }
   /** Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9). */
   | { kind: 'due'; leaseUntil?: number }
 
@@ -158,6 +162,8 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
       return settle(status, event, now)
     case 'cancel':
       return cancel(status, event.by, now)
+    case 'links_revoked':
+      return revokeLinks(status, event)
     case 'due':
       return due(status, proposal, event.leaseUntil ?? 0, now)
   }
@@ -228,6 +234,15 @@ function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'an
   }
   if (decision.effect === 'ask') return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
   return ok({ status: granted(answered(status.decision, decision), approval, now), effects: ['mirror', 'ring'], journal })
+}
+
+function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_revoked' }>): Result<Step> {
+  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  const { linksRevoked = [] } = status.approval
+  const all = of === null || linksRevoked === 'all'
+  const approval = { ...status.approval, linksRevoked: all ? ('all' as const) : [...new Set([...linksRevoked, of])] }
+  const journal = { kind: 'links_revoked', body: { approval: approval.id, by, of } }
+  return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
 }
 
 /** What somebody says to this call takes the place of what they had said to all of its kind. */
@@ -348,43 +363,5 @@ function due(status: Status, proposal: Proposal, leaseUntil: number, now: number
 
 /** Executions of a call that its tool declares idempotent. */
 const MAX_ATTEMPTS = 3
-
-/**
- * How often a call that waits for a worker, or for its worker's word, is looked at. A granted one may have lost its doorbell. A running one
- * keeps its object in memory, where its lease is: objects are evicted after 10 s of rest, and a lease forgotten is a lease begun anew.
- */
-const WATCH_MS = 5_000
-/** The longer a call has waited for a worker, the longer until its doorbell is rung again. */
-const restOf = (waited: number): number => Math.min(Math.max(waited, WATCH_MS), 60_000)
-
-/** When time may next change this call, or it is to be looked at. */
-export function dueAt(status: Status, now: number, leaseUntil = 0): number | null {
-  switch (status.state) {
-    case 'awaiting_approval':
-      return status.approval.expiresAt
-    case 'granted':
-      return Math.min(status.until, now + restOf(now - (status.until - LIMITS.claim_window_ms)))
-    case 'running':
-      return Math.min(Math.max(status.leaseUntil, leaseUntil), now + WATCH_MS)
-    default:
-      return null
-  }
-}
-
-/** The approval as statements tell it. */
-export const approvalFacts = (approval: AskRecord | null): ApprovalFacts | null =>
-  approval === null
-    ? null
-    : {
-        id: approval.id,
-        scope: (['session', 'timeboxed'] as const).find((wide) => approval.answers.some(({ scope }) => scope === wide)) ?? 'once',
-        answers: approval.answers.map(({ by, decision, channel, at_ms, standing }) => ({
-          by,
-          decision,
-          channel,
-          at_ms,
-          ...(standing === undefined ? {} : { standing }),
-        })),
-      }
 
 export type { AskRecord }

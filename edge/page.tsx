@@ -1,6 +1,7 @@
 // Pages, server-rendered; everything works without JavaScript. Text from agents is text: JSX escapes it, and a monospace
 // block shows it as it is. No page can be framed, cached, or tell others where it was.
 
+import { raw } from 'hono/html'
 import type { Failure } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -85,6 +86,23 @@ const AFTER: Record<Approval['status'], string> = {
   cancelled: 'The call will not run.',
 }
 
+/** Who has said what so far. */
+export function Answers({ answers }: Pick<Approval, 'answers'>) {
+  return (
+    <>
+      {answers.map(({ by, decision, channel, scope, reason, at_ms }) => (
+        <p>
+          {decision === 'approve' ? 'Yes' : 'No'}
+          {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> ({channel}), <Time ms={at_ms} />
+          {reason === '' ? '' : `: ${reason}`}
+        </p>
+      ))}
+    </>
+  )
+}
+
+export const answersOf = ({ answers }: Approval): string => (<Answers answers={answers} />).toString()
+
 /** A yes that stands lets more run than this call. */
 export function After({ approval: { status, answers } }: { approval: Approval }) {
   const wide = status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')
@@ -99,6 +117,8 @@ export const hasAnswered = ({ answers }: Approval, name: string): boolean =>
 
 type Shown = {
   approval: Approval
+  /** Where what happens to it is followed. */
+  events: string
   approver: string
   nonce: string | null
   now: number
@@ -107,20 +127,23 @@ type Shown = {
   part?: number
 }
 
-export function approvalPage({ approval, approver, nonce, now, whole = ok([]), part = 0 }: Shown) {
+export function approvalPage({ approval, events, approver, nonce, now, whole = ok([]), part = 0 }: Shown) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
   const rest = whole.ok ? whole.value.map((one) => <Whole {...one} part={part} />) : ''
-  if (!open) return <EndedPage approval={approval} rest={rest} />
+  if (!open) return <EndedPage approval={approval} events={events} rest={rest} />
   return (
     <Page title={prompt.title}>
-      <form method="post">
+      <form method="post" data-live={events}>
         <input type="hidden" name="nonce" value={nonce} />
         <h1>{prompt.title}</h1>
         <p class="tags">
           <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
           <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
         </p>
+        <div aria-live="polite" id="answers">
+          <Answers answers={approval.answers} />
+        </div>
         <Facts approval={approval} />
         {rest}
         <div class="field">
@@ -132,6 +155,9 @@ export function approvalPage({ approval, approver, nonce, now, whole = ok([]), p
         </div>
         {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
         <div class="answer">
+          <p class="alert" role="alert" id="over" hidden>
+            This was decided meanwhile. <a href="?">See what happened</a>
+          </p>
           <p class="quiet">
             You answer as <strong>{approver}</strong>.
           </p>
@@ -145,9 +171,28 @@ export function approvalPage({ approval, approver, nonce, now, whole = ok([]), p
           </div>
         </div>
       </form>
+      <script>{raw(PAGE_SCRIPT)}</script>
     </Page>
   )
 }
+
+/** What others answer shows as they do; what somebody writes is left alone, and so is where they are. Without it the page is looked at again by hand. */
+export const PAGE_SCRIPT = `{
+const source = new EventSource(document.querySelector('[data-live]').dataset.live)
+source.addEventListener('answers', ({ data }) => {
+  const shown = document.getElementById('answers')
+  const { html } = JSON.parse(data)
+  if (shown.innerHTML !== html) shown.innerHTML = html
+})
+source.addEventListener('over', () => {
+  source.close()
+  const reason = document.getElementById('reason')
+  if (reason === null || reason.value === '') return location.replace(location.pathname)
+  document.getElementById('over').hidden = false
+  for (const button of document.querySelectorAll('button')) button.disabled = true
+})
+document.querySelector('form')?.addEventListener('submit', () => source.close())
+}`
 
 /** All of a text that the card has shortened: folded until asked for, a part at a time where it is too long for one page. */
 function Whole({ title, characters, parts, part }: Unfolded & { part: number }) {
@@ -193,21 +238,18 @@ function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['st
   )
 }
 
-function EndedPage({ approval, rest = '' }: { approval: Approval; rest?: unknown }) {
+/** What became of it, or what it waits for: there is nothing to answer here. */
+function EndedPage({ approval, events, rest = '' }: { approval: Approval; events?: string; rest?: unknown }) {
   const { prompt, status, answers } = approval
   const last = answers.at(-1)
+  const waits = status === 'pending' && events !== undefined
   return (
     <Page title={OUTCOME[status]}>
-      <section class={`outcome ${status}`} role="status">
+      <section class={`outcome ${status}`} role="status" data-live={waits ? events : undefined}>
         <h1>{OUTCOME[status]}</h1>
-        {last === undefined ? (
-          ''
-        ) : (
-          <p>
-            by <strong>{last.by}</strong>, <Time ms={last.at_ms} />
-            {last.reason === '' ? '' : `: ${last.reason}`}
-          </p>
-        )}
+        <div id="answers">
+          <Answers answers={answers} />
+        </div>
         {last === undefined || last.scope === 'once' || prompt.standing === undefined ? (
           ''
         ) : (
@@ -217,12 +259,15 @@ function EndedPage({ approval, rest = '' }: { approval: Approval; rest?: unknown
           </p>
         )}
         <p>
-          <After approval={approval} /> You can close this page.
+          <After approval={approval} /> You can close this page{waits ? ', or ' : '.'}
+          {waits ? <a href="?">look again</a> : ''}
+          {waits ? '.' : ''}
         </p>
       </section>
       <h2>{prompt.title}</h2>
       <Facts approval={approval} />
       {rest as string}
+      {waits ? <script>{raw(PAGE_SCRIPT)}</script> : ''}
     </Page>
   )
 }

@@ -5,7 +5,7 @@ import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Answer, Approval, Decision, DryRun } from '../shared/wire.ts'
-import { type Unfolded, unfolded } from './approvals.ts'
+import { isRevoked, type Unfolded, unfolded } from './approvals.ts'
 import type { Told } from './decide.ts'
 import { mayAnswer } from './decide.ts'
 import type { Loaded } from './directory.ts'
@@ -24,11 +24,12 @@ import type { UsedBy } from './shadow.ts'
 import { keyOf, standingOf } from './standing.ts'
 
 const NO_APPROVAL = failure('not_found', 'no such approval')
+const REVOKED = failure('link_revoked', 'the link was taken back')
 const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
 const UNKNOWN = failure('unavailable', 'the session could not say whether the approval still stands')
 
 /** The run as it is at this moment, and its one commit point. */
-type RunAccess = {
+export type RunAccess = {
   row: () => RunRow | undefined
   commit: <T>(work: () => Result<T>) => Promise<Result<T>>
   apply: (record: CallRecord, event: Event) => Result<CallRecord>
@@ -82,6 +83,7 @@ export class Answers {
       const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
       const decision = judged(given)
       const waits = record.status.state === 'awaiting_approval'
+      if (waits && channel === 'link' && this.#isRevoked(n, by)) return err(REVOKED) // meanwhile
       if (waits && said === 'approve' && scope !== 'once' && decision.effect === 'deny' && judged(once).effect !== 'deny')
         return err(ONCE_ONLY)
       const done = this.#run.apply(record, { kind: 'answered', answer: given, decision })
@@ -90,6 +92,23 @@ export class Answers {
     if (!answered.ok) return answered
     const stood = await this.#stand(row, answered.value.record, answered.value.given, directory.policies.digest)
     return stood.ok ? this.approval(n) : stood
+  }
+
+  /** The question stays. Asked again, it is done already. */
+  async revokeLinks(n: number, by: string, of: string | null): Promise<Result<Approval>> {
+    const done = await this.#run.commit((): Result<unknown> => {
+      const [record, before] = [this.#store.call(n), this.approval(n)]
+      if (record === undefined || !before.ok) return err(NO_APPROVAL)
+      const { links_revoked } = before.value
+      if (links_revoked === 'all' || (of !== null && isRevoked(before.value, of))) return before
+      return this.#run.apply(record, { kind: 'links_revoked', by, of })
+    })
+    return done.ok ? this.approval(n) : done
+  }
+
+  #isRevoked(n: number, approver: string): boolean {
+    const approval = this.approval(n)
+    return approval.ok && isRevoked(approval.value, approver)
   }
 
   /** Only what was taken as an answer stands: a late one, or one that policy overruled, does not (N19). */

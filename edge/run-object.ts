@@ -3,37 +3,38 @@
 // It never talks to Redis and knows nothing of HTTP.
 
 import { DurableObject } from 'cloudflare:workers'
-import { countersign, type Envelope, seal } from '../shared/dsse.ts'
+import { type Envelope, seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import { BUNDLE_FORMAT, type Bundle, type CallState, type Grant, STATEMENT_TYPE, sealGrant } from '../shared/statement.ts'
+import { BUNDLE_FORMAT, type Bundle, type CallState, STATEMENT_TYPE } from '../shared/statement.ts'
 import type { Answer, Approval, Call, Claim, DryRun, JournalEntry, Run, Settlement } from '../shared/wire.ts'
 import type { Unfolded } from './approvals.ts'
-import { directoryAt, directoryOf, type Loaded } from './directory.ts'
+import { dueAt } from './call-times.ts'
+import { directoryAt, type Loaded } from './directory.ts'
 import { type Env, identityOf } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
 import { Leases } from './leases.ts'
-import { type CallRecord, type Canceller, dueAt, type Event, hasEnded, type Proposal, type Status, step } from './lifecycle.ts'
+import { type CallRecord, type Canceller, type Event, hasEnded, type Proposal, type Status, step } from './lifecycle.ts'
 import type { Asked } from './proposal.ts'
 import { digestInput, prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
-import type { Standings } from './run-answers.ts'
+import type { RunAccess, Standings } from './run-answers.ts'
 import { Answers } from './run-answers.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
 import { Outbox } from './run-outbox.ts'
 import { callView, factsOf, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
-import { checkSettlement, edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
+import { type Claimant, Work } from './run-work.ts'
+import { edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
 export type Propose = Asked & { version: number; key: string | null; create: RunRecord | null; waitMs: number }
-export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
 const NO_CALL = failure('not_found', 'no such call')
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 const NO_RUN = failure('not_found', 'no such run')
@@ -45,12 +46,14 @@ export class RunObject extends DurableObject<Env> {
   readonly #waiters = new Waiters<number | 'journal'>()
   readonly #ledger = new Ledger(this.env, this.#store)
   readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, note: (row) => this.#note(row), arm: (at) => this.#arm(at) })
-  readonly #answers = new Answers(this.env, this.#store, this.#ledger, {
+  readonly #access: RunAccess = {
     row: () => this.#row,
     commit: (work) => this.#commit(work),
     apply: (record, event) => this.#apply(record, event),
-  })
+  }
+  readonly #answers = new Answers(this.env, this.#store, this.#ledger, this.#access)
   readonly #leases = new Leases()
+  readonly #work = new Work(this.env, this.#store, this.#answers, this.#leases, this.#access)
   #row: RunRow | undefined = this.#store.run()
   #alarmAt = Number.POSITIVE_INFINITY
 
@@ -146,6 +149,10 @@ export class RunObject extends DurableObject<Env> {
     return this.#answers.answer(n, by, channel, answer)
   }
 
+  async revokeLinks(n: number, by: string, of: string | null): Promise<Result<Approval>> {
+    return this.#answers.revokeLinks(n, by, of)
+  }
+
   /** By their session, which has ended them. */
   async standingWithdrawn(ids: readonly string[]): Promise<void> {
     this.#answers.withdrawn(ids)
@@ -154,87 +161,22 @@ export class RunObject extends DurableObject<Env> {
   // ── Workers ──
 
   async claim(n: number, worker: Claimant, tiers: readonly string[]): Promise<Result<Claim>> {
-    if (this.#row === undefined) return err(failure('not_claimable', 'no such call'))
-    const directory = await directoryOf(this.env, this.#row.record.tenant)
-    const grounds = await this.#answers.grounds(directory, this.#row, n)
-    if (!grounds.ok) return grounds
-    return this.#commit(() => {
-      const record = this.#store.call(n)
-      if (record?.proposal.plan == null || record.proposal.pool !== worker.pool)
-        return err(failure('not_claimable', 'no such call in your pool'))
-      const { proposal, status } = record
-      const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
-      const handOver = (grant: Envelope): Claim => ({ grant, plan, args, facts_digest: digest })
-      if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return ok(handOver(status.grant)) // its first answer was lost
-      if (!tiers.includes(plan.tier) || !worker.tiers.includes(plan.tier))
-        return err(failure('sandbox_unavailable', `the call needs tier ${plan.tier}, proven on the worker`)) // L8, K04
-      const now = Date.now()
-      const grant: Grant = {
-        facts: factsOf(this.#run.record, record),
-        worker: worker.id,
-        fence: status.state === 'granted' ? status.fence + 1 : 1,
-        issued_at_ms: now,
-        deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
-      }
-      const envelope = sealGrant(grant, identityOf(this.env).signer)
-      const decision = this.#answers.judgeClaim(directory, record, grounds.value)
-      const done = this.#apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
-      if (!done.ok) return done
-      return done.value.status.state === 'running'
-        ? ok(handOver(envelope))
-        : err(failure('not_claimable', 'policy does not allow the call any more'))
-    })
+    return this.#work.claim(n, worker, tiers)
   }
 
-  async output(
-    n: number,
-    worker: string,
-    fence: number,
-    stream: 'stdout' | 'stderr',
-    offset: number,
-    data: Uint8Array,
-  ): Promise<Result<{ next: number; stop: boolean }>> {
-    return this.#commit(() => {
-      const status = this.#store.call(n)?.status
-      if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence)
-        return err(failure('stale_fence', 'the call is not running under this fence'))
-      const next = offset + data.byteLength
-      this.#leases.hold(n, status.deadline)
-      if (next <= LIMITS.output_bytes) this.#store.saveOutput(n, stream, offset, Buffer.from(data))
-      return ok({ next, stop: status.cancelRequested })
-    })
+  async output(...chunk: Parameters<Work['output']>): ReturnType<Work['output']> {
+    return this.#work.output(...chunk)
   }
 
   async settle(n: number, worker: WorkerKey, settlement: Settlement): Promise<Result<{ state: CallState; attestation: Envelope }>> {
-    return this.#commit(() => {
-      const record = this.#store.call(n)
-      if (record === undefined) return err(failure('stale_fence', 'no such call'))
-      const { status } = record
-      const before = this.#store.attestation(n)
-      if (hasEnded(status) && before?.envelope.payload === settlement.envelope.payload)
-        return ok({ state: status.state, attestation: before.envelope }) // its first answer was lost
-      if (status.state !== 'running' || status.worker !== worker.id || status.fence !== settlement.fence)
-        return err(failure('stale_fence', `the call is ${status.state}`))
-      const checked = checkSettlement(settlement, worker, status.grant, attestationId(this.#run.record.id, n))
-      if (!checked.ok) return checked
-      const { statement, kept, ending } = checked.value
-      const attestation = countersign(settlement.envelope, identityOf(this.env).signer)
-      this.#store.saveAttestation(n, attestation, status.grant)
-      this.#store.replaceOutput(n, kept)
-      const done = this.#apply(record, { kind: 'settled', worker: worker.id, fence: settlement.fence, ...ending, ...finishedOf(statement) })
-      return done.ok ? ok({ state: ending.state, attestation }) : done
-    })
+    return this.#work.settle(n, worker, settlement)
   }
 
-  /** A worker speaks for what it runs; the answer names what to stop. Leases live in memory: after a restart each call gets one anew. */
   async renew(worker: string, running: ReadonlyArray<{ n: number; fence: number }>): Promise<number[]> {
-    return running.flatMap(({ n, fence }) => {
-      const status = this.#store.call(n)?.status
-      if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence) return [n]
-      this.#leases.hold(n, status.deadline)
-      return status.cancelRequested ? [n] : []
-    })
+    return this.#work.renew(worker, running)
   }
+
+  // ── Other objects ──
 
   /** For a session that counts: what became of the calls under these keys. */
   async shares(keys: readonly string[]) {

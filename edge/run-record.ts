@@ -3,11 +3,11 @@
 import { callId } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
 import { DEFAULT_BUDGET } from '../shared/limits.ts'
-import type { Facts } from '../shared/statement.ts'
+import type { ApprovalFacts, Facts } from '../shared/statement.ts'
 import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
 import { optionsFor } from './approvals.ts'
-import type { CallRecord, Status } from './lifecycle.ts'
-import { approvalFacts, hasEnded } from './lifecycle.ts'
+import type { AskRecord, CallRecord, Status } from './lifecycle.ts'
+import { hasEnded } from './lifecycle.ts'
 import { assuranceOf, subjectOf } from './standing.ts'
 
 /** What a run is from its first moment on. */
@@ -136,6 +136,7 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
     requested_at: approval.requestedAt,
     expires_at: approval.expiresAt,
     answers: approval.answers.map((answer) => ({ ...answer, assurance: assuranceOf(answer.channel) })),
+    ...(approval.linksRevoked === undefined ? {} : { links_revoked: approval.linksRevoked === 'all' ? 'all' : [...approval.linksRevoked] }),
   }
 }
 
@@ -171,3 +172,19 @@ export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts
     approval: approvalFacts(status.approval),
   }
 }
+
+/** The approval as statements tell it. */
+const approvalFacts = (approval: AskRecord | null): ApprovalFacts | null =>
+  approval === null
+    ? null
+    : {
+        id: approval.id,
+        scope: (['session', 'timeboxed'] as const).find((wide) => approval.answers.some(({ scope }) => scope === wide)) ?? 'once',
+        answers: approval.answers.map(({ by, decision, channel, at_ms, standing }) => ({
+          by,
+          decision,
+          channel,
+          at_ms,
+          ...(standing === undefined ? {} : { standing }),
+        })),
+      }

@@ -54,6 +54,9 @@ textarea:focus-visible{outline-offset:0}
 .outcome.approved{color:var(--go);background:var(--go-wash)}
 .outcome.denied{color:var(--no);background:var(--no-wash)}
 .outcome.expired,.outcome.cancelled,.outcome.pending{color:var(--warn);background:var(--warn-wash)}
+.alert{margin:1rem 0;padding:.625rem .875rem;border-radius:.5rem;background:var(--no-wash);color:var(--no)}
+.alert a{color:inherit}
+button:disabled{opacity:.5;cursor:default}
 table{border-collapse:collapse;width:100%;font-size:.9375rem}
 td,th{text-align:left;padding:.5rem .75rem .5rem 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
 @media (min-width:48rem){.buttons{grid-template-columns:auto auto;justify-content:end}button{min-width:10rem}header{padding-top:1.5rem}h1{font-size:1.625rem}}

@@ -47,6 +47,7 @@ export const FAILURES = {
   once_only: policy(403, 'answer for this call alone, or for less time'),
   approval_expired: caller(410, 'have the agent propose the call again'),
   link_invalid: caller(401, 'open the link from the message again, unchanged'),
+  link_revoked: caller(410, 'answer in the console or on the command line; links to this approval were taken back'),
   run_ended: caller(409, 'make a new run'),
   run_cancelled: caller(409, 'make a new run'),
   too_many_pending: policy(429, 'wait until an operator has answered the pending approvals'),

@@ -283,6 +283,8 @@ export const Approval = z.strictObject({
       standing: StandingId.optional(),
     }),
   ),
+  /** Whose links answer no more, and why no `url` is shown: somebody took them back. */
+  links_revoked: z.union([z.literal('all'), z.array(Name)]).optional(),
   url: z.string().optional(),
 })
 export type Approval = z.infer<typeof Approval>

@@ -12,7 +12,7 @@ import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
 import { refusedPage, signInPage } from '../console/frame.tsx'
 import { deniedPage, historyPage } from '../console/history.tsx'
-import { liveInbox, withScript } from '../console/live.ts'
+import { liveInbox, SCRIPT } from '../console/live.ts'
 import { detailPage, inboxPage } from '../console/pages.tsx'
 import type { Session } from '../console/session.ts'
 import { isFormOf, noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
@@ -21,6 +21,7 @@ import { told } from '../console/telling.tsx'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, tenantObject } from '../env.ts'
+import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 import { fromOurPage, readForm } from './links.ts'
@@ -31,7 +32,7 @@ type Names = keyof typeof CONSOLE
 export const consoleRoutes: Verbs<Names> = {
   consoleInbox: page('consoleInbox', async ({ env, query }, session) => {
     const found = await tenantObject(env, session.directory.tenant).pending(query)
-    return ok(withScript(html(inboxPage({ session, asked: query, page: found, mayAnswer: mayAnswer(session), now: Date.now() }))))
+    return ok(withScript(html(inboxPage({ session, asked: query, page: found, mayAnswer: mayAnswer(session), now: Date.now() })), SCRIPT))
   }),
 
   consoleHistory: page('consoleHistory', async ({ env }, session) =>
@@ -65,7 +66,7 @@ export const consoleRoutes: Verbs<Names> = {
     if (!place.ok) return place
     const approval = await place.value.run.approval(place.value.n)
     if (!approval.ok) return approval
-    return ok(withScript(html(detailPage({ session, approval: approval.value, mayAnswer: mayAnswer(session), now: Date.now() }))))
+    return ok(withScript(html(detailPage({ session, approval: approval.value, mayAnswer: mayAnswer(session), now: Date.now() })), SCRIPT))
   }),
 
   consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {

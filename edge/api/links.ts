@@ -10,36 +10,52 @@ import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import type { Link } from '../approvals.ts'
-import { macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
+import { isRevoked, macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
 import { authorize } from '../decide.ts'
 import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
 import { isTenant, readBody } from '../intake.ts'
-import { approvalPage, html, refusalPage } from '../page.tsx'
+import { follow, withScript } from '../live.ts'
+import type { Node } from '../page.tsx'
+import { answersOf, approvalPage, html, PAGE_SCRIPT, refusalPage } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 
 const INVALID = failure('link_invalid', 'this link is not one of ours, or is cut short')
 
-export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
+const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
+
+export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval'> = {
   async showApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const { link, approval, run } = opened.value
     if (approval.status === 'expired' || (approval.status === 'pending' && Date.now() >= approval.expires_at))
       return ok(refused(failure('approval_expired', 'not enough people answered in time'), { ...approval, status: 'expired' }))
-    return ok(
-      html(
-        approvalPage({
-          approval,
-          approver: link.approver,
-          nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }),
-          now: Date.now(),
-          whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
-          part: Number(new URL(request.url).searchParams.get('part') ?? 0),
-        }),
-      ),
-    )
+    const page = approvalPage({
+      approval,
+      events: eventsOf(params.token),
+      approver: link.approver,
+      nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }),
+      now: Date.now(),
+      whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
+      part: Number(new URL(request.url).searchParams.get('part') ?? 0),
+    })
+    return ok(live(page, approval))
+  },
+
+  /** What others answer, to whoever has the page open; it ends with the question, and with the link. */
+  async followApproval({ env, request, params }) {
+    const opened = await open(env, params.token)
+    if (!opened.ok) return ok(refused(opened.error))
+    const still = async () => {
+      const now = await open(env, params.token)
+      if (!now.ok || now.value.approval.status !== 'pending' || Date.now() >= now.value.approval.expires_at) return null
+      return (await mayAnswer(env, now.value.link)) ? now.value.approval : null
+    }
+    const tell = async (approval: Approval) => `event: answers\ndata: ${JSON.stringify({ html: answersOf(approval) })}`
+    const from = Number(request.headers.get('last-event-id') ?? 0)
+    return ok(follow({ env, tenant: opened.value.link.tenant, from, still, tell }))
   },
 
   async submitApproval({ env, request, params }) {
@@ -54,15 +70,28 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval'> = {
     }
     const answer = Answer.safeParse({ ...saidIn(form), reason: (form.get('reason') ?? '').replaceAll('\r\n', '\n') }) // browsers send CRLF, and count it as one
     if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
-    const directory = await directoryOf(env, link.tenant)
-    const operator = directory.operators.get(link.approver)
-    if (operator === undefined || !authorize(directory, operator, 'approval.decide').allowed)
-      return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
+    if (!(await mayAnswer(env, link))) return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
     const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
-    if (answered.ok) return ok(html(approvalPage({ approval: answered.value, approver: link.approver, nonce: null, now: Date.now() })))
+    if (answered.ok) {
+      const events = eventsOf(params.token)
+      const page = approvalPage({ approval: answered.value, events, approver: link.approver, nonce: null, now: Date.now() })
+      return ok(live(page, answered.value))
+    }
+    if (answered.error.code === 'link_revoked') return ok(refused(answered.error))
     const now = await run.approval(split(approval.id).n)
     return ok(refused(answered.error, now.ok ? now.value : undefined))
   },
+}
+
+const eventsOf = (token: string): string => `/approve/${token}/events`
+/** Only a page that waits for something has a script. */
+const live = (page: Node, { status }: Approval): Response => (status === 'pending' ? withScript(html(page), PAGE_SCRIPT) : html(page))
+
+/** P09: by the policy of now. */
+async function mayAnswer(env: Env, { tenant, approver }: Link): Promise<boolean> {
+  const directory = await directoryOf(env, tenant)
+  const operator = directory.operators.get(approver)
+  return operator !== undefined && authorize(directory, operator, 'approval.decide').allowed
 }
 
 type Opened = { link: Link; approval: Approval; run: ReturnType<typeof runObject> }
@@ -74,6 +103,7 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   const run = runObject(env, link.tenant, split(link.approval).run)
   const approval = await run.approval(split(link.approval).n)
   if (!approval.ok || !macHolds(linkKey, 'link', link, approval.value.digest, link.mac)) return err(INVALID)
+  if (isRevoked(approval.value, link.approver)) return err(REVOKED) // whoever holds it now is told nothing of what it asked
   return ok({ link, approval: approval.value, run })
 }
 
@@ -105,6 +135,7 @@ export async function readForm(request: Request): Promise<URLSearchParams | unde
 
 const STATUS: Partial<Record<Failure['code'], number>> = {
   link_invalid: 401,
+  link_revoked: 410,
   cross_origin: 403,
   forbidden: 403,
   already_answered: 409,

@@ -5,7 +5,7 @@ import { split } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval, Tool } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
-import { linkFor } from '../approvals.ts'
+import { isRevoked, linkFor } from '../approvals.ts'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
@@ -19,6 +19,7 @@ type Names =
   | 'listApprovals'
   | 'readApproval'
   | 'answerApproval'
+  | 'revokeLinks'
   | 'listCalls'
   | 'putTool'
   | 'readTool'
@@ -51,6 +52,13 @@ export const operatorRoutes: Verbs<Names> = {
   async answerApproval({ env, caller, params, body }) {
     const place = approvalPlace(env, caller, params.id)
     return place.ok ? place.value.run.answer(place.value.n, caller.principal.name, 'api', body) : place
+  },
+
+  async revokeLinks({ env, caller, params, query: { of = null } }) {
+    const place = approvalPlace(env, caller, params.id)
+    if (!place.ok) return place
+    if (of !== null && !caller.directory.operators.has(of)) return err(failure('not_found', `no operator \`${of}\``))
+    return place.value.run.revokeLinks(place.value.n, caller.principal.name, of)
   },
 
   async listCalls({ env, request, caller, query }) {
@@ -140,7 +148,8 @@ function approvalPlace(env: Env, { directory: { tenant } }: Identified, id: stri
 
 /** Each operator who may answer sees a link of their own: an answer through it is theirs. */
 function withLink(env: Env, { directory, principal }: Identified, approval: Approval): Approval {
-  if (approval.status !== 'pending' || !authorize(directory, principal, 'approval.decide').allowed) return approval
+  const mayAnswer = authorize(directory, principal, 'approval.decide').allowed
+  if (approval.status !== 'pending' || !mayAnswer || isRevoked(approval, principal.name)) return approval
   const { linkKey, publicUrl } = identityOf(env)
   const { id, digest, expires_at } = approval
   const link = linkFor(linkKey, { tenant: directory.tenant, approval: id, approver: principal.name, expiresAt: expires_at, digest })

@@ -1,12 +1,10 @@
 // The list that follows what happens, and the little script that shows it. Without the script the page is the same, and is looked at again by
 // hand. What the stream tells is what the page would show to the same session now; it ends with the session.
 
-import { createHash } from 'node:crypto'
 import { split } from '../../shared/ids.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import type { Env } from '../env.ts'
-import { runObject, tenantObject } from '../env.ts'
-import { headersOf } from '../headers.ts'
+import { runObject } from '../env.ts'
+import { follow } from '../live.ts'
 import type { Session } from './session.ts'
 import type { Told } from './telling.tsx'
 
@@ -24,25 +22,13 @@ type Watch = {
 
 /** `inbox` as often as anything changed, then `over`. */
 export function liveInbox({ env, tenant, approval, from, session, tell }: Watch): Response {
-  const text = new TextEncoder()
-  let known = from
-  const stream = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const send = (lines: string) => controller.enqueue(text.encode(`${lines}\n\n`))
-      const number = await tenantObject(env, tenant).news(known, LIMITS.console_wait_ms)
-      const watching = await session()
-      if (watching === null || (approval !== null && !(await isPending(env, tenant, approval)))) {
-        send('event: over\ndata: {}')
-        return controller.close()
-      }
-      if (number === known) return send(': still here') // keeps intermediaries from cutting a quiet stream
-      known = number
-      if (approval === null) send(`id: ${number}\nevent: inbox\ndata: ${JSON.stringify(await tell(watching, number))}`)
-      else send(`id: ${number}\nevent: waits\ndata: {}`)
-      await new Promise((resolve) => setTimeout(resolve, LIMITS.console_pause_ms))
-    },
-  })
-  return new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } })
+  const still = async () => {
+    const watching = await session()
+    return watching !== null && (approval === null || (await isPending(env, tenant, approval))) ? watching : null
+  }
+  const said = async (watching: Session, number: number) =>
+    approval === null ? `event: inbox\ndata: ${JSON.stringify(await tell(watching, number))}` : 'event: waits\ndata: {}'
+  return follow({ env, tenant, from, still, tell: said })
 }
 
 async function isPending(env: Env, tenant: string, id: string): Promise<boolean> {
@@ -67,12 +53,3 @@ source.addEventListener('inbox', ({ data }) => {
 })
 source.addEventListener('over', () => { source.close(); location.reload() })
 }`
-
-const HASH = createHash('sha256').update(SCRIPT).digest('base64')
-
-/** The page's rules, with this script let in by its digest, and the stream from our own origin. */
-export function withScript(page: Response): Response {
-  const rules = page.headers.get('content-security-policy') ?? ''
-  page.headers.set('content-security-policy', `${rules}; script-src 'sha256-${HASH}'; connect-src 'self'`)
-  return page
-}

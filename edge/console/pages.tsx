@@ -3,7 +3,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { InboxPage, InboxQuery } from '../inbox-store.ts'
-import { After, Facts, hasAnswered, left, OUTCOME, Prose, Time } from '../page.tsx'
+import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 
@@ -211,20 +211,6 @@ function Over({ approval }: { approval: Approval }) {
       </section>
       <h2>{prompt.title}</h2>
       <Facts approval={approval} />
-    </>
-  )
-}
-
-function Answers({ answers }: Pick<Approval, 'answers'>) {
-  return (
-    <>
-      {answers.map(({ by, decision, channel, scope, reason, at_ms }) => (
-        <p>
-          {decision === 'approve' ? 'Yes' : 'No'}
-          {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> ({channel}), <Time ms={at_ms} />
-          {reason === '' ? '' : `: ${reason}`}
-        </p>
-      ))}
     </>
   )
 }

@@ -33,6 +33,5 @@ input[type=checkbox]{width:1.375rem;height:1.375rem;accent-color:var(--no)}
 .card pre{margin:.375rem 0}
 .card .tags{margin:.25rem 0 0}
 .empty{padding:2.5rem 1rem;text-align:center;color:var(--soft);background:var(--wash);border-radius:.75rem}
-.alert{margin:1rem 0;padding:.625rem .875rem;border-radius:.5rem;background:var(--no-wash);color:var(--no)}
 .back{display:inline-flex;align-items:center;min-height:2.75rem;font-size:.9375rem}
 `

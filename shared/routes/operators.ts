@@ -44,6 +44,18 @@ export const OPERATORS = routes({
     result: wire.Approval,
     failures: ['not_found', 'already_answered', 'approval_expired', 'once_only', 'limit_reached'],
   },
+  revokeLinks: {
+    method: 'DELETE',
+    path: '/v1/approvals/{id}/links',
+    callers: ['operator'],
+    action: 'approval.decide',
+    params: z.strictObject({ id: wire.ApprovalId }),
+    summary: 'Take back the links to an approval, of one operator or of all; it waits on, and is answered otherwise',
+    query: z.strictObject({ of: wire.Name.optional() }),
+    status: 200,
+    result: wire.Approval,
+    failures: ['not_found', 'already_answered', 'already_ended'],
+  },
   listCalls: {
     method: 'GET',
     path: '/v1/calls',

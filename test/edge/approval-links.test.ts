@@ -1,5 +1,6 @@
 // The link of an approval shows and never decides; the form on its page decides once, for the one who was given it, while they still may.
 
+import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
@@ -97,7 +98,12 @@ test('P03 the page can’t be framed, kept, or made to tell where it was', async
   const page = await fetch(await desk.link(desk.root, approval.id))
   const csp = page.headers.get('content-security-policy') ?? ''
   for (const part of ["default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"]) expect(csp).toContain(part)
-  expect(csp).not.toMatch(/script-src|unsafe-eval|\*/)
+  const text = await page.text()
+  const [script = '', ...more] = [...text.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, inside]) => inside)
+  const digest = createHash('sha256').update(script).digest('base64')
+  expect([csp.match(/script-src[^;]*/g), more]).toEqual([[`script-src 'sha256-${digest}'`], []])
+  expect(csp).toContain("connect-src 'self'")
+  expect(csp).not.toMatch(/unsafe-eval|\*/)
   expect(
     Object.fromEntries(
       ['referrer-policy', 'cache-control', 'x-content-type-options', 'x-frame-options', 'x-robots-tag'].map((name) => [
@@ -113,7 +119,7 @@ test('P03 the page can’t be framed, kept, or made to tell where it was', async
     'x-robots-tag': 'noindex',
   })
   expect(page.headers.get('set-cookie')).toBeNull()
-  expect(await page.text()).not.toMatch(/<script|\son\w+=|https?:\/\/(?!127\.0\.0\.1)/i)
+  expect(text.replace(`<script>${script}</script>`, '')).not.toMatch(/<script|\son\w+=|https?:\/\/(?!127\.0\.0\.1)/i)
 })
 
 test('P03 a form from elsewhere, or without the page’s nonce, decides nothing', async () => {
@@ -283,6 +289,61 @@ test('P09 who may not answer is given no link, and no way around it', async () =
     '403 forbidden',
   )
   expect(await statusOf(approval.id)).toBe('pending')
+})
+
+test('a link that was taken back shows nothing and decides nothing; the question waits, and others’ links go on', async () => {
+  const [holder, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
+  const call = await asked()
+  const params = { id: call.approval.id }
+  const [link, theirs] = [await desk.link(holder.client, params.id), await desk.link(other.client, params.id)]
+  const nonce = await nonceOf(link)
+  const revoke = (of?: string) => other.client('revokeLinks', { params, query: of === undefined ? {} : { of } })
+  expect(refusal(await revoke('nobody-of-that-name'))).toBe('404 not_found')
+  for (let again = 0; again < 2; again++)
+    expect(granted(await revoke(holder.name))).toMatchObject({ status: 'pending', links_revoked: [holder.name] })
+  const page = await fetch(link)
+  const text = await page.text()
+  expect([page.status, /<form|<button|<script/.test(text), text.includes(sensitive), text.includes('taken back')]).toEqual([
+    410,
+    false,
+    false,
+    true,
+  ])
+  expect([await post(link, { nonce }), (await fetch(`${link}/events`)).status]).toEqual([410, 410])
+  expect(granted(await holder.client('readApproval', { params })).url).toBeUndefined()
+  expect((await fetch(theirs)).status).toBe(200)
+  expect(granted(await revoke())).toMatchObject({ status: 'pending', links_revoked: 'all' })
+  expect([(await fetch(theirs)).status, await desk.root('readApproval', { params }).then((one) => granted(one).url)]).toEqual([
+    410,
+    undefined,
+  ])
+  expect(refusal(await (await desk.operator(['auditor'])).client('revokeLinks', { params, query: {} }))).toBe('403 forbidden')
+  // Whose link it was may still answer otherwise; what was told of the rest stays untold.
+  granted(await holder.client('answerApproval', { params, body: { decision: 'approve' } }))
+  expect([(await fetch(link)).status, await statusOf(params.id)]).toEqual([410, 'approved'])
+  const ended = await asked()
+  granted(await desk.root('answerApproval', { params: { id: ended.approval.id }, body: { decision: 'deny' } }))
+  expect(refusal(await desk.root('revokeLinks', { params: { id: ended.approval.id }, query: {} }))).toBe('409 already_ended')
+  const journal = granted(await agent.client('readJournal', { params: { run: call.run } })).items
+  expect(journal.filter(({ kind }) => kind === 'links_revoked').map(({ body }) => [body['by'], body['of']])).toEqual([
+    [other.name, holder.name],
+    [other.name, null],
+  ])
+})
+
+test('answers and a revocation at once: what comes after it through the link is refused, and says so', async () => {
+  for (let round = 0; round < 10; round++) {
+    const { approval } = await asked()
+    const link = await desk.link(desk.root, approval.id)
+    const nonce = await nonceOf(link)
+    const [status, revoked] = await Promise.all([
+      post(link, { nonce }),
+      desk.root('revokeLinks', { params: { id: approval.id }, query: {} }),
+    ])
+    expect([`${status} ${revoked.ok}`, await statusOf(approval.id)]).toEqual(
+      revoked.ok ? ['410 true', 'pending'] : ['200 false', 'approved'],
+    )
+  }
 })
 
 test('an agent never sees a link that decides', async () => {

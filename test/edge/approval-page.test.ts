@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { PAGE_SCRIPT } from '../../edge/page.tsx'
 import { openBrowser } from '../support/browser.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { aboveAnswers, faintTexts, focused, sideways } from '../support/in-page.ts'
@@ -159,10 +160,12 @@ test('G09 hostile arguments are text, whatever they want to be', async () => {
   page.on('dialog', (dialog) => complaints.push(dialog.message()))
   page.on('pageerror', (error) => complaints.push(error.message))
   await page.goto(link)
-  expect(requested.filter((path) => path !== '/favicon.ico')).toEqual([new URL(link).pathname])
+  const { pathname } = new URL(link)
+  expect(requested.filter((path) => path !== '/favicon.ico')).toEqual([pathname, `${pathname}/events`])
   expect(complaints).toEqual([])
   expect(await page.title()).toContain('wants to run')
-  expect(await page.locator('script, img, iframe, object, embed, svg, a, b, link').count()).toBe(0)
+  expect(await page.locator('script').allTextContents()).toEqual([PAGE_SCRIPT])
+  expect(await page.locator('img, iframe, object, embed, svg, a:visible, b, link').count()).toBe(0)
   expect([await page.locator('form').count(), await page.locator('button').count(), await page.locator('style').count()]).toEqual([1, 6, 1])
   expect(await page.getByRole('button', { name: 'Deny' }).isVisible()).toBe(true)
   const shown = await page.locator('pre').allTextContents()
@@ -258,6 +261,67 @@ test('what policy wants asked each time offers no yes for more', async () => {
   expect(await page.getByRole('button').allTextContents()).toEqual(
     ['Deny for the session', 'Deny', 'Approve once'].map((t) => expect.stringContaining(t)),
   )
+})
+
+// ── While it is open ──
+
+const others = [await desk.operator(['approver']), await desk.operator(['approver'])] as const
+const yesBy = async (id: string, { client } = others[0]) =>
+  granted(await client('answerApproval', { params: { id }, body: { decision: 'approve', reason: 'seen' } }))
+const needsTwo = (name: string) =>
+  `@id("two-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
+
+test('a page that is open follows: an answer of somebody else shows, and then what happened', async () => {
+  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
+  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
+    const { id, link } = await asked({}, tool)
+    const page = await opened(link, { javaScriptEnabled: true })
+    await yesBy(id)
+    await page.getByText(`Yes by ${others[0].name} (api)`).waitFor()
+    expect(await page.getByRole('button', { name: 'Approve once' }).isEnabled()).toBe(true)
+    await yesBy(id, others[1])
+    await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+    await inert(page)
+  })
+})
+
+test('what somebody writes is not taken from them: the page says that it was decided, and lets nothing be sent', async () => {
+  const { id, link } = await asked()
+  const page = await opened(link, { javaScriptEnabled: true })
+  await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
+  await yesBy(id)
+  await page.getByRole('alert').waitFor()
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('because I have thought about it')
+  expect(await page.getByRole('button', { name: 'Deny' }).isDisabled()).toBe(true)
+  await page.getByRole('link', { name: 'See what happened' }).click()
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+})
+
+test('who has answered and waits for others can look again, and with JavaScript need not', async () => {
+  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
+  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
+    const { id, link } = await asked({}, tool)
+    const plain = await opened(link)
+    await plain.getByRole('button', { name: 'Approve once' }).click()
+    await plain.getByRole('heading', { name: 'Your answer is recorded; others are still asked' }).waitFor()
+    expect(await plain.locator('form, button, input, textarea').count()).toBe(0)
+    const following = await opened(link, { javaScriptEnabled: true })
+    await following.getByText('Yes by root (link)').waitFor()
+    await yesBy(id)
+    await following.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+    await plain.getByRole('link', { name: 'look again' }).click()
+    await plain.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+    await inert(plain)
+  })
+})
+
+test('a page whose link is taken back says so, and is over', async () => {
+  const { id, link } = await asked()
+  const page = await opened(link, { javaScriptEnabled: true })
+  granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
+  await page.getByText('This link was taken back').waitFor()
+  await inert(page)
+  expect((await approvalOf(id)).status).toBe('pending')
 })
 
 // ── From another site ──

@@ -1,8 +1,9 @@
 // Every state of a call × every event: what comes of it. What is not listed as a transition is a refusal, and a refusal changes nothing.
 
 import { expect, test } from 'vitest'
+import { dueAt } from '../../edge/call-times.ts'
 import type { CallRecord, Event, Status } from '../../edge/lifecycle.ts'
-import { dueAt, hasEnded, step } from '../../edge/lifecycle.ts'
+import { hasEnded, step } from '../../edge/lifecycle.ts'
 import { after, answered, ask, claimed, decision, EXPIRY, FAR, frozen, proposal, settled, T0, WAYS } from './calls.ts'
 
 type State = Status['state']
@@ -31,6 +32,7 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   'settled under an old fence': [settled('w1', 0), T0],
   'settled under a later fence': [settled('w1', 2), T0],
   cancel: [{ kind: 'cancel', by: { kind: 'agent', name: 'a' } }, T0],
+  'links taken back': [{ kind: 'links_revoked', by: 'ann', of: null }, T0],
   'due, too early': [{ kind: 'due' }, T0],
   due: [{ kind: 'due' }, FAR],
   'due, the lease renewed': [{ kind: 'due', leaseUntil: FAR + 1 }, FAR],
@@ -67,6 +69,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'claimed too late': 'not_claimable',
     ...NOT_RUNNING,
     cancel: 'cancelled · mirror attest · cancelled',
+    'links taken back': 'awaiting_approval · mirror notify · links_revoked',
     'due, too early': 'conflict',
     due: 'expired · mirror attest · expired',
     'due, the lease renewed': 'expired · mirror attest · expired',
@@ -80,6 +83,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'claimed too late': 'not_claimable',
     ...NOT_RUNNING,
     cancel: 'cancelled · attest · cancelled',
+    'links taken back': 'already_answered',
     'due, too early': 'conflict',
     due: 'lapsed · attest · lapsed',
     'due, the lease renewed': 'lapsed · attest · lapsed',
@@ -99,6 +103,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'settled under an old fence': 'stale_fence',
     'settled under a later fence': 'stale_fence',
     cancel: 'running · notify · cancel_requested',
+    'links taken back': 'already_answered',
     'due, too early': 'conflict',
     due: 'indeterminate · attest · indeterminate',
     'due, the lease renewed': 'conflict',

@@ -30,6 +30,7 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
       () => claimed(pick(WORKERS), pick(['allow', 'allow', ...EFFECTS])),
       () => settled(worker, fence, pick(['succeeded', 'failed', 'timed_out'])),
       () => ({ kind: 'cancel', by: { kind: 'agent', name: 'a' } }),
+      () => ({ kind: 'links_revoked', by: 'ann', of: pick([null, 'ann', 'bob']) }),
       () => ({ kind: 'due', ...(random() < 0.5 ? { leaseUntil: now + Math.floor(random() * 30_000) } : {}) }),
     ])()
   }
@@ -151,7 +152,7 @@ test('L3 what was shown stays as it was; answers are only added, one a person', 
         expect(before === null || (was === null && is === null), say).toBe(true)
         continue
       }
-      expect({ ...is, answers: [], enough: was.enough }, say).toEqual({ ...was, answers: [] })
+      expect({ ...is, answers: [], enough: was.enough, linksRevoked: was.linksRevoked }, say).toEqual({ ...was, answers: [] })
       expect(is.answers.slice(0, was.answers.length), say).toEqual(was.answers)
       expect(new Set(is.answers.map(({ by }) => by)).size, say).toBe(is.answers.length)
     }

@@ -126,7 +126,12 @@ test('nobody but a worker gets in where workers do, nobody but an operator where
 const WITHOUT_EFFECT = ['POST /v1/policies/check', 'POST /v1/policies/versions/{version}/rehearse', 'POST /v1/decisions']
 
 /** What an approver does besides reading: answers, and takes answers back. */
-const ANSWERING = ['POST /v1/approvals/{id}/decision', 'DELETE /v1/standing/{id}', 'POST /v1/sessions/{session}/reset']
+const ANSWERING = [
+  'POST /v1/approvals/{id}/decision',
+  'DELETE /v1/approvals/{id}/links',
+  'DELETE /v1/standing/{id}',
+  'POST /v1/sessions/{session}/reset',
+]
 
 test('an auditor changes nothing, an approver only answers', () => {
   for (const [route, row] of Object.entries(golden)) {
@@ -137,7 +142,7 @@ test('an auditor changes nothing, an approver only answers', () => {
 })
 
 /** No Cedar action of their own: the call that is proposed is the question, and a link's approval is; a session by itself permits nothing. */
-const deciding = ['proposeCall', 'proposeCallInNewRun', 'showApproval', 'consoleSignIn', 'consoleSignOut']
+const deciding = ['proposeCall', 'proposeCallInNewRun', 'showApproval', 'followApproval', 'consoleSignIn', 'consoleSignOut']
 
 test('every route but the open ones has a Cedar action, or decides by itself', () => {
   for (const [name, { callers, action }] of routes) {

@@ -1,0 +1,131 @@
+// What workers do to the calls of a run: claim one, stream its output, settle it, speak for it. Each is checked against the call as it is stored,
+// and is one event of it, applied by the run. It decides nothing itself: policy is asked with the grounds that the answers give.
+
+import type { Envelope } from '../shared/dsse.ts'
+import { countersign } from '../shared/dsse.ts'
+import { failure } from '../shared/failures.ts'
+import { attestationId } from '../shared/ids.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { CallState, Grant } from '../shared/statement.ts'
+import { sealGrant } from '../shared/statement.ts'
+import type { Claim, Settlement } from '../shared/wire.ts'
+import { directoryOf } from './directory.ts'
+import type { Env } from './env.ts'
+import { identityOf } from './env.ts'
+import type { Leases } from './leases.ts'
+import { hasEnded } from './lifecycle.ts'
+import type { Answers, RunAccess } from './run-answers.ts'
+import { factsOf } from './run-record.ts'
+import type { RunStore } from './run-store.ts'
+import type { WorkerKey } from './settlement.ts'
+import { checkSettlement, finishedOf } from './settlement.ts'
+
+export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
+
+export class Work {
+  readonly #env: Env
+  readonly #store: RunStore
+  readonly #answers: Answers
+  readonly #leases: Leases
+  readonly #run: RunAccess
+
+  constructor(env: Env, store: RunStore, answers: Answers, leases: Leases, run: RunAccess) {
+    this.#env = env
+    this.#store = store
+    this.#answers = answers
+    this.#leases = leases
+    this.#run = run
+  }
+
+  async claim(n: number, worker: Claimant, tiers: readonly string[]): Promise<Result<Claim>> {
+    const row = this.#run.row()
+    if (row === undefined) return err(failure('not_claimable', 'no such call'))
+    const directory = await directoryOf(this.#env, row.record.tenant)
+    const grounds = await this.#answers.grounds(directory, row, n)
+    if (!grounds.ok) return grounds
+    return this.#run.commit(() => {
+      const record = this.#store.call(n)
+      if (record?.proposal.plan == null || record.proposal.pool !== worker.pool)
+        return err(failure('not_claimable', 'no such call in your pool'))
+      const { proposal, status } = record
+      const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
+      const handOver = (grant: Envelope): Claim => ({ grant, plan, args, facts_digest: digest })
+      if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return ok(handOver(status.grant)) // its first answer was lost
+      if (!tiers.includes(plan.tier) || !worker.tiers.includes(plan.tier))
+        return err(failure('sandbox_unavailable', `the call needs tier ${plan.tier}, proven on the worker`)) // L8, K04
+      const now = Date.now()
+      const grant: Grant = {
+        facts: factsOf(row.record, record),
+        worker: worker.id,
+        fence: status.state === 'granted' ? status.fence + 1 : 1,
+        issued_at_ms: now,
+        deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
+      }
+      const envelope = sealGrant(grant, identityOf(this.#env).signer)
+      const decision = this.#answers.judgeClaim(directory, record, grounds.value)
+      const done = this.#run.apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
+      if (!done.ok) return done
+      return done.value.status.state === 'running'
+        ? ok(handOver(envelope))
+        : err(failure('not_claimable', 'policy does not allow the call any more'))
+    })
+  }
+
+  async output(
+    n: number,
+    worker: string,
+    fence: number,
+    stream: 'stdout' | 'stderr',
+    offset: number,
+    data: Uint8Array,
+  ): Promise<Result<{ next: number; stop: boolean }>> {
+    return this.#run.commit(() => {
+      const status = this.#store.call(n)?.status
+      if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence)
+        return err(failure('stale_fence', 'the call is not running under this fence'))
+      const next = offset + data.byteLength
+      this.#leases.hold(n, status.deadline)
+      if (next <= LIMITS.output_bytes) this.#store.saveOutput(n, stream, offset, Buffer.from(data))
+      return ok({ next, stop: status.cancelRequested })
+    })
+  }
+
+  async settle(n: number, worker: WorkerKey, settlement: Settlement): Promise<Result<{ state: CallState; attestation: Envelope }>> {
+    return this.#run.commit(() => {
+      const [row, record] = [this.#run.row(), this.#store.call(n)]
+      if (row === undefined || record === undefined) return err(failure('stale_fence', 'no such call'))
+      const { status } = record
+      const before = this.#store.attestation(n)
+      if (hasEnded(status) && before?.envelope.payload === settlement.envelope.payload)
+        return ok({ state: status.state, attestation: before.envelope }) // its first answer was lost
+      if (status.state !== 'running' || status.worker !== worker.id || status.fence !== settlement.fence)
+        return err(failure('stale_fence', `the call is ${status.state}`))
+      const checked = checkSettlement(settlement, worker, status.grant, attestationId(row.record.id, n))
+      if (!checked.ok) return checked
+      const { statement, kept, ending } = checked.value
+      const attestation = countersign(settlement.envelope, identityOf(this.#env).signer)
+      this.#store.saveAttestation(n, attestation, status.grant)
+      this.#store.replaceOutput(n, kept)
+      const done = this.#run.apply(record, {
+        kind: 'settled',
+        worker: worker.id,
+        fence: settlement.fence,
+        ...ending,
+        ...finishedOf(statement),
+      })
+      return done.ok ? ok({ state: ending.state, attestation }) : done
+    })
+  }
+
+  /** A worker speaks for what it runs; the answer names what to stop. Leases live in memory: after a restart each call gets one anew. */
+  renew(worker: string, running: ReadonlyArray<{ n: number; fence: number }>): number[] {
+    return running.flatMap(({ n, fence }) => {
+      const status = this.#store.call(n)?.status
+      if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence) return [n]
+      this.#leases.hold(n, status.deadline)
+      return status.cancelRequested ? [n] : []
+    })
+  }
+}
