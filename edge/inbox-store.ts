@@ -4,6 +4,7 @@
 import { and, asc, count, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../shared/limits.ts'
 import type { Approval } from '../shared/wire.ts'
+import { FiguresStore } from './figures-store.ts'
 import { News } from './news.ts'
 import type { Database } from './tables/open.ts'
 import { inbox } from './tables/tenant.ts'
@@ -21,9 +22,11 @@ const shown = sql`${prompt('title')} || ' ' || ${prompt('command')} || ' ' || ${
 export class InboxStore {
   readonly #db: Database
   readonly news = new News()
+  readonly figures: FiguresStore
 
   constructor(db: Database) {
     this.#db = db
+    this.figures = new FiguresStore(db)
   }
 
   mirror(approvals: readonly Approval[]): void {
@@ -31,6 +34,7 @@ export class InboxStore {
       const row = { id: approval.id, pending: approval.status === 'pending', requestedAt: approval.requested_at, approval }
       const known = this.#db.select({ pending: inbox.pending }).from(inbox).where(eq(inbox.id, row.id)).get()
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
+      this.figures.count(approval, known === undefined)
       this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
     }
     this.news.tell()

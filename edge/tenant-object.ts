@@ -22,6 +22,7 @@ import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import type { InboxPage, InboxQuery } from './inbox-store.ts'
 import { InboxStore } from './inbox-store.ts'
+import type { Figures } from './metrics.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import { checkPolicies, checkToolChange } from './policy-check.ts'
@@ -363,6 +364,9 @@ export class TenantObject extends DurableObject<Env> {
   }
   async approvals(status: 'pending' | 'ended' | 'all'): Promise<Approval[]> {
     return this.#inbox.list(status)
+  }
+  async figures(): Promise<Figures> {
+    return this.#inbox.figures.read()
   }
   async pending(asked: InboxQuery): Promise<InboxPage> {
     return this.#inbox.pending(asked)

@@ -7,6 +7,7 @@ import { docsPage } from '../docs.tsx'
 import { DEFAULT_TENANT, logObject, poolObject, tenantObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import { isTenant } from '../intake.ts'
+import { metricsText, openMetrics } from '../metrics.ts'
 import { openapi } from '../openapi.ts'
 import { html } from '../page.tsx'
 import { engineAnswers } from '../policy.ts'
@@ -41,8 +42,7 @@ export const openRoutes: Verbs<Names> = {
   },
   async metrics({ env }) {
     const { size } = await logObject(env, DEFAULT_TENANT).checkpoint()
-    const text = `# HELP countersign_calls_ended_total Calls that ended, by the tenant's log.\n# TYPE countersign_calls_ended_total counter\ncountersign_calls_ended_total ${size}\n`
-    return ok(new Response(text, { headers: headersOf('text/plain; version=0.0.4') }))
+    return ok(metricsText(openMetrics(size, await tenantObject(env, DEFAULT_TENANT).figures())))
   },
 
   async openapi({ env }) {

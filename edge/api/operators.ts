@@ -11,12 +11,14 @@ import type { Env } from '../env.ts'
 import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
+import { askMetrics, metricsText } from '../metrics.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema, checkSpends } from '../schemas.ts'
 import { argumentTypes, typeText } from '../typed-arguments.ts'
 
 type Names =
   | 'listApprovals'
+  | 'askMetrics'
   | 'readApproval'
   | 'answerApproval'
   | 'revokeLinks'
@@ -40,6 +42,10 @@ export const operatorRoutes: Verbs<Names> = {
   async listApprovals({ env, caller, query }) {
     const approvals = await here(env, caller).approvals(query.status)
     return ok({ items: approvals.map((approval) => withLink(env, caller, approval)) })
+  },
+
+  async askMetrics({ env, caller }) {
+    return ok(metricsText(askMetrics(await here(env, caller).figures())))
   },
 
   async readApproval({ env, caller, params }) {

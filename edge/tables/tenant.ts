@@ -106,6 +106,22 @@ export const inbox = sqliteTable(
   (table) => [index('inbox_pending').on(table.pending, table.requestedAt)],
 )
 
+/** Questions put to people, by the agent that wanted them. */
+export const asks = sqliteTable('asks', { agent: text().primaryKey(), n: integer().notNull() })
+
+/** How long they waited until they ended: a histogram of each channel and outcome. */
+export const waits = sqliteTable(
+  'waits',
+  {
+    channel: text().notNull(),
+    outcome: text().notNull(),
+    bucket: integer().notNull(),
+    n: integer().notNull(),
+    total_ms: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.channel, table.outcome, table.bucket] })],
+)
+
 /** Browsers in which an operator is signed in: by the hash of what the cookie holds, and for as long as the operator's key is this one. */
 export const consoleSessions = sqliteTable('console_sessions', {
   hash: text().primaryKey(),

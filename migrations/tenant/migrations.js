@@ -4,6 +4,7 @@ import m0001 from './0001_policy_activations.sql';
 import m0002 from './0002_policy_shadow.sql';
 import m0003 from './0003_strange_slapstick.sql';
 import m0004 from './0004_abnormal_thor.sql';
+import m0005 from './0005_special_texas_twister.sql';
 
   export default {
     journal,
@@ -12,7 +13,8 @@ import m0004 from './0004_abnormal_thor.sql';
 m0001,
 m0002,
 m0003,
-m0004
+m0004,
+m0005
     }
   }
   

@@ -21,6 +21,17 @@ export const OPERATORS = routes({
     result: list(wire.Approval),
     failures: [],
   },
+  askMetrics: {
+    method: 'GET',
+    path: '/v1/metrics',
+    callers: ['operator'],
+    action: 'approval.list',
+    media: 'text/plain',
+    summary: 'How often agents had people asked, in the Prometheus text format',
+    status: 200,
+    result: z.string(),
+    failures: [],
+  },
   readApproval: {
     method: 'GET',
     path: '/v1/approvals/{id}',
