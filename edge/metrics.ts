@@ -16,7 +16,7 @@ export type Figures = {
 
 /** Whether people were asked: what standing answers settled by themselves bothered nobody. */
 export const asksPeople = ({ status, answers }: Approval): boolean =>
-  status === 'pending' || answers.length === 0 || answers.some(({ standing }) => standing === undefined)
+  (status !== 'approved' && status !== 'denied') || answers.length === 0 || answers.some(({ standing }) => standing === undefined)
 
 /** From the question to its end: by the channel of the last answer, or `none` where time or a cancellation ended it. */
 export function waited({ status, answers, requested_at, expires_at }: Approval, now: number): Waited {

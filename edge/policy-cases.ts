@@ -152,11 +152,13 @@ const countersOf = (said: Said = {}, otherwise: Counters): Counters => ({
   calls: said.calls ?? Math.max(otherwise.calls, said.tool?.calls ?? 0),
   denied: said.denied ?? Math.max(otherwise.denied, said.tool?.denied ?? 0),
   time_ms: said.time_ms ?? Math.max(otherwise.time_ms, said.tool?.time_ms ?? 0),
+  asks: said.asks ?? Math.max(otherwise.asks, said.tool?.asks ?? 0),
   tool: {
     calls: said.tool?.calls ?? otherwise.tool.calls,
     denied: said.tool?.denied ?? otherwise.tool.denied,
     time_ms: said.tool?.time_ms ?? otherwise.tool.time_ms,
     spent: said.tool?.spent ?? otherwise.tool.spent,
+    asks: said.tool?.asks ?? otherwise.tool.asks,
   },
 })
 

@@ -116,7 +116,7 @@ export class SessionObject extends DurableObject<Env> {
       for (const { row, found } of asked.flat()) {
         if (row.run === own?.run && row.key === own.key) continue
         if (found === null ? Date.now() - row.at > UNKNOWN_MS : found.ended) this.#close(row, found?.share)
-        else live.push(found?.share ?? { tool: row.tool, calls: 1, denied: 0, time_ms: 0, spent: row.spent })
+        else live.push(found?.share ?? { tool: row.tool, calls: 1, denied: 0, time_ms: 0, spent: row.spent, asks: 1 })
       }
     })
     return countersOf([...this.#db.select().from(totals).all(), ...live], tool)

@@ -10,13 +10,15 @@ export type Share = {
   /** Of what has ended; of what runs, until now. */
   time_ms: number
   spent: number
+  /** That people were asked about, whatever they said. */
+  asks: number
 }
 /** `tool`: of the tool that the decision is about. */
-export type Counters = { calls: number; denied: number; time_ms: number; tool: Omit<Share, 'tool'> }
+export type Counters = { calls: number; denied: number; time_ms: number; asks: number; tool: Omit<Share, 'tool'> }
 /** Before the call that is decided; a session only where policy reads it. */
 export type Used = { run: Counters; session: Counters | null }
 
-export const NOTHING: Counters = { calls: 0, denied: 0, time_ms: 0, tool: { calls: 0, denied: 0, time_ms: 0, spent: 0 } }
+export const NOTHING: Counters = { calls: 0, denied: 0, time_ms: 0, asks: 0, tool: { calls: 0, denied: 0, time_ms: 0, spent: 0, asks: 0 } }
 
 /** Beyond what is exact a sum stands still: a cap stays reached. */
 const plus = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)
@@ -27,6 +29,7 @@ export const sum = (a: Share, b: Share): Share => ({
   denied: plus(a.denied, b.denied),
   time_ms: plus(a.time_ms, b.time_ms),
   spent: plus(a.spent, b.spent),
+  asks: plus(a.asks, b.asks),
 })
 
 export function countersOf(shares: Iterable<Share>, tool: string): Counters {
@@ -37,7 +40,7 @@ export function countersOf(shares: Iterable<Share>, tool: string): Counters {
     if (share.tool === tool) own = sum(own, share)
   }
   const { tool: _, ...counted } = own
-  return { calls: all.calls, denied: all.denied, time_ms: all.time_ms, tool: counted }
+  return { calls: all.calls, denied: all.denied, time_ms: all.time_ms, asks: all.asks, tool: counted }
 }
 
 /** Endings of calls that nothing was spent for. */
@@ -53,8 +56,13 @@ export function shareOf({ proposal, status }: CallRecord, now: number): Share {
     denied,
     time_ms: Math.max(0, ran),
     spent: UNRUN.has(status.state) ? 0 : (proposal.spent ?? 0),
+    asks: status.approval === null || settledByStanding(status.approval) ? 0 : 1,
   }
 }
+
+/** Nobody was asked: what stood was enough, or a denial. */
+const settledByStanding = ({ answers, enough }: NonNullable<CallRecord['status']['approval']>): boolean =>
+  answers.every(({ standing }) => standing !== undefined) && (enough === true || answers.some(({ decision }) => decision === 'deny'))
 
 /** What one call stood for at a moment after it was proposed, told from what became of it. */
 function shareAt(record: CallRecord, at: number): Share {

@@ -6,8 +6,8 @@ import { LIMITS } from './limits.ts'
 import { AgentSpec, Decision, Name, OperatorSpec, RunSpec, ToolName, ToolSpec } from './wire.ts'
 
 const Count = z.int().min(0)
-const Spent = z.strictObject({ calls: Count, denied: Count, time_ms: Count, spent: Count }).partial()
-const Counted = z.strictObject({ calls: Count, denied: Count, time_ms: Count, tool: Spent }).partial()
+const Spent = z.strictObject({ calls: Count, denied: Count, time_ms: Count, spent: Count, asks: Count }).partial()
+const Counted = z.strictObject({ calls: Count, denied: Count, time_ms: Count, asks: Count, tool: Spent }).partial()
 
 const Expected = z.strictObject({
   effect: z.enum(['allow', 'ask', 'deny']),

@@ -9,6 +9,7 @@ export const totals = sqliteTable('totals', {
   denied: integer().notNull(),
   time_ms: integer('time_ms').notNull(),
   spent: integer().notNull(),
+  asks: integer().notNull().default(0),
 })
 
 export const open = sqliteTable(

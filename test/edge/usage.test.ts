@@ -174,3 +174,30 @@ test('nobody else’s session: another agent’s calls under the same name count
     expect((await inNewRun(tool, session)).state).toBe('denied')
   })
 })
+
+test('questions: what people were asked about counts, whatever they said; what an answer that stands has settled asks nobody', async () => {
+  const tool = await desk.tool({ sensitive: true })
+  const approver = await desk.operator(['approver'])
+  const say = async (id = '', body: { decision: 'approve' | 'deny'; scope?: 'session' }) =>
+    granted(await approver.client('answerApproval', { params: { id }, body }))
+  for (const cap of [
+    'context.budget.session.asks',
+    'context.budget.session.tool.asks',
+    'context.budget.run.asks',
+    'context.budget.run.tool.asks',
+  ])
+    await capped(tool, `${cap} >= 3 && context.approval.standing_s == 0`, async () => {
+      const run = granted(await agent.client('createRun', { body: { session: desk.name() } })).id
+      const [denied, approved] = [await inRun(run, tool), await inRun(run, tool)]
+      await say(denied.approval?.id, { decision: 'deny' })
+      await say(approved.approval?.id, { decision: 'approve', scope: 'session' })
+      // Three more, and none of them is a question.
+      for (let i = 0; i < 3; i++) expect([cap, (await inRun(run, tool)).state]).toEqual([cap, 'granted'])
+      const { items } = granted(await approver.client('listStanding', {}))
+      for (const { id, agent: whose } of items)
+        if (whose === agent.name) granted(await approver.client('revokeStanding', { params: { id } }))
+      expect([cap, (await inRun(run, tool)).state]).toEqual([cap, 'awaiting_approval'])
+      const last = await inRun(run, tool)
+      expect([cap, last.state, last.decision.effect]).toEqual([cap, 'denied', 'deny'])
+    })
+})

@@ -41,7 +41,9 @@ const CONTEXT = {
   now: { __extn: { fn: 'datetime', arg: '2026-11-14T20:00:00.000Z' } },
   plan: PLAN,
   approval: NOBODY,
-  budget: { run: { max_calls: 10, calls: 10, denied: 0, time_ms: 0, tool: { calls: 3, denied: 0, time_ms: 0, spent: 40 } } },
+  budget: {
+    run: { max_calls: 10, calls: 10, denied: 0, time_ms: 0, asks: 0, tool: { calls: 3, denied: 0, time_ms: 0, spent: 40, asks: 0 } },
+  },
   args: {},
 } satisfies Record<string, CedarValueJson>
 

@@ -1,0 +1,1 @@
+ALTER TABLE `totals` ADD `asks` integer DEFAULT 0 NOT NULL;
