@@ -46,6 +46,10 @@ function more(channel: ChannelShown): string {
       return channel.keys.map((key) => key.public ?? key.scheme).join(',')
     case 'email':
       return `from ${channel.from}`
+    case 'slack':
+      return `app ${channel.app_id}; ${new Set(Object.values(channel.users)).size} may answer`
+    case 'slack-webhook':
+      return 'answered in the console'
   }
 }
 
@@ -57,6 +61,7 @@ const put = command({
   key: 'operator',
   examples: [
     `echo '{"kind": "webhook", "url": "https://hooks.example.com/countersign", "keys": ["'"$WEBHOOK_KEY"'"]}' | countersign channels put on-call -`,
+    `echo '{"kind": "slack", "bot_token": "'"$BOT_TOKEN"'", "signing_secret": "'"$SIGNING_SECRET"'", "app_id": "A01", "team_id": "T01", "channel": "C01", "users": {"U01": "ann"}}' | countersign channels put slack -`,
   ],
   async run({ args: { NAME: name, FILE: file }, api }) {
     const read = readRecord(file)

@@ -17,6 +17,7 @@ import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
+import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing.ts'
 import { workerRoutes } from './api/workers.ts'
 import { permitted } from './decide.ts'
@@ -37,7 +38,7 @@ export type Incoming<N extends RouteName> = {
   query: Part<Routes[N], 'query'>
   headers: Part<Routes[N], 'headers'>
   body: Part<Routes[N], 'body'>
-} & (Routes[N] extends { callers: readonly ('anyone' | 'link' | 'console')[] } ? { caller: null } : { caller: Identified })
+} & (Routes[N] extends { callers: readonly ('anyone' | 'link' | 'slack' | 'console')[] } ? { caller: null } : { caller: Identified })
 
 /** A verb answers with the route's result; with a Response where the route is not JSON or has a status to choose. */
 export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
@@ -47,6 +48,7 @@ const VERBS: Verbs<RouteName> = {
   ...agentRoutes,
   ...operatorRoutes,
   ...channelRoutes,
+  ...slackRoutes,
   ...policyRoutes,
   ...rehearsalRoutes,
   ...standingRoutes,
@@ -102,8 +104,8 @@ async function admit(route: Route, request: Request, pathParams: Record<string, 
   return ok({ caller: identified.value, params: params.value, query: query.value, headers: headers.value, body: body.value })
 }
 
-/** Who is identified by what the route itself reads: a link's token, a browser's session. */
-const CARRIED: ReadonlySet<Caller> = new Set(['anyone', 'link', 'console'])
+/** Who is identified by what the route itself reads: a link's token, Slack's signature, a browser's session. */
+const CARRIED: ReadonlySet<Caller> = new Set(['anyone', 'link', 'slack', 'console'])
 
 const KINDS = { Agent: 'agent', Operator: 'operator', Worker: 'worker' } as const
 

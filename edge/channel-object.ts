@@ -17,6 +17,7 @@ import { mediumOf } from './channels/media.ts'
 import { postThrough } from './channels/outside.ts'
 import type { Medium, Message, Sent } from './channels/port.ts'
 import { sample } from './channels/sample.ts'
+import type { Signed } from './channels/slack-request.ts'
 import { rolesOf } from './consent.ts'
 import { authorize } from './decide.ts'
 import type { Loaded } from './directory.ts'
@@ -24,6 +25,7 @@ import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
 import { logError } from './log.ts'
+import { SlackDesk } from './slack-desk.ts'
 
 const NO_CHANNEL = failure('not_found', 'no such channel')
 const ENDED = 'the approval had ended'
@@ -34,6 +36,7 @@ export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
   readonly #loopback = this.env.LOOPBACK_CHANNELS !== undefined
   readonly #post = postThrough(this.env.OUTSIDE ?? { fetch: (to, init) => fetch(to, init) }, this.env.LOOPBACK_CHANNELS)
+  readonly #slack = new SlackDesk(this.env, this.#store, this.#post, (work) => this.ctx.waitUntil(work))
   /** What is under way, by the question that it is about; with its channel. */
   readonly #busy = new Map<string, string>()
   #alarmAt: number | null = null
@@ -114,7 +117,7 @@ export class ChannelObject extends DurableObject<Env> {
 
   #handedOut(row: DeliveryRow, directory: Loaded, collected: NonNullable<Medium['collected']>, now: number): Collected[] {
     const approval = this.#store.approval(row.approval)?.approval
-    const useless = approval === undefined ? ENDED : this.#useless(row, approval, directory, now)
+    const useless = approval === undefined ? ENDED : this.#useless(row, null, approval, directory, now)
     if (approval === undefined || useless !== undefined) {
       this.#drop(row, useless ?? ENDED)
       return []
@@ -123,6 +126,12 @@ export class ChannelObject extends DurableObject<Env> {
     if (message.ok) return [{ id: row.id, message: message.value }]
     this.#drop(row, message.error.why)
     return []
+  }
+
+  // ── Slack ──
+
+  async slackInteraction(tenant: string, signed: Signed): Promise<Result<string>> {
+    return this.#slack.take(tenant, signed)
   }
 
   // ── Runs ──
@@ -236,8 +245,9 @@ export class ChannelObject extends DurableObject<Env> {
     if (row?.state !== 'due' || about === undefined || channel === undefined || directory === undefined) return null
     const now = Date.now()
     const { deliver, update, collected } = mediumOf(channel.spec)
+    const ref = row.kind === 'asked' ? null : this.#refOf(row)
     const useless =
-      row.kind === 'ended' && update === null ? 'the channel tells of no end' : this.#useless(row, about.approval, directory, now)
+      row.kind === 'ended' && update === null ? 'the channel tells of no end' : this.#useless(row, ref, about.approval, directory, now)
     if (useless !== undefined) {
       this.#drop(row, useless)
       return null
@@ -250,13 +260,19 @@ export class ChannelObject extends DurableObject<Env> {
     this.#arm(now)
     if (row.kind === 'asked' || update === null)
       return deliver(this.#message(row, about.approval, tenant ?? '', about.approval.requested_at), this.#post)
-    const asked = this.#store.ofApproval(row.approval).find((other) => other.kind === 'asked' && questionOf(other) === questionOf(row))
-    return update(this.#message(row, about.approval, tenant ?? '', about.endedAt ?? now), asked?.ref ?? null, this.#post)
+    return update(this.#message(row, about.approval, tenant ?? '', about.endedAt ?? now), ref, this.#post)
   }
 
-  #useless({ kind, recipient }: DeliveryRow, approval: Approval, directory: Loaded, now: number): string | undefined {
+  /** What the medium called the question that this is the end of. */
+  #refOf(row: DeliveryRow): string | null {
+    return (
+      this.#store.ofApproval(row.approval).find((other) => other.kind === 'asked' && questionOf(other) === questionOf(row))?.ref ?? null
+    )
+  }
+
+  #useless({ kind, recipient }: DeliveryRow, ref: string | null, approval: Approval, directory: Loaded, now: number): string | undefined {
     if (kind === 'asked' && now >= approval.expires_at) return 'the approval had expired'
-    if (recipient === null) return undefined
+    if (recipient === null || ref !== null) return undefined // what stands somewhere and can be changed is changed, whoever it was for
     const operator = directory.operators.get(recipient)
     if (operator === undefined) return 'the recipient is no operator any more'
     return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'

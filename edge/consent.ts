@@ -1,16 +1,18 @@
 // What humans have said of a call, and what they could say at the most, as policies see it. Pure over a loaded directory. It decides
 // nothing: whether a yes suffices is policy's to say.
 
+import type { Assurance } from '../shared/wire.ts'
+import { leastSure, noSurerThan } from './assurance.ts'
 import type { Loaded, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'
-import { assuranceOf, secondsOf } from './standing.ts'
+import { secondsOf } from './standing.ts'
 
 /** `quorum` holds `2 of finance` where two of those who said yes have the role: Cedar can't count the members of a set. */
 type Yes = { count: number; roles: string[]; quorum: string[] }
 export type ApprovalContext = Yes & {
   granted: boolean
   approvers: string[]
-  /** How surely it was they: `key`, or `link` where one said yes through a link. */
+  /** How surely it was they: an `Assurance`, or `none` where nobody has said yes. */
   assurance: string
   /** For how long the longest-lived yes was given; 0 where each was given to this call alone. */
   standing_s: number
@@ -32,22 +34,20 @@ export const rolesOf = ({ entities }: Principal): string[] =>
   (entities[0]?.parents ?? []).map((parent) => ('id' in parent ? parent.id : parent.__entity.id))
 
 export function given(approvers: Approvers, owners: readonly string[], answers: readonly Answered[]): ApprovalContext {
-  const yes = answers.filter(({ decision, by }) => decision === 'approve' && approvers.has(by))
-  const assurance = yes.some(({ channel }) => assuranceOf(channel) === 'link') ? 'link' : 'key'
-  return consent(
-    approvers,
-    yes.map(({ by }) => by),
-    owners,
-    { assurance, standing_s: longest(yes) },
-  )
+  const yes = yesAmong(approvers, answers)
+  const names = yes.map(({ by }) => by)
+  return consent(approvers, names, owners, { assurance: leastSure(yes.map(({ channel }) => channel)), standing_s: longest(yes) })
 }
+
+const yesAmong = (approvers: Approvers, answers: readonly Answered[]): Answered[] =>
+  answers.filter(({ decision, by }) => decision === 'approve' && approvers.has(by))
 
 const longest = (yes: readonly Answered[]): number => Math.max(0, ...yes.map(secondsOf))
 
 /**
  * The most that humans could still say: everybody yes, or everybody but the agent's owners, for a rule may want more voices or none of
- * theirs; by key or through a link, for a rule may want either. What was said stays said, as it was said, and stands for as long as it
- * does. If none of it allows it, nobody can.
+ * theirs; in each way that they may still answer in, for a rule may want any. What was said stays said, as it was said, and stands for as
+ * long as it does. If none of it allows it, nobody can.
  */
 export function supposed(
   approvers: Approvers,
@@ -57,13 +57,12 @@ export function supposed(
   const said = new Set(answers.map(({ by }) => by))
   const all = [...approvers.keys()]
   const others = all.filter((name) => said.has(name) || !owners.includes(name))
-  const before = given(approvers, owners, answers)
+  const ways = noSurerThan(leastSure(yesAmong(approvers, answers).map(({ channel }) => channel)))
   const standing_s = longest(answers.filter(({ decision }) => decision === 'approve'))
-  const of = (names: readonly string[], assurance: string) => consent(approvers, names, owners, { assurance, standing_s })
+  const of = (names: readonly string[], assurance: Assurance) => consent(approvers, names, owners, { assurance, standing_s })
   const groups = others.length > 0 && others.length < all.length ? [all, others] : [all]
-  const byLink = groups.map((names) => of(names, 'link'))
-  if (before.assurance === 'link') return [of(all, 'link'), ...byLink.slice(1)]
-  return [of(all, 'key'), ...groups.slice(1).map((names) => of(names, 'key')), ...byLink]
+  const [most = of(all, 'link'), ...less] = ways.flatMap((way) => groups.map((names) => of(names, way)))
+  return [most, ...less]
 }
 
 type Manner = Pick<ApprovalContext, 'assurance' | 'standing_s'>

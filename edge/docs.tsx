@@ -12,6 +12,7 @@ const WHO: Record<Caller, string> = {
   console: 'Operators, in a browser: the session that `/console` opens',
   worker: 'Workers: HTTP message signatures',
   link: 'Approvers, by their link',
+  slack: 'Slack: its signature over the body',
   anyone: 'Anyone',
 }
 

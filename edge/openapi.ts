@@ -21,6 +21,7 @@ const SECURITY: Record<Caller, Schema | null> = {
   console: { session: [] },
   worker: { signature: [] },
   link: null,
+  slack: { slack: [] },
   anyone: null,
 }
 
@@ -29,6 +30,7 @@ const WHO: Record<Caller, string> = {
   operator: 'People who approve and administer, by API key.',
   console: 'Pages for operators, by the session of a browser.',
   worker: 'Hosts that run calls, by signature.',
+  slack: 'Slack, by its signature over the body.',
   link: 'Approvers, by the link that each was given.',
   anyone: 'Open: keys, log, health and documents.',
 }
@@ -56,6 +58,12 @@ export function openapi(url: string): Schema {
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'An API key; it carries its tenant.' },
         session: { type: 'apiKey', in: 'cookie', name: '__Host-countersign', description: 'A session of the console.' },
+        slack: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'x-slack-signature',
+          description: 'HMAC-SHA256 over version, time and body, as Slack signs.',
+        },
         signature: {
           type: 'apiKey',
           in: 'header',
@@ -132,7 +140,7 @@ function parameters({ params, query, headers }: Route): Schema[] {
 }
 
 function problems({ failures, callers, body, action }: Route): Schema {
-  const open = callers.includes('anyone') || callers.includes('link')
+  const open = callers.some((caller) => caller === 'anyone' || caller === 'link' || caller === 'slack')
   const codes: Code[] = [
     ...failures,
     ...ALWAYS,

@@ -104,12 +104,12 @@ export function Answers({ answers }: Pick<Approval, 'answers'>) {
 export const answersOf = ({ answers }: Approval): string => (<Answers answers={answers} />).toString()
 
 /** A yes that stands lets more run than this call. */
-export function After({ approval: { status, answers } }: { approval: Approval }) {
+export function afterwards({ status, answers }: Approval): string {
   const wide = status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')
-  return (
-    <>{wide ? 'This call may run, once. Further ones of its kind may run without a question, while the answer stands.' : AFTER[status]}</>
-  )
+  return wide ? 'This call may run, once. Further ones of its kind may run without a question, while the answer stands.' : AFTER[status]
 }
+
+export const After = ({ approval }: { approval: Approval }) => <>{afterwards(approval)}</>
 
 /** Whether they have answered this very call: what they have said to all of its kind is no answer to it. */
 export const hasAnswered = ({ answers }: Approval, name: string): boolean =>

@@ -3,7 +3,7 @@
 
 import type { FieldError } from '../shared/failures.ts'
 import { EgressMode, Tier, Workspace } from '../shared/plan.ts'
-import { Capability } from '../shared/wire.ts'
+import { Assurance, Capability } from '../shared/wire.ts'
 import type { PolicySet, Rule } from './policy.ts'
 import { placeOf, textsIn } from './policy-intent.ts'
 import { pathOf } from './policy-reads.ts'
@@ -21,7 +21,7 @@ const CLOSED: Readonly<Record<string, readonly string[]>> = {
   'plan.tier': Tier.options,
   'plan.egress_mode': EgressMode.options,
   'plan.workspace': Workspace.options,
-  'approval.assurance': ['key', 'link', 'none'],
+  'approval.assurance': [...Assurance.options, 'none'],
   capabilities: Capability.options,
 }
 const COUNTERS = ['approval.count', 'approval.independent.count']

@@ -6,9 +6,10 @@ import { DEFAULT_BUDGET } from '../shared/limits.ts'
 import type { ApprovalFacts, Facts } from '../shared/statement.ts'
 import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
 import { optionsFor } from './approvals.ts'
+import { assuranceOf } from './assurance.ts'
 import type { AskRecord, CallRecord, Status } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
-import { assuranceOf, subjectOf } from './standing.ts'
+import { subjectOf } from './standing.ts'
 
 /** What a run is from its first moment on. */
 export type RunRecord = {

@@ -6,8 +6,9 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { ToolRef } from '../shared/statement.ts'
-import type { Assurance, Standing } from '../shared/wire.ts'
+import type { Standing } from '../shared/wire.ts'
 import { reachInWords, readable } from './approvals.ts'
+import { assuranceOf } from './assurance.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
 import type { RunRecord } from './run-record.ts'
 
@@ -20,8 +21,6 @@ export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 /** For how long an answer stands; 0: for its call alone. */
 export const secondsOf = ({ scope, ttl_s }: Answered): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
-
-export const assuranceOf = (channel: string): Assurance => (channel === 'link' ? 'link' : 'key')
 
 /** The program, and all that it can reach: the arguments may differ, this may not. */
 const reachOf = ({ tier, executor, egress, secrets, workspace }: Plan) => ({

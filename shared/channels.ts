@@ -55,7 +55,33 @@ const EmailSpec = z.strictObject({
   after_s,
 })
 
-export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec, EmailSpec])
+/** Slack's ids of an app, a workspace, a conversation, a person. */
+const slackId = (first: string) => z.string().regex(new RegExp(`^[${first}][A-Z0-9]{2,30}$`))
+
+/** An app in a Slack workspace: its messages have buttons that answer. */
+const SlackSpec = z.strictObject({
+  kind: z.literal('slack'),
+  bot_token: z.string().regex(/^xoxb-[A-Za-z0-9-]{10,250}$/),
+  signing_secret: z.string().regex(/^[A-Za-z0-9]{16,128}$/),
+  app_id: slackId('A'),
+  team_id: slackId('T'),
+  /** The conversation that is written to, where there are no `recipients`; those are each written to by themselves. */
+  channel: slackId('CGD').optional(),
+  /** Who of Slack is which operator. Nobody else answers. */
+  users: z
+    .record(slackId('UW'), Name)
+    .refine((users) => Object.keys(users).length <= LIMITS.channel_users, `at most ${LIMITS.channel_users}`),
+  ...timing,
+})
+
+/** Only an incoming webhook of Slack: its messages lead to the console, for whoever reads them is not known. */
+const SlackWebhookSpec = z.strictObject({
+  kind: z.literal('slack-webhook'),
+  webhook_url: z.string().min(1).max(LIMITS.channel_url_chars),
+  after_s,
+})
+
+export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec, EmailSpec, SlackSpec, SlackWebhookSpec])
 export type ChannelSpec = z.infer<typeof ChannelSpec>
 
 /** A channel without its secrets: those go in and never come out. `to`, in every kind: where it writes, without what is secret of an address. */
@@ -74,7 +100,10 @@ const EmailShown = z.strictObject({
   addresses: z.record(Name, z.string()),
   ...timing,
 })
-const ChannelShown = z.discriminatedUnion('kind', [WebhookShown, EmailShown])
+const SlackShown = SlackSpec.omit({ bot_token: true, signing_secret: true }).extend({ to: z.string() })
+const SlackWebhookShown = SlackWebhookSpec.omit({ webhook_url: true }).extend({ to: z.string(), ...timing })
+
+const ChannelShown = z.discriminatedUnion('kind', [WebhookShown, EmailShown, SlackShown, SlackWebhookShown])
 export type ChannelShown = z.infer<typeof ChannelShown>
 
 export const Channel = z.strictObject({

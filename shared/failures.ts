@@ -31,6 +31,10 @@ export const FAILURES = {
   signed_out: caller(401, 'sign in with an operator key'),
   too_many_tries: { status: 429, fault: 'caller', retry: true, todo: 'wait a minute, then try again' },
   bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
+  slack_refused: caller(
+    401,
+    'hold `signing_secret`, `app_id` and `team_id` of the channel against the Slack app, and the clock of the edge against the time',
+  ),
   clock_skew: caller(401, 'sign again with the time of the `date` header'),
   replayed: caller(401, 'sign each request anew; this one was seen before'),
   forbidden: policy(403, 'ask an operator for a policy that permits this action'),

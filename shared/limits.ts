@@ -125,6 +125,8 @@ export const LIMITS = {
   channel_keys: 4,
   /** People whom one channel writes to. */
   channel_recipients: 64,
+  /** People of Slack whom one channel knows as operators. */
+  channel_users: 256,
   /** How long an attempt at a message may take, and attempts of one channel at a time. */
   delivery_ms: 10_000,
   deliveries_at_once: 8,
@@ -132,10 +134,16 @@ export const LIMITS = {
   delivery_tries: 12,
   delivery_pause_ms: 2_000,
   delivery_pause_max_ms: 5 * 60_000,
-  /** Of an answer, where an adapter has to read it. */
-  delivery_answer_bytes: 64 * KiB,
+  /** Of an answer, where an adapter has to read it. Slack’s repeats the message, six bytes for a letter that is not ASCII. */
+  delivery_answer_bytes: 256 * KiB,
   /** A text of an approval in a message; the whole is on its page. Receivers of webhooks expect less than 20 kB. */
   message_chars: 4_000,
+  /** The same in Slack, which takes 3,000 in one text; what is cut says so in less than the rest. */
+  slack_chars: 2_800,
+  /** Age of a request that Slack has signed, and how far a clock may stand off; as Slack says. */
+  slack_age_s: 5 * 60,
+  /** After this long, Slack is told that an answer was taken, whether it is through or not: it waits for 3 s. */
+  slack_ack_ms: 2_000,
   /** How long it stays on record what was sent of an approval that has ended. */
   delivery_days: 7,
   /** How long a console's live list waits before it looks whether its session still is, and how often it tells news at the most. */

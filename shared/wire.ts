@@ -236,8 +236,8 @@ export type JournalEntry = z.infer<typeof JournalEntry>
 const Scope = z.enum(['once', 'session', 'timeboxed'])
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 const Said = z.enum(['approve', 'deny'])
-/** How surely it was they: by a key of theirs, or by a link that anyone could hold. */
-const Assurance = z.enum(['key', 'link'])
+/** How surely it was they, the surest first: by a key of theirs, by Slack's word for who they are, or by a link that anyone could hold. */
+export const Assurance = z.enum(['key', 'slack', 'link'])
 export type Assurance = z.infer<typeof Assurance>
 export const Approval = z.strictObject({
   id: ApprovalId,

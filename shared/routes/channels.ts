@@ -53,6 +53,21 @@ export const CHANNELS = routes({
     result: z.strictObject({ sent: z.boolean(), why: z.string().nullable() }),
     failures: ['not_found'],
   },
+  slackInteraction: {
+    method: 'POST',
+    path: '/v1/channels/slack/interactions',
+    callers: ['slack'],
+    action: 'approval.decide',
+    query: z.strictObject({ tenant: z.string().max(32).default('default') }),
+    headers: z.object({
+      'x-slack-signature': z.string().max(100).default(''),
+      'x-slack-request-timestamp': z.string().max(20).default(''),
+    }),
+    summary: 'What somebody did with a message in Slack; the body is a form, as Slack sends and signs it',
+    status: 200,
+    result: z.unknown(),
+    failures: ['slack_refused', 'not_json', 'invalid_request', 'body_too_large', 'body_too_slow'],
+  },
   listDeliveries: {
     method: 'GET',
     path: '/v1/channels/{name}/deliveries',

@@ -35,7 +35,14 @@ test('the floor and the defaults hold for a tenant without tools, and with any',
 })
 
 test('every action that a route asks for is one that policies can name, with its callers and no others', () => {
-  const types = { agent: 'Agent', operator: 'Operator', worker: 'Worker', link: 'Operator', console: 'Operator' } as const
+  const types = {
+    agent: 'Agent',
+    operator: 'Operator',
+    worker: 'Worker',
+    link: 'Operator',
+    slack: 'Operator',
+    console: 'Operator',
+  } as const
   const routes: Route[] = Object.values(ROUTES)
   for (const { action, callers } of routes) {
     if (action === null) continue

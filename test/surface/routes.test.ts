@@ -87,7 +87,7 @@ test('each route against each kind of caller is as the golden table says', async
 })
 
 /** Open, or to those who carry something else than a credential of these: who has what a link or a browser carries is told beside them. */
-const otherwise = (callers: Route['callers']): boolean => callers.some((caller) => ['anyone', 'link', 'console'].includes(caller))
+const otherwise = (callers: Route['callers']): boolean => callers.some((caller) => ['anyone', 'link', 'slack', 'console'].includes(caller))
 
 /** Open to anyone, and why. This list may only get shorter. */
 const OPEN: Readonly<Record<string, string>> = {

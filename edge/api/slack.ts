@@ -1,0 +1,26 @@
+// What Slack sends: the bytes that it signed go to the tenant's channels, where the secret is. Nothing of them is looked at before that.
+
+import { failure } from '../../shared/failures.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Verbs } from '../app.ts'
+import { channelObject } from '../env.ts'
+import { headersOf } from '../headers.ts'
+import { isTenant, readBody } from '../intake.ts'
+
+const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
+
+export const slackRoutes: Verbs<'slackInteraction'> = {
+  async slackInteraction({ env, request, query: { tenant }, headers }) {
+    if (!isTenant(env, tenant)) return err(failure('slack_refused', 'no such tenant'))
+    const bytes = await readBody(request)
+    if (!bytes.ok) return bytes
+    // Bytes that are no UTF-8 come out as others than were signed, and are refused for that.
+    const signed = {
+      timestamp: headers['x-slack-request-timestamp'],
+      signature: headers['x-slack-signature'],
+      body: utf8.decode(bytes.value),
+    }
+    const answered = await channelObject(env, tenant).slackInteraction(tenant, signed)
+    return answered.ok ? ok(new Response(answered.value, { headers: headersOf('application/json') })) : answered
+  },
+}

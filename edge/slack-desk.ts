@@ -1,0 +1,156 @@
+// What comes of what people do in Slack: whose app and workspace it was, which card, which operator, and then the run's answer. It reads as a
+// checklist. It decides nothing and keeps nothing: a button is an answer to its own approval or to none, and the run takes it or does not.
+
+import { failure } from '../shared/failures.ts'
+import { split } from '../shared/ids.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Answer, Approval } from '../shared/wire.ts'
+import { sameText, sealFor } from './approvals.ts'
+import type { ChannelStore } from './channel-store.ts'
+import type { Post } from './channels/port.ts'
+import type { SlackSpec } from './channels/slack.ts'
+import { openForm, reply } from './channels/slack.ts'
+import { endedCard, escaped, FIELDS, form, notice, saidIn, sealUse } from './channels/slack-card.ts'
+import type { About, Interaction, Signed } from './channels/slack-request.ts'
+import { isFresh, readInteraction, signatureHolds } from './channels/slack-request.ts'
+import { authorize } from './decide.ts'
+import { directoryOf } from './directory.ts'
+import type { Env } from './env.ts'
+import { identityOf, runObject } from './env.ts'
+import { logError } from './log.ts'
+
+const FORGED = err(failure('slack_refused', 'no Slack app of this tenant signed this request in the last five minutes'))
+const ELSEWHERE = err(failure('slack_refused', 'the request is of another Slack app, or of another workspace'))
+const NO_CARD = err(failure('slack_refused', 'this button is of no approval that waits here'))
+const BROKEN = failure('internal', 'something of ours broke; whether you have answered is shown on the page')
+
+/** A channel of ours, and the approval that one of its cards is about. */
+type Card = { name: string; spec: SlackSpec; approval: Approval }
+type Pressed = Extract<Interaction, { kind: 'pressed' }>
+type Sent = Extract<Interaction, { kind: 'sent' }>
+
+export class SlackDesk {
+  readonly #env: Env
+  readonly #store: ChannelStore
+  readonly #post: Post
+  /** Lets work go on after its request was answered. */
+  readonly #later: (work: Promise<unknown>) => void
+
+  constructor(env: Env, store: ChannelStore, post: Post, later: (work: Promise<unknown>) => void) {
+    this.#env = env
+    this.#store = store
+    this.#post = post
+    this.#later = later
+  }
+
+  /** What Slack is answered, within the time that it waits. */
+  async take(tenant: string, signed: Signed): Promise<Result<string>> {
+    if (!isFresh(signed, Date.now())) return FORGED
+    const apps = this.#apps().filter(({ spec }) => signatureHolds(spec.signing_secret, signed))
+    if (apps.length === 0) return FORGED
+    const read = readInteraction(signed.body)
+    if (!read.ok) return read
+    const done = read.value
+    const ours = apps.filter(({ spec }) => spec.app_id === done.app && spec.team_id === done.team)
+    if (ours.length === 0) return ELSEWHERE // P10
+    if (done.kind === 'other') return ok('')
+    const card = this.#cardOf(tenant, ours, done.about)
+    if (card === undefined) return NO_CARD // P07
+    return ok(done.kind === 'pressed' ? await this.#soon(this.#pressed(tenant, card, done), '') : await this.#sent(tenant, card, done))
+  }
+
+  #apps(): { name: string; spec: SlackSpec }[] {
+    return this.#store.channels().flatMap(({ name, spec }) => (spec.kind === 'slack' ? [{ name, spec }] : []))
+  }
+
+  /** A card is known by its seal: of this approval, in this channel, for this use. */
+  #cardOf(tenant: string, apps: { name: string; spec: SlackSpec }[], { approval: id, use, seal }: About): Card | undefined {
+    const approval = this.#store.approval(id)?.approval
+    const app = approval === undefined ? undefined : apps.find(({ name }) => sameText(this.#seal(tenant, approval, name, use), seal))
+    return approval === undefined || app === undefined ? undefined : { ...app, approval }
+  }
+
+  #seal(tenant: string, { id, digest, expires_at }: Approval, channel: string, use: About['use']): string {
+    return sealFor(identityOf(this.#env).linkKey, sealUse(use), { tenant, approval: id, digest, expiresAt: expires_at, channel })
+  }
+
+  // ── A button ──
+
+  async #pressed(tenant: string, { name, spec, approval }: Card, { about, user, trigger, reply: to }: Pressed): Promise<string> {
+    const alone = (sentence: string) => reply(to, { alone: escaped(sentence) }, this.#post)
+    const operator = await this.#operatorOf(tenant, spec, user)
+    if (!operator.ok) {
+      await alone(operator.error.detail)
+      return ''
+    }
+    const now = await this.#run(tenant, approval).approval(split(approval.id).n)
+    if (about.use === 'more' && now.ok && now.value.status === 'pending') {
+      const state = `${approval.id}.form.${this.#seal(tenant, approval, name, 'form')}`
+      const opened = await openForm(spec, trigger, form(now.value, state), this.#post)
+      if (!opened.ok) await alone(`the form did not open: ${opened.error.why}`)
+      return ''
+    }
+    const said = about.use === 'deny' ? 'deny' : 'approve'
+    const answered =
+      about.use === 'more' ? now : await this.#answer(tenant, approval, operator.value, { decision: said, scope: 'once', reason: '' })
+    if (!answered.ok) await alone(answered.error.detail)
+    const present = answered.ok ? answered : await this.#run(tenant, approval).approval(split(approval.id).n)
+    if (present.ok && present.value.status !== 'pending') await reply(to, { instead: endedCard(present.value) }, this.#post)
+    else if (answered.ok) await alone('your answer is recorded; others are still asked')
+    return ''
+  }
+
+  // ── The form ──
+
+  async #sent(tenant: string, { spec, approval }: Card, { user, answer, reason }: Sent): Promise<string> {
+    const refused = (sentence: string): string => JSON.stringify({ response_action: 'errors', errors: { [FIELDS.answer]: sentence } })
+    const said = saidIn(answer)
+    if (said === undefined) return refused('choose an answer')
+    const work = async (): Promise<string> => {
+      const operator = await this.#operatorOf(tenant, spec, user)
+      const answered = operator.ok ? await this.#answer(tenant, approval, operator.value, { ...said, reason }) : operator
+      return answered.ok ? '' : refused(answered.error.detail)
+    }
+    const view = notice('your answer is under way; the message shows what comes of it')
+    return this.#soon(work(), JSON.stringify({ response_action: 'update', view }))
+  }
+
+  // ── Both ──
+
+  /** The operator that somebody of Slack is, while policy lets that operator answer (P09). */
+  async #operatorOf(tenant: string, { users }: SlackSpec, user: string): Promise<Result<string>> {
+    const name = Object.hasOwn(users, user) ? users[user] : undefined
+    if (name === undefined)
+      return err(failure('forbidden', `you are not among the people who may answer here: the channel’s \`users\` do not name ${user}`))
+    const directory = await directoryOf(this.#env, tenant)
+    const operator = directory.operators.get(name)
+    if (operator !== undefined && authorize(directory, operator, 'approval.decide').allowed) return ok(name)
+    return err(failure('forbidden', 'you may not answer approvals any more'))
+  }
+
+  #answer(tenant: string, approval: Approval, by: string, answer: Answer): Promise<Result<Approval>> {
+    return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', answer)
+  }
+
+  #run(tenant: string, { id }: Approval) {
+    return runObject(this.#env, tenant, split(id).run)
+  }
+
+  /** Its outcome, if it comes while Slack waits; it goes on in any case. */
+  async #soon(work: Promise<string>, meanwhile: string): Promise<string> {
+    const done = work.catch((error: unknown) => {
+      logError(crypto.randomUUID(), error)
+      return JSON.stringify({ response_action: 'update', view: notice(BROKEN.detail) })
+    })
+    this.#later(done)
+    const late = Promise.withResolvers<string>()
+    const timer = setTimeout(() => late.resolve(meanwhile), LIMITS.slack_ack_ms)
+    try {
+      return await Promise.race([done, late.promise])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
