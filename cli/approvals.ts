@@ -1,6 +1,7 @@
 // What operators answer: the approvals that wait, one in full, yes or no.
 
 import { err, ok } from '../shared/result.ts'
+import { ALIKE, answerAlike } from './alike.ts'
 import type { Answer, Command, Given } from './command.ts'
 import { command, usage } from './command.ts'
 import { showApproval } from './show.ts'
@@ -17,25 +18,30 @@ const isStatus = (text: string): text is (typeof STATUSES)[number] => STATUSES.s
 const list = command({
   words: ['approvals', 'list'],
   args: {},
-  flags: { status: { value: 'STATUS', what: 'pending (if you say nothing), ended or all' } },
+  flags: {
+    status: { value: 'STATUS', what: 'pending (if you say nothing), ended or all' },
+    each: { what: 'each by itself; else those that wait and ask exactly the same are one line, with their number' },
+  },
   does: 'List approvals, newest first',
   key: 'operator',
   async run({ flags, api, paint }) {
     const status = flags.status ?? 'pending'
     if (!isStatus(status)) return err(usage(`\`--status\` is to be one of ${STATUSES.join(', ')}`))
-    const page = await api('listApprovals', { query: { status } })
+    const alike = status === 'pending' && !flags.each ? 'once' : 'each'
+    const page = await api('listApprovals', { query: { status, alike } })
     if (!page.ok) return page
-    const rows = page.value.items.map(({ id, status, expires_at, prompt: { risk, agent, title }, url }) => [
+    const rows = page.value.items.map(({ id, status, expires_at, prompt: { risk, agent, title }, alike = 1, url }) => [
       id,
       status,
       risk,
       agent,
+      String(alike),
       time(expires_at),
       title,
       url ?? '',
     ])
     const none = status === 'pending' ? 'nothing waits for approval' : 'no approvals'
-    const text = listing(paint, ['approval', 'status', 'risk', 'agent', 'expires', 'asks', 'link'], rows, none)
+    const text = listing(paint, ['approval', 'status', 'risk', 'agent', 'alike', 'expires', 'asks', 'link'], rows, none)
     return ok({ ok: true, json: page.value.items, text })
   },
 })
@@ -55,7 +61,7 @@ const show = command({
 const approve = command({
   words: ['approvals', 'approve'],
   args: ID,
-  flags: { reason: REASON, ...STANDING_FLAGS },
+  flags: { reason: REASON, alike: ALIKE, ...STANDING_FLAGS },
   does: 'Approve the call that the approval shows; exactly it, once, if you say no more',
   key: 'operator',
   run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'approve', flags),
@@ -64,7 +70,7 @@ const approve = command({
 const deny = command({
   words: ['approvals', 'deny'],
   args: ID,
-  flags: { reason: REASON, ...STANDING_FLAGS },
+  flags: { reason: REASON, alike: ALIKE, ...STANDING_FLAGS },
   does: 'Deny the call that the approval shows',
   key: 'operator',
   run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'deny', flags),
@@ -83,12 +89,14 @@ const revokeLinks = command({
   },
 })
 
-type Said = { reason: string | undefined; session: boolean; for: string | undefined }
+type Said = { reason: string | undefined; alike: string | undefined; session: boolean; for: string | undefined }
 
 async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', flags: Said): Answer {
   const scope = scopeOf(flags)
   if (!scope.ok) return scope
-  const answered = await api('answerApproval', { params: { id }, body: { decision, reason: flags.reason ?? '', ...scope.value } })
+  const body = { decision, reason: flags.reason ?? '', ...scope.value }
+  if (flags.alike !== undefined) return answerAlike(api, id, flags.alike, body)
+  const answered = await api('answerApproval', { params: { id }, body })
   return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered
 }
 

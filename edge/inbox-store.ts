@@ -1,22 +1,32 @@
 // A tenant's inbox: the mirror of its approvals, listed for the API, and for the console filtered and in an order that serves whoever answers.
-// The truth is in each run; nothing is decided here.
+// Those that ask exactly the same are listed once, by their head. The truth is in each run; nothing is decided here.
 
-import { and, asc, count, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, isNull, max, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../shared/limits.ts'
-import type { Approval } from '../shared/wire.ts'
+import type { Approval, ListedApproval } from '../shared/wire.ts'
 import { FiguresStore } from './figures-store.ts'
 import { News } from './news.ts'
 import type { Database } from './tables/open.ts'
 import { inbox } from './tables/tenant.ts'
 
-/** An empty text filters nothing. */
-export type InboxQuery = { agent: string; tool: string; risk: string; text: string; order: 'oldest' | 'riskiest' }
-/** `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are the first; `number` is that of the last news. */
-export type InboxPage = { items: Approval[]; waiting: number; matching: number; number: number }
+/** An empty text filters nothing. `past`: the last of the page before. */
+export type InboxQuery = { agent: string; tool: string; risk: string; text: string; order: 'oldest' | 'riskiest'; past: string }
+export type ListQuery = {
+  status: 'pending' | 'ended' | 'all'
+  alike: 'each' | 'once'
+  group?: string | undefined
+  after?: string | undefined
+}
 
+/** One of those that ask exactly the same, how many they are, and the newest of them. */
+export type Waiting = { approval: Approval; alike: number; newest: string }
+/** `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are some; `number` is that of the last news. */
+export type InboxPage = { items: Waiting[]; waiting: number; matching: number; more: boolean; number: number }
+
+const RISKS: readonly string[] = ['critical', 'high', 'medium', 'low']
 const prompt = (name: string) => sql`json_extract(${inbox.approval}, ${`$.prompt.${name}`})`
-const RISK = sql`case ${prompt('risk')} when 'critical' then 0 when 'high' then 1 when 'medium' then 2 else 3 end`
-
+/** Times have as many digits until the year 2286: as text they come in the same order. */
+const PLACE = sql<string>`${inbox.requestedAt} || ' ' || ${inbox.id}`
 const shown = sql`${prompt('title')} || ' ' || ${prompt('command')} || ' ' || ${prompt('arguments')} || ' ' || ${prompt('reason')}`
 
 export class InboxStore {
@@ -27,51 +37,138 @@ export class InboxStore {
   constructor(db: Database) {
     this.#db = db
     this.figures = new FiguresStore(db)
+    this.#adopt()
   }
 
   mirror(approvals: readonly Approval[]): void {
     for (const approval of approvals) {
-      const row = { id: approval.id, pending: approval.status === 'pending', requestedAt: approval.requested_at, approval }
-      const known = this.#db.select({ pending: inbox.pending }).from(inbox).where(eq(inbox.id, row.id)).get()
+      const { id, group, status, requested_at: requestedAt } = approval
+      const { agent, tool, risk } = approval.prompt
+      const pending = status === 'pending'
+      const known = this.#db.select({ pending: inbox.pending, head: inbox.head }).from(inbox).where(eq(inbox.id, id)).get()
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
       this.figures.count(approval, known === undefined)
+      const head = pending && (known?.head === true || this.#headOf(group) === undefined)
+      const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk) }
       this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
+      if (known?.head === true && !pending) this.#succeed(group)
     }
     this.news.tell()
   }
 
-  list(status: 'pending' | 'ended' | 'all'): Approval[] {
-    return this.#first(status === 'all' ? undefined : eq(inbox.pending, status === 'pending'), desc(inbox.requestedAt))
+  /** Newest first. */
+  list({ status, alike, group, after }: ListQuery): ListedApproval[] {
+    const before = after === undefined ? undefined : this.#at(after)
+    const wanted = and(
+      status === 'all' ? undefined : eq(inbox.pending, status === 'pending'),
+      group === undefined ? undefined : eq(inbox.group, group),
+      alike === 'once' ? eq(inbox.head, true) : undefined,
+      before === undefined ? undefined : sql`(${inbox.requestedAt}, ${inbox.id}) < (${before.requestedAt}, ${before.id})`,
+    )
+    const rows = this.#first(wanted, LIMITS.page, desc(inbox.requestedAt), desc(inbox.id))
+    return alike === 'each' ? rows : this.#counted(rows).map(({ approval, alike }) => ({ ...approval, alike }))
   }
 
-  pending({ agent, tool, risk, text, order }: InboxQuery): InboxPage {
-    const conditions: SQL[] = []
-    for (const [name, value] of Object.entries({ agent, tool, risk })) if (value !== '') conditions.push(sql`${prompt(name)} = ${value}`)
-    // What the operator is shown is what is searched: case does not matter, and nothing in the text is a pattern.
-    if (text !== '') conditions.push(sql`instr(lower(${shown}), ${text.toLowerCase()}) > 0`)
+  pending(asked: InboxQuery): InboxPage {
+    const filters = filtersOf(asked)
+    const place = asked.past === '' ? undefined : this.#at(asked.past)
+    const rest =
+      place === undefined
+        ? undefined
+        : asked.order === 'riskiest'
+          ? sql`(${inbox.risk}, ${inbox.requestedAt}, ${inbox.id}) > (${place.risk}, ${place.requestedAt}, ${place.id})`
+          : sql`(${inbox.requestedAt}, ${inbox.id}) > (${place.requestedAt}, ${place.id})`
+    const order = [...(asked.order === 'riskiest' ? [asc(inbox.risk)] : []), asc(inbox.requestedAt), asc(inbox.id)]
+    const rows = this.#first(and(eq(inbox.head, true), ...filters, rest), LIMITS.page + 1, ...order)
     const waits = eq(inbox.pending, true)
-    const wanted = and(waits, ...conditions)
     const waiting = this.#number(waits)
     return {
-      items: this.#first(wanted, ...(order === 'riskiest' ? [RISK] : []), asc(inbox.requestedAt)),
+      items: this.#counted(rows.slice(0, LIMITS.page)),
       waiting,
-      matching: conditions.length === 0 ? waiting : this.#number(wanted),
+      matching: filters.length === 0 ? waiting : this.#number(and(waits, ...filters)),
+      more: rows.length > LIMITS.page,
       number: this.news.number,
     }
   }
 
-  #first(wanted: SQL | undefined, ...order: SQL[]): Approval[] {
-    const rows = this.#db
-      .select()
-      .from(inbox)
-      .where(wanted)
-      .orderBy(...order)
-      .limit(LIMITS.page)
+  /** Those that wait and ask exactly this, up to the newest that somebody was shown: what was asked since is not answered with them. */
+  alike(group: string, newest: string): string[] {
+    const last = this.#at(newest)
+    if (last === undefined) return []
+    const wanted = and(
+      eq(inbox.group, group),
+      eq(inbox.pending, true),
+      sql`(${inbox.requestedAt}, ${inbox.id}) <= (${last.requestedAt}, ${last.id})`,
+    )
+    const rows = this.#db.select({ id: inbox.id }).from(inbox).where(wanted).orderBy(asc(inbox.requestedAt), asc(inbox.id))
+    return rows
+      .limit(LIMITS.answers_at_once)
       .all()
-    return rows.map(({ approval }) => approval)
+      .map(({ id }) => id)
+  }
+
+  #first(wanted: SQL | undefined, most: number, ...order: SQL[]): Approval[] {
+    const rows = this.#db.select({ approval: inbox.approval }).from(inbox).where(wanted)
+    return rows
+      .orderBy(...order)
+      .limit(most)
+      .all()
+      .map(({ approval }) => approval)
+  }
+
+  /** The heads with how many stand behind each. */
+  #counted(heads: readonly Approval[]): Waiting[] {
+    const groups = JSON.stringify(heads.map(({ group }) => group))
+    const behind = this.#db
+      .select({ group: inbox.group, n: count(), last: max(PLACE) })
+      .from(inbox)
+      .where(and(sql`${inbox.group} in (select value from json_each(${groups}))`, eq(inbox.head, false), eq(inbox.pending, true)))
+      .groupBy(inbox.group)
+      .all()
+    const byGroup = new Map(behind.map((row) => [row.group, row]))
+    return heads.map((approval) => {
+      const { n = 0, last = null } = byGroup.get(approval.group) ?? {}
+      const own = `${approval.requested_at} ${approval.id}`
+      return { approval, alike: 1 + n, newest: (last !== null && last > own ? last : own).split(' ')[1] ?? '' }
+    })
+  }
+
+  #headOf(group: string): string | undefined {
+    const row = this.#db.select({ id: inbox.id }).from(inbox)
+    return row.where(and(eq(inbox.group, group), eq(inbox.head, true))).get()?.id
+  }
+
+  /** The head has ended: the next of those behind it takes its place. */
+  #succeed(group: string): void {
+    const behind = and(eq(inbox.group, group), eq(inbox.head, false), eq(inbox.pending, true))
+    const next = this.#db.select({ id: inbox.id }).from(inbox).where(behind).orderBy(asc(inbox.requestedAt)).limit(1).get()
+    if (next !== undefined) this.#db.update(inbox).set({ head: true }).where(eq(inbox.id, next.id)).run()
+  }
+
+  #at(id: string) {
+    const { requestedAt, risk } = inbox
+    return this.#db.select({ id: inbox.id, requestedAt, risk }).from(inbox).where(eq(inbox.id, id)).get()
   }
 
   #number(wanted: SQL | undefined): number {
     return this.#db.select({ n: count() }).from(inbox).where(wanted).get()?.n ?? 0
   }
+
+  /** What was mirrored before there were groups: each stands alone. */
+  #adopt(): void {
+    const alone = { group: sql`${inbox.id}`, head: sql`${inbox.pending}`, agent: prompt('agent'), tool: prompt('tool') }
+    this.#db.update(inbox).set(alone).where(isNull(inbox.group)).run()
+  }
+}
+
+function filtersOf({ agent, tool, risk, text }: InboxQuery): SQL[] {
+  const equal = { agent: eq(inbox.agent, agent), tool: eq(inbox.tool, tool), risk: eq(inbox.risk, RISKS.indexOf(risk)) }
+  // What the operator is shown is what is searched: case does not matter, and nothing in the text is a pattern.
+  const found = sql`instr(lower(${shown}), ${text.toLowerCase()}) > 0`
+  return [
+    ...(agent === '' ? [] : [equal.agent]),
+    ...(tool === '' ? [] : [equal.tool]),
+    ...(risk === '' ? [] : [equal.risk]),
+    ...(text === '' ? [] : [found]),
+  ]
 }

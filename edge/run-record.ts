@@ -131,6 +131,7 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
     status: approvalStatus(status),
     subject: subjectOf(proposal.tool),
     digest: proposal.digest,
+    group: digestOf({ agent: run.agent, tool: proposal.tool, args: proposal.argsSha256, plan: proposal.planSha256 }),
     call: callId(run.id, proposal.n),
     prompt: approval.prompt,
     options: optionsFor(approval.prompt),

@@ -14,13 +14,13 @@ import type { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
-import type { AgentSpec, Approval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
+import type { AgentSpec, Approval, ListedApproval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
-import type { InboxPage, InboxQuery } from './inbox-store.ts'
+import type { InboxPage, InboxQuery, ListQuery } from './inbox-store.ts'
 import { InboxStore } from './inbox-store.ts'
 import type { Figures } from './metrics.ts'
 import { DEFAULTS } from './policies.ts'
@@ -362,8 +362,11 @@ export class TenantObject extends DurableObject<Env> {
   async mirror(approvals: Approval[]): Promise<void> {
     this.#inbox.mirror(approvals)
   }
-  async approvals(status: 'pending' | 'ended' | 'all'): Promise<Approval[]> {
-    return this.#inbox.list(status)
+  async approvals(asked: ListQuery): Promise<ListedApproval[]> {
+    return this.#inbox.list(asked)
+  }
+  async alike(group: string, newest: string): Promise<string[]> {
+    return this.#inbox.alike(group, newest)
   }
   async figures(): Promise<Figures> {
     return this.#inbox.figures.read()

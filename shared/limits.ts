@@ -149,6 +149,8 @@ export const LIMITS = {
   /** How long a console's live list waits before it looks whether its session still is, and how often it tells news at the most. */
   console_wait_ms: 15_000,
   console_pause_ms: 250,
+  /** Questions that ask exactly the same, and are answered at once: each is a transition of its own run. */
+  answers_at_once: 200,
   /** One page of a list. */
   page: 100,
 } as const

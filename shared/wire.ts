@@ -245,6 +245,8 @@ export const Approval = z.strictObject({
   /** What it is about, as a standing answer names it: `tool:<name>`. */
   subject: z.string(),
   digest: Sha256,
+  /** The same wherever the same agent asks for exactly the same: tool version, arguments, plan. */
+  group: Sha256,
   call: CallId,
   prompt: z.strictObject({
     title: z.string(),
@@ -302,6 +304,10 @@ export const Answer = z
     message: 'belongs to the scope `timeboxed`, which needs it',
   })
 export type Answer = z.infer<typeof Answer>
+
+/** As listed. `alike`: how many wait that ask exactly this, itself included; told where those are listed once. */
+export const ListedApproval = Approval.extend({ alike: z.int().min(1).optional() })
+export type ListedApproval = z.infer<typeof ListedApproval>
 
 /** An answer that stands for further calls of its kind: a standing approval, or a standing denial. */
 export const Standing = z.strictObject({

@@ -11,11 +11,14 @@ import { CONSOLE } from '../../shared/routes/console.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
 import { refusedPage, signInPage } from '../console/frame.tsx'
-import { deniedPage, historyPage } from '../console/history.tsx'
+import { historyPage } from '../console/history.tsx'
+import { inboxPage } from '../console/inbox.tsx'
 import { liveInbox, SCRIPT } from '../console/live.ts'
-import { detailPage, inboxPage } from '../console/pages.tsx'
+import { detailPage } from '../console/pages.tsx'
 import type { Session } from '../console/session.ts'
 import { isFormOf, noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
+import type { Answered } from '../console/several.tsx'
+import { answeredPage } from '../console/several.tsx'
 import { standingPage, takenBackPage } from '../console/standing.tsx'
 import { told } from '../console/telling.tsx'
 import { authorize } from '../decide.ts'
@@ -36,7 +39,7 @@ export const consoleRoutes: Verbs<Names> = {
   }),
 
   consoleHistory: page('consoleHistory', async ({ env }, session) =>
-    ok(html(historyPage(session, await tenantObject(env, session.directory.tenant).approvals('ended')))),
+    ok(html(historyPage(session, await tenantObject(env, session.directory.tenant).approvals({ status: 'ended', alike: 'each' })))),
   ),
 
   consoleStanding: page('consoleStanding', async ({ env }, session) => {
@@ -66,7 +69,10 @@ export const consoleRoutes: Verbs<Names> = {
     if (!place.ok) return place
     const approval = await place.value.run.approval(place.value.n)
     if (!approval.ok) return approval
-    return ok(withScript(html(detailPage({ session, approval: approval.value, mayAnswer: mayAnswer(session), now: Date.now() })), SCRIPT))
+    const { group } = approval.value
+    const alike = await tenantObject(env, session.directory.tenant).approvals({ status: 'pending', alike: 'each', group })
+    const page = detailPage({ session, approval: approval.value, alike, mayAnswer: mayAnswer(session), now: Date.now() })
+    return ok(withScript(html(page), SCRIPT))
   }),
 
   consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {
@@ -82,20 +88,19 @@ export const consoleRoutes: Verbs<Names> = {
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
   }),
 
-  consoleDeny: form('consoleDeny', async ({ env }, session, given) => {
-    const answer = Answer.safeParse({ decision: 'deny', reason: reasonOf(given) })
-    const ids = [...new Set(given.getAll('id'))]
-    if (!answer.success || ids.length > LIMITS.page)
-      return err(failure('invalid_request', 'too many were chosen, or the reason is too long'))
-    const denied = []
-    for (const id of ids) {
-      const place = placeOf(env, session, id)
-      if (!place.ok) return place
-      const done = await place.value.run.answer(place.value.n, session.principal.name, 'console', answer.data)
-      const now = done.ok ? done : await place.value.run.approval(place.value.n)
-      denied.push({ id, title: now.ok ? now.value.prompt.title : id, refusal: done.ok ? null : done.error.detail })
-    }
-    return ok(html(deniedPage(session, denied)))
+  consoleAnswers: form('consoleAnswers', async ({ env }, session, given) => {
+    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonOf(given) })
+    const chosen = given.getAll('id')
+    if (!answer.success || chosen.length > LIMITS.page)
+      return err(failure('invalid_request', 'the answer is neither yes nor no, too many were chosen, or the reason is too long'))
+    if (answer.data.decision === 'approve' && chosen.length !== 1)
+      return err(failure('invalid_request', 'only those that ask exactly the same are approved together'))
+    const ids = await chosenIds(env, session, chosen)
+    const places = ids.map((id) => placeOf(env, session, id))
+    const foreign = places.find((place) => !place.ok)
+    if (foreign !== undefined) return foreign
+    const answered = await Promise.all(places.flatMap((place) => (place.ok ? [answerOne(place.value, session, answer.data)] : [])))
+    return ok(html(answeredPage(session, answer.data.decision, answered)))
   }),
 
   consoleSignOut: form('consoleSignOut', async ({ env }, session) => {
@@ -112,6 +117,30 @@ export const consoleRoutes: Verbs<Names> = {
     return ok(opened.ok ? seeOther(back, opened.value) : signInAgain(back, opened.error))
   },
 }
+
+/** What a form names: one by its id, or all of a group up to the newest that was shown (L3: a group is one content). */
+async function chosenIds(env: Env, { directory: { tenant } }: Session, chosen: readonly string[]): Promise<string[]> {
+  const found = chosen.map(async (one) => {
+    const [group = '', newest] = one.split('~')
+    return newest === undefined ? [one] : tenantObject(env, tenant).alike(group, newest)
+  })
+  return [...new Set((await Promise.all(found)).flat())].slice(0, LIMITS.answers_at_once)
+}
+
+/** Each is a transition of its own, of its own digest. */
+async function answerOne({ run, n, id }: Place, { principal }: Session, answer: Answer): Promise<Answered> {
+  const done = await run.answer(n, principal.name, 'console', answer)
+  const now = done.ok ? done : await run.approval(n)
+  const title = now.ok ? now.value.prompt.title : id
+  if (!done.ok) return { id, title, note: done.error.detail }
+  const { status } = done.value
+  return {
+    id,
+    title,
+    note: status === WANTED[answer.decision] ? null : status === 'pending' ? 'others are still asked' : `it is ${status}`,
+  }
+}
+const WANTED = { approve: 'approved', deny: 'denied' } as const
 
 type Show<N extends Names> = (incoming: Incoming<N>, session: Session) => Promise<Result<Response>>
 type Do<N extends Names> = (incoming: Incoming<N>, session: Session, given: URLSearchParams) => Promise<Result<Response>>
@@ -152,10 +181,12 @@ function scopeOf(given: URLSearchParams): { scope?: string; ttl_s?: number } {
 }
 const mayNot = (action: string | null): Failure => failure('forbidden', `policy does not permit you \`${action}\``)
 
-function placeOf(env: Env, { directory: { tenant } }: Session, id: string) {
+type Place = { id: string; run: ReturnType<typeof runObject>; n: number }
+
+function placeOf(env: Env, { directory: { tenant } }: Session, id: string): Result<Place> {
   const { run, n } = split(id)
   return PATTERNS.approval.test(id) && isRunOf(tenant, run, identityOf(env).idKey)
-    ? ok({ run: runObject(env, tenant, run), n })
+    ? ok({ id, run: runObject(env, tenant, run), n })
     : err(failure('not_found', 'no such approval'))
 }
 

@@ -40,7 +40,7 @@ type Names =
 
 export const operatorRoutes: Verbs<Names> = {
   async listApprovals({ env, caller, query }) {
-    const approvals = await here(env, caller).approvals(query.status)
+    const approvals = await here(env, caller).approvals(query)
     return ok({ items: approvals.map((approval) => withLink(env, caller, approval)) })
   },
 

@@ -8,6 +8,7 @@ export const sample = (now: number): Approval => ({
   status: 'cancelled',
   subject: 'tool:nothing',
   digest: sha256('a test of this channel'),
+  group: sha256('a test of this channel'),
   call: `call_${'0'.repeat(26)}_1`,
   prompt: {
     title: 'this is a test of the channel; it asks nothing',

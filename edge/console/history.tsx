@@ -1,8 +1,8 @@
-// What was asked and how it ended, newest first; and what came of denying several at once.
+// What was asked and how it ended, newest first.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
-import { Prose, Time } from '../page.tsx'
+import { Time } from '../page.tsx'
 import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'
 
@@ -46,32 +46,5 @@ function Entry({ approval: { id, status, prompt, requested_at, answers } }: { ap
       </p>
       {last === undefined || last.reason === '' ? '' : <p class="quiet">{last.reason}</p>}
     </li>
-  )
-}
-
-type Denied = { id: string; title: string; refusal: string | null }
-
-export function deniedPage(session: Session, denied: readonly Denied[]) {
-  const done = denied.filter(({ refusal }) => refusal === null).length
-  return (
-    <ConsolePage title="Denied" session={session}>
-      <section class="outcome denied" role="status">
-        <h1>
-          {done} of {denied.length} denied
-        </h1>
-        {denied.length === 0 ? <p>Nothing was chosen.</p> : ''}
-        <ul>
-          {denied.map(({ id, title, refusal }) => (
-            <li>
-              <a href={`/console/approvals/${id}`}>{title}</a>
-              {refusal === null ? '' : <Prose text={`: ${refusal}`} />}
-            </li>
-          ))}
-        </ul>
-      </section>
-      <a class="back" href="/console">
-        Back to the inbox
-      </a>
-    </ConsolePage>
   )
 }

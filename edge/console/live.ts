@@ -44,10 +44,10 @@ const source = new EventSource(watched.dataset.live)
 source.addEventListener('inbox', ({ data }) => {
   const { words, list } = JSON.parse(data)
   const said = document.getElementById('words')
-  const chosen = new Set([...watched.querySelectorAll('input:checked')].map((box) => box.value))
+  const chosen = new Set([...watched.querySelectorAll('input:checked')].map((box) => box.id))
   const focus = watched.contains(document.activeElement) ? document.activeElement.id : ''
   watched.innerHTML = list
-  for (const box of watched.querySelectorAll('input')) box.checked = chosen.has(box.value)
+  for (const box of watched.querySelectorAll('input')) box.checked = chosen.has(box.id)
   if (focus !== '') (document.getElementById(focus) ?? said).focus()
   if (said.textContent !== words) said.textContent = words
 })

@@ -1,173 +1,15 @@
-// The inbox, and one approval with the form to answer it. Deny comes first: it is what Enter in a field does (T28).
+// One approval with the form to answer it. Deny comes first: it is what Enter in a field does (T28).
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
-import type { InboxPage, InboxQuery } from '../inbox-store.ts'
 import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
+import { Alike } from './several.tsx'
 
-type Inbox = { session: Session; asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
+type Detail = { session: Session; approval: Approval; alike: readonly Approval[]; mayAnswer: boolean; now: number }
 
-const RISKS = ['low', 'medium', 'high', 'critical'] as const
-const plural = (n: number, one: string, many: string): string => `${n} ${n === 1 ? one : many}`
-
-export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
-  return (
-    <ConsolePage title="Inbox" session={session} place="/console" live>
-      <h1>Inbox</h1>
-      <Filter asked={asked} />
-      <section aria-label="Approvals that wait">
-        <p class="quiet" role="status" id="words" tabindex={-1}>
-          {inWords(page)}
-        </p>
-        <form method="post" action="/console/approvals">
-          <FormToken session={session} />
-          <div data-live={`/console/events?${new URLSearchParams({ ...asked, after: String(page.number) })}`}>
-            <InboxList page={page} mayAnswer={mayAnswer} now={now} />
-          </div>
-          {mayAnswer ? <DenyChosen /> : ''}
-        </form>
-      </section>
-    </ConsolePage>
-  )
-}
-
-function DenyChosen() {
-  return (
-    <details class="fold" id="deny-chosen">
-      <summary>Deny several at once</summary>
-      <div class="field">
-        <label for="why">Reason</label>
-        <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
-        <span class="quiet" id="why-help">
-          Optional. Choose above what is to be denied; each agent is told the reason.
-        </span>
-      </div>
-      <div class="buttons">
-        <button type="submit" class="deny">
-          Deny those chosen
-        </button>
-      </div>
-    </details>
-  )
-}
-
-function Filter({ asked }: { asked: InboxQuery }) {
-  const { agent, tool, risk, text, order } = asked
-  const filtered = [agent, tool, risk, text].some((value) => value !== '')
-  return (
-    <details class="fold" open={filtered || order !== 'oldest'}>
-      <summary>Filter and order</summary>
-      <search>
-        <form method="get" action="/console" class="filter" aria-label="Filter the inbox">
-          <label>
-            Text
-            <input type="search" name="text" value={text} maxlength={200} />
-          </label>
-          <label>
-            Agent
-            <input name="agent" value={agent} maxlength={64} autocapitalize="none" />
-          </label>
-          <label>
-            Tool
-            <input name="tool" value={tool} maxlength={64} autocapitalize="none" />
-          </label>
-          <label>
-            Risk
-            <select name="risk">
-              <option value="">any</option>
-              {RISKS.map((one) => (
-                <option value={one} selected={one === risk}>
-                  {one}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label>
-            Order
-            <select name="order">
-              <option value="oldest">oldest first</option>
-              <option value="riskiest" selected={order === 'riskiest'}>
-                riskiest first
-              </option>
-            </select>
-          </label>
-          <button type="submit" class="plain">
-            Show
-          </button>
-        </form>
-      </search>
-      {filtered ? <a href="/console">Show all that wait</a> : ''}
-    </details>
-  )
-}
-
-/** How many wait, in words: what a screen reader is told when it changes. */
-export function inWords({ items, waiting, matching }: InboxPage): string {
-  if (waiting === 0) return 'Nothing waits for an answer.'
-  const all = plural(waiting, 'approval waits', 'approvals wait')
-  const fit = matching === waiting ? all : `${matching} of ${all}`
-  return items.length < matching ? `${fit}; these are the first ${items.length}.` : `${fit}.`
-}
-
-type Listed = { page: InboxPage; mayAnswer: boolean; now: number }
-
-/** The same for everybody who asks the same: it holds nothing of a session. */
-export function InboxList({ page, mayAnswer, now }: Listed) {
-  if (page.items.length === 0)
-    return <p class="empty">{page.waiting === 0 ? 'All answered.' : 'None of those that wait fits the filter.'}</p>
-  return (
-    <ul class="cards">
-      {page.items.map((approval) => (
-        <Card approval={approval} mayAnswer={mayAnswer} now={now} />
-      ))}
-    </ul>
-  )
-}
-
-type Shown = { approval: Approval; mayAnswer: boolean; now: number }
-
-function Card({ approval: { id, prompt, expires_at, answers }, mayAnswer, now }: Shown) {
-  return (
-    <li class={`card ${prompt.risk}`}>
-      <div class="head">
-        <h2>
-          <a id={id} href={`/console/approvals/${id}`}>
-            {prompt.title}
-          </a>
-        </h2>
-        {mayAnswer ? (
-          <label class="choose">
-            <input type="checkbox" name="id" value={id} id={`choose-${id}`} aria-label={`Choose: ${prompt.title}, ${glimpse(prompt)}`} />
-          </label>
-        ) : (
-          ''
-        )}
-      </div>
-      <pre>{glimpse(prompt)}</pre>
-      <p class="tags">
-        <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
-        <span class="quiet">{now < expires_at ? `${left(expires_at - now)} left` : 'time is up'}</span>
-        {answers.length === 0 ? '' : <span class="quiet">{plural(answers.length, 'answer', 'answers')} so far</span>}
-      </p>
-    </li>
-  )
-}
-
-const GLIMPSE = 120
-
-/** What would run, and on what, in a few lines; what does not fit says so. */
-function glimpse({ command, arguments: args }: Approval['prompt']): string {
-  const lines = [command, args.replace(/\n */g, ' ')].filter((line) => line !== '' && line !== '{}')
-  return lines
-    .map((line) => (line.length <= GLIMPSE ? line : `${line.slice(0, GLIMPSE)} … and ${line.length - GLIMPSE} characters more`))
-    .join('\n')
-}
-
-type Detail = { session: Session; approval: Approval; mayAnswer: boolean; now: number }
-
-export function detailPage({ session, approval, mayAnswer, now }: Detail) {
+export function detailPage({ session, approval, alike, mayAnswer, now }: Detail) {
   const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
   const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
@@ -177,12 +19,13 @@ export function detailPage({ session, approval, mayAnswer, now }: Detail) {
         Back to the inbox
       </a>
       {open ? <Open session={session} approval={approval} mayAnswer={mayAnswer} now={now} /> : <Over approval={{ ...approval, status }} />}
+      {open && mayAnswer && alike.length > 1 ? <Alike session={session} approval={approval} alike={alike} /> : ''}
     </ConsolePage>
   )
 }
 
 /** The form holds all that is answered, so that the buttons stay in sight however long that is. */
-function Open({ session, approval, mayAnswer, now }: Detail) {
+function Open({ session, approval, mayAnswer, now }: Omit<Detail, 'alike'>) {
   const { id, prompt, answers, expires_at } = approval
   return (
     <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>

@@ -3,7 +3,7 @@
 import type { Env } from '../env.ts'
 import { tenantObject } from '../env.ts'
 import type { InboxQuery } from '../inbox-store.ts'
-import { InboxList, inWords } from './pages.tsx'
+import { InboxList, inWords } from './inbox.tsx'
 
 export type Told = { words: string; list: string }
 
@@ -22,7 +22,7 @@ export async function told(env: Env, tenant: string, number: number, asked: Inbo
   const page = await tenantObject(env, tenant).pending(asked)
   const meanwhile = known()
   if (meanwhile !== undefined) return meanwhile
-  const made = { words: inWords(page), list: (<InboxList page={page} mayAnswer={mayAnswer} now={Date.now()} />).toString() }
+  const made = { words: inWords(page), list: (<InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={Date.now()} />).toString() }
   if (kept.size >= KEPT) kept.clear()
   kept.set(name, { number, told: made })
   return made

@@ -102,8 +102,21 @@ export const inbox = sqliteTable(
     pending: integer({ mode: 'boolean' }).notNull(),
     requestedAt: integer('requested_at').notNull(),
     approval: text({ mode: 'json' }).$type<Approval>().notNull(),
+    group: text(),
+    /** Of those that wait and ask exactly the same, one stands for all. */
+    head: integer({ mode: 'boolean' }).notNull().default(false),
+    agent: text().notNull().default(''),
+    tool: text().notNull().default(''),
+    /** 0 is the gravest. */
+    risk: integer().notNull().default(0),
   },
-  (table) => [index('inbox_pending').on(table.pending, table.requestedAt)],
+  // What is listed, counted and filtered is read from the index alone; a document only where it is shown.
+  (table) => [
+    index('inbox_pending').on(table.pending, table.requestedAt, table.id, table.agent, table.tool, table.risk),
+    index('inbox_heads').on(table.head, table.requestedAt, table.id, table.agent, table.tool, table.risk),
+    index('inbox_group').on(table.group, table.head, table.pending, table.requestedAt, table.id),
+    index('inbox_requested').on(table.requestedAt, table.id),
+  ],
 )
 
 /** Questions put to people, by the agent that wanted them. */

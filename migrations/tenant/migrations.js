@@ -5,6 +5,7 @@ import m0002 from './0002_policy_shadow.sql';
 import m0003 from './0003_strange_slapstick.sql';
 import m0004 from './0004_abnormal_thor.sql';
 import m0005 from './0005_special_texas_twister.sql';
+import m0006 from './0006_windy_meggan.sql';
 
   export default {
     journal,
@@ -14,7 +15,8 @@ m0001,
 m0002,
 m0003,
 m0004,
-m0005
+m0005,
+m0006
     }
   }
   

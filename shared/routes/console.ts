@@ -13,6 +13,8 @@ const asked = z.strictObject({
   risk: z.enum(['', 'low', 'medium', 'high', 'critical']).default(''),
   text: z.string().max(200).default(''),
   order: z.enum(['oldest', 'riskiest']).default('oldest'),
+  /** The last of the page before. */
+  past: z.string().max(64).default(''),
 })
 
 export const CONSOLE = routes({
@@ -74,13 +76,13 @@ export const CONSOLE = routes({
     result: z.string(),
     failures: ['signed_out', 'cross_origin', 'not_found', 'already_answered', 'approval_expired'],
   },
-  consoleDeny: {
+  consoleAnswers: {
     method: 'POST',
     path: '/console/approvals',
     callers: ['console'],
     action: 'approval.decide',
     media: 'text/html',
-    summary: 'Deny those that were chosen in the inbox',
+    summary: 'Deny those that were chosen in the inbox, or answer all that ask exactly the same',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'cross_origin'],

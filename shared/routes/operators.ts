@@ -16,9 +16,16 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'approval.list',
     summary: 'Approvals, newest first',
-    query: z.strictObject({ status: z.enum(['pending', 'ended', 'all']).default('pending') }),
+    query: z.strictObject({
+      status: z.enum(['pending', 'ended', 'all']).default('pending'),
+      /** `once`: of those that wait and ask exactly the same, one, with how many there are. */
+      alike: z.enum(['each', 'once']).default('each'),
+      group: wire.Approval.shape.group.optional(),
+      /** The last of the page before. */
+      after: wire.ApprovalId.optional(),
+    }),
     status: 200,
-    result: list(wire.Approval),
+    result: list(wire.ListedApproval),
     failures: [],
   },
   askMetrics: {

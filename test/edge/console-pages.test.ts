@@ -210,7 +210,7 @@ test('G09 hostile arguments are text in the inbox and in the detail', async () =
     expect((await page.locator('pre').allTextContents()).join()).toContain('onerror=alert(1)')
   }
   await page.goto(at(mine))
-  const live = await asked([text])
+  const live = await asked([text, 'once more'])
   await page.locator(`#${live}`).waitFor()
   expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([0, 'Inbox · Countersign'])
 })

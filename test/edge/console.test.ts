@@ -8,7 +8,7 @@ import { sharedStack } from '../support/stack.ts'
 const desk = new Desk('console', sharedStack())
 const agent = await desk.agent()
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const asked = async () => (await desk.asked(agent.client, sensitive, { text: 'hello' })).approval.id
+const asked = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
 const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
 const page = (id: string) => `/console/approvals/${id}`
 const approver = await desk.operator(['approver'])
@@ -136,11 +136,11 @@ test('K05 denying several needs form, origin and permission as one answer does',
   const id = await asked()
   const session = await ConsoleSession.open(desk.url, approver.key)
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
-  const fields = { ...(await session.fields('/console')), id }
+  const fields = { ...(await session.fields('/console')), id, decision: 'deny' }
   const seen = await Promise.all([
     session.post('/console/approvals', { ...fields, form: '' }),
     session.post('/console/approvals', fields, { origin: 'https://evil.example' }),
-    auditor.post('/console/approvals', { ...(await auditor.fields('/console')), id }),
+    auditor.post('/console/approvals', { ...(await auditor.fields('/console')), id, decision: 'deny' }),
     session.post('/console/approvals', { ...fields, id: 'apr_0' }),
   ])
   expect(seen.map(({ status }) => status)).toEqual([403, 403, 403, 404])

@@ -1,0 +1,42 @@
+// Promise: at the command line those that ask exactly the same are one line with their number, and are answered together by who says that number.
+
+import { dirname } from 'node:path'
+import { expect, inject, test } from 'vitest'
+import { countersign } from '../support/countersign.ts'
+import { Desk, granted } from '../support/desk.ts'
+import { eventually } from '../support/lone-worker.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('alike-cli', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
+const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: dirname(inject('dev')) } })
+const asked = async (args: Record<string, unknown> = {}) => (await desk.asked(agent.client, tool, args)).approval.id
+
+test('three are one line; answered with another number they are not, with theirs each is', async () => {
+  const other = await asked({ n: 1 })
+  const ids = [await asked(), await asked(), await asked()]
+  const mine = async (...flags: string[]) => {
+    const { out } = await run('approvals', 'list', ...flags)
+    return out.split('\n').filter((line) => line.includes(` ${agent.name} `))
+  }
+  await eventually('all are listed', async () => (await mine('--each')).length === 4)
+  expect((await mine()).map((line) => line.split(/ +/).slice(0, 5))).toEqual([
+    [ids[0], 'pending', 'medium', agent.name, '3'],
+    [other, 'pending', 'medium', agent.name, '1'],
+  ])
+  for (const number of ['2', '4']) {
+    const refused = await run('approvals', 'approve', ids[1] ?? '', '--alike', number)
+    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining(`3 ask exactly this, not ${number}`) })
+  }
+  expect(await run('approvals', 'approve', ids[1] ?? '', '--alike', 'all')).toMatchObject({ code: 2 })
+  expect(await run('approvals', 'approve', ids[1] ?? '', '--alike', '3', '--reason', 'all of them')).toMatchObject({
+    code: 0,
+    out: ids.map((id) => `${id} approved\n`).join(''),
+  })
+  for (const id of ids) {
+    const { answers } = granted(await desk.root('readApproval', { params: { id } }))
+    expect(answers).toMatchObject([{ by: 'root', channel: 'api', reason: 'all of them' }])
+  }
+  expect(granted(await desk.root('readApproval', { params: { id: other } })).status).toBe('pending')
+})
