@@ -2,12 +2,11 @@
 // version up, so that no isolate serves from an old one. It decides nothing about calls.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, count, desc, eq } from 'drizzle-orm'
+import { and, desc, eq } from 'drizzle-orm'
 import migrations from '../migrations/tenant/migrations.js'
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { SignatureInput } from '../shared/http-signature.ts'
-import { mintKey } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Tier } from '../shared/plan.ts'
@@ -28,6 +27,8 @@ import type { PolicyTexts } from './policy.ts'
 import { checkPolicies, checkToolChange } from './policy-check.ts'
 import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
+import type { Keyed } from './principal-store.ts'
+import { PrincipalStore } from './principal-store.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, meta, operators, tools } from './tables/tenant.ts'
@@ -35,9 +36,7 @@ import type { WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
 
-type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
-type AgentsOrOperators = typeof agents | typeof operators
 
 /** A nonce that was seen in this process stays seen, whatever becomes of the object. */
 const gates = new Map<string, WorkerGate>()
@@ -45,6 +44,7 @@ const gates = new Map<string, WorkerGate>()
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
+  readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
@@ -128,73 +128,29 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Principals ──
 
-  /** An agent always has an owner: who is named, who was before, or who makes it. */
   async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<Keyed<AgentSpec>>> {
-    const known = this.#directory.agents.find((agent) => agent.name === name)
-    return this.#put(agents, 'agent', name, { ...spec, owners: spec.owners ?? known?.spec.owners ?? [by] })
+    return this.#principals.putAgent(this.#tenant, name, spec, by)
   }
   async putOperator(name: string, spec: OperatorSpec): Promise<Result<Keyed<OperatorSpec>>> {
-    if (!spec.roles.includes('admin') && this.#isLastAdmin(name))
-      return err(failure('conflict', 'this is the last admin; make another first'))
-    return this.#put(operators, 'operator', name, spec)
+    return this.#principals.putOperator(this.#tenant, name, spec)
   }
-
-  #put<S extends AgentSpec | OperatorSpec>(table: AgentsOrOperators, kind: 'agent' | 'operator', name: string, spec: S): Result<Keyed<S>> {
-    const known = this.#db.select().from(table).where(eq(table.name, name)).get()
-    if (known !== undefined) {
-      this.#change(() => this.#db.update(table).set({ spec }).where(eq(table.name, name)).run())
-      return ok({ name, spec, created_at_ms: known.createdAt })
-    }
-    const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
-    if (held >= LIMITS.principals) return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
-    const now = Date.now()
-    const { key, hash } = mintKey(kind, this.#tenant, now)
-    this.#change(() =>
-      this.#db
-        .insert(table)
-        .values({ name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert)
-        .run(),
-    ) // the two tables differ in `spec` alone
-    return ok({ name, spec, created_at_ms: now, key })
-  }
-
   async rotateAgentKey(name: string): Promise<Result<Keyed<AgentSpec>>> {
-    return this.#rotate(agents, 'agent', name)
+    return this.#principals.rotate('agent', this.#tenant, name)
   }
   async rotateOperatorKey(name: string): Promise<Result<Keyed<OperatorSpec>>> {
-    return this.#rotate(operators, 'operator', name)
+    return this.#principals.rotate('operator', this.#tenant, name)
   }
-
-  #rotate<S extends AgentSpec | OperatorSpec>(table: AgentsOrOperators, kind: 'agent' | 'operator', name: string): Result<Keyed<S>> {
-    const known = this.#db.select().from(table).where(eq(table.name, name)).get()
-    if (known === undefined) return err(failure('not_found', `no such ${kind}`))
-    const { key, hash } = mintKey(kind, this.#tenant, Date.now())
-    this.#change(() => this.#db.update(table).set({ keyHash: hash }).where(eq(table.name, name)).run())
-    return ok({ name, spec: known.spec as S, created_at_ms: known.createdAt, key }) // the table is the kind's
-  }
-
   async deleteAgent(name: string): Promise<Result<{ done: true }>> {
-    return this.#delete(agents, name)
+    return this.#principals.remove('agent', name)
   }
   async deleteOperator(name: string): Promise<Result<{ done: true }>> {
-    return this.#isLastAdmin(name) ? err(failure('conflict', 'this is the last admin; make another first')) : this.#delete(operators, name)
+    return this.#principals.remove('operator', name)
   }
-
-  /** Without an admin nobody could mend anything. */
-  #isLastAdmin(name: string): boolean {
-    const admins = this.#db
-      .select()
-      .from(operators)
-      .all()
-      .filter(({ spec }) => spec.roles.includes('admin'))
-    return admins.length === 1 && admins[0]?.name === name
+  async listAgents(): Promise<Keyed<AgentSpec>[]> {
+    return this.#principals.list('agent')
   }
-
-  #delete(table: AgentsOrOperators, name: string): Result<{ done: true }> {
-    const known = this.#db.select().from(table).where(eq(table.name, name)).get()
-    if (known === undefined) return err(failure('not_found', `no \`${name}\``))
-    this.#change(() => this.#db.delete(table).where(eq(table.name, name)).run())
-    return ok({ done: true })
+  async listOperators(): Promise<Keyed<OperatorSpec>[]> {
+    return this.#principals.list('operator')
   }
 
   /** Opens a session for whoever has this operator's key. */
@@ -209,21 +165,6 @@ export class TenantObject extends DurableObject<Env> {
   async signOut(session: string): Promise<void> {
     this.#console.end(session)
     this.#inbox.news.tell()
-  }
-
-  async listAgents(): Promise<Keyed<AgentSpec>[]> {
-    return this.#db
-      .select()
-      .from(agents)
-      .all()
-      .map(({ name, spec, createdAt }) => ({ name, spec, created_at_ms: createdAt }))
-  }
-  async listOperators(): Promise<Keyed<OperatorSpec>[]> {
-    return this.#db
-      .select()
-      .from(operators)
-      .all()
-      .map(({ name, spec, createdAt }) => ({ name, spec, created_at_ms: createdAt }))
   }
 
   // ── Tools and policies; what reaches here has been checked ──
