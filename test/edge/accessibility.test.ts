@@ -55,7 +55,7 @@ describe.each([
     await visit('/console?agent=nobody-at-all')
     await visit(`/console/approvals/${first}`)
     await page.getByLabel('The answer is for').selectOption('session')
-    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByRole('button', { name: 'Approve', exact: true }).click()
     await page.getByRole('status').waitFor()
     expect(await barriers(page)).toEqual([])
     await visit('/console/history')
