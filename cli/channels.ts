@@ -5,6 +5,7 @@ import { ChannelSpec, DeliveryState } from '../shared/channels.ts'
 import { ok } from '../shared/result.ts'
 import type { Command } from './command.ts'
 import { command, usage } from './command.ts'
+import { DELEGATION } from './delegation.ts'
 import { drain } from './drain.ts'
 import { fitting, readRecord } from './specs.ts'
 import { inline, listing, time } from './text.ts'
@@ -110,10 +111,10 @@ const deliveries = command({
     if (!state.success) return { ok: false, error: usage(`\`--state\` is to be one of ${DeliveryState.options.join(', ')}`) }
     const page = await api('listDeliveries', { params: { name }, query: state.data === undefined ? {} : { state: state.data } })
     if (!page.ok) return page
-    const rows = page.value.items.map(({ approval, kind, recipient, state, tries, next_at_ms, changed_at_ms, why }) => [
+    const rows = page.value.items.map(({ approval, kind, recipient, instead_of, state, tries, next_at_ms, changed_at_ms, why }) => [
       approval,
       kind,
-      recipient ?? '',
+      instead_of === null ? (recipient ?? '') : `${recipient}, for ${instead_of}`,
       state,
       String(tries),
       time(changed_at_ms),
@@ -137,4 +138,4 @@ const retry = command({
   },
 })
 
-export const CHANNELS: readonly Command[] = [list, put, test, remove, deliveries, retry, drain]
+export const CHANNELS: readonly Command[] = [list, put, test, remove, deliveries, retry, drain, ...DELEGATION]

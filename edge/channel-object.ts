@@ -2,7 +2,7 @@
 // approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their receivers alone.
 
 import { DurableObject } from 'cloudflare:workers'
-import type { Channel, ChannelShown, ChannelSpec, Collected, Delivery, DeliveryState } from '../shared/channels.ts'
+import type { Channel, ChannelShown, ChannelSpec, Collected, Delegation, Delivery, DeliveryState } from '../shared/channels.ts'
 import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -13,6 +13,7 @@ import { isRevoked, linkFor, sealFor } from './approvals.ts'
 import type { ChannelRow, DeliveryRow } from './channel-store.ts'
 import { ChannelStore } from './channel-store.ts'
 import { after, begun, dropped, revived, waiting } from './channels/attempt.ts'
+import { withStandIns } from './channels/away.ts'
 import { mediumOf } from './channels/media.ts'
 import { postThrough } from './channels/outside.ts'
 import type { Medium, Message, Sent } from './channels/port.ts'
@@ -128,6 +129,30 @@ export class ChannelObject extends DurableObject<Env> {
     return []
   }
 
+  // ── Who is away ──
+
+  async delegations(): Promise<Delegation[]> {
+    return this.#store.delegations(Date.now())
+  }
+
+  /** For what is asked from now on. Whether they may answer is asked here, and again whenever something is sent to them. */
+  async delegate(tenant: string, operator: string, to: string, for_s: number): Promise<Result<Delegation>> {
+    const directory = await directoryOf(this.env, tenant)
+    const other = directory.operators.get(to)
+    if (other === undefined || to === operator || !authorize(directory, other, 'approval.decide').allowed)
+      return err(failure('delegate_refused', `\`${to}\` is no other operator whom policy lets answer approvals`))
+    const now = Date.now()
+    const delegation = { operator, to, until_ms: now + for_s * 1_000, put_at_ms: now }
+    this.#store.putDelegation(delegation)
+    return ok(delegation)
+  }
+
+  async back(operator: string): Promise<Result<{ done: true }>> {
+    return this.#store.removeDelegation(operator)
+      ? ok({ done: true as const })
+      : err(failure('not_found', 'you have nobody asked in your stead'))
+  }
+
   // ── Slack ──
 
   async slackInteraction(tenant: string, signed: Signed): Promise<Result<string>> {
@@ -158,7 +183,9 @@ export class ChannelObject extends DurableObject<Env> {
     for (const { name, spec } of channels) {
       const at = approval.requested_at + spec.after_s * 1000
       if (at >= approval.expires_at) continue
-      for (const recipient of recipientsOf(directory, mediumOf(spec).shown)) this.#add(approval.id, name, recipient, 'asked', at, now)
+      const asked = recipientsOf(directory, mediumOf(spec).shown)
+      const all = asked === null ? [NOBODY] : withStandIns(asked, this.#store.delegations(now), now)
+      for (const one of all) this.#add(approval.id, name, one, 'asked', at, now)
     }
   }
 
@@ -168,14 +195,15 @@ export class ChannelObject extends DurableObject<Env> {
       if (row.state === 'due') this.#drop(row, ENDED)
       const channel = channels.find(({ name }) => name === row.channel)
       if (row.tries > 0 && channel !== undefined && mediumOf(channel.spec).update !== null)
-        this.#add(id, row.channel, row.recipient, 'ended', now, now)
+        this.#add(id, row.channel, row, 'ended', now, now)
     }
   }
 
-  #add(approval: string, channel: string, recipient: string | null, kind: Delivery['kind'], nextAt: number, now: number): void {
+  #add(approval: string, channel: string, whom: Whom, kind: Delivery['kind'], nextAt: number, now: number): void {
+    const { recipient, insteadOf } = whom
     const id = `msg_${digestOf([approval, channel, recipient, kind]).slice(0, 32)}`
     const course = { state: 'due' as const, tries: 0, nextAt, why: null }
-    this.#store.addDelivery({ id, approval, channel, recipient, kind, ...course, changedAt: now, ref: null })
+    this.#store.addDelivery({ id, approval, channel, recipient, insteadOf, kind, ...course, changedAt: now, ref: null })
   }
 
   #drop(row: DeliveryRow, why: string): void {
@@ -278,21 +306,27 @@ export class ChannelObject extends DurableObject<Env> {
     return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
   }
 
-  #message({ id, kind, recipient, channel }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
+  #message({ id, kind, recipient, insteadOf, channel }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
     const { linkKey, publicUrl } = identityOf(this.env)
     const bound = { tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
     const mayUse = kind === 'asked' && recipient !== null && !isRevoked(approval, recipient)
     const link = mayUse ? `${publicUrl}/approve/${linkFor(linkKey, { ...bound, approver: recipient })}` : null
     const page = `${publicUrl}/console/approvals/${approval.id}`
-    return { id, kind, approval, recipient, link, page, seal: (use) => sealFor(linkKey, use, { ...bound, channel }), at_ms }
+    const seal = (use: string): string => sealFor(linkKey, use, { ...bound, channel })
+    return { id, kind, approval, recipient, insteadOf, link, page, seal, at_ms }
   }
 }
 
 /** A question and its end are told in order. */
 const questionOf = ({ approval, channel, recipient }: Omit<DeliveryRow, 'id'>): string => `${approval} ${channel} ${recipient ?? ''}`
 
-function recipientsOf({ operators }: Loaded, { recipients }: ChannelShown): readonly (string | null)[] {
-  if (recipients === undefined) return [null]
+/** Whoever reads the channel. */
+const NOBODY: Whom = { recipient: null, insteadOf: null }
+type Whom = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
+
+/** `null`: whoever reads it. */
+function recipientsOf({ operators }: Loaded, { recipients }: ChannelShown): readonly string[] | null {
+  if (recipients === undefined) return null
   const named = [...operators.values()].filter(
     (operator) => recipients.operators.includes(operator.name) || rolesOf(operator).some((role) => recipients.roles.includes(role)),
   )
@@ -301,11 +335,12 @@ function recipientsOf({ operators }: Loaded, { recipients }: ChannelShown): read
 
 const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({ name, put_by: by, put_at_ms: at, channel: mediumOf(spec).shown })
 
-const told = ({ id, approval, kind, recipient, state, tries, nextAt, changedAt, why }: DeliveryRow): Delivery => ({
+const told = ({ id, approval, kind, recipient, insteadOf, state, tries, nextAt, changedAt, why }: DeliveryRow): Delivery => ({
   id,
   approval,
   kind,
   recipient,
+  instead_of: insteadOf,
   state,
   tries,
   next_at_ms: nextAt,

@@ -1,12 +1,12 @@
 // What a ChannelObject keeps, and how it is read and written. It decides nothing and sends nothing.
 
-import { and, asc, desc, eq, inArray, isNotNull, isNull, lt, lte, min } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min } from 'drizzle-orm'
 import migrations from '../migrations/channel/migrations.js'
-import type { ChannelSpec, DeliveryState } from '../shared/channels.ts'
+import type { ChannelSpec, Delegation, DeliveryState } from '../shared/channels.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Approval } from '../shared/wire.ts'
 import type { Course } from './channels/attempt.ts'
-import { approvals, channels, deliveries } from './tables/channel.ts'
+import { approvals, channels, delegations, deliveries } from './tables/channel.ts'
 import { openDatabase } from './tables/open.ts'
 
 export type ChannelRow = typeof channels.$inferSelect
@@ -44,6 +44,21 @@ export class ChannelStore {
 
   removeChannel(name: string): void {
     this.#db.delete(channels).where(eq(channels.name, name)).run()
+  }
+
+  // ── Who is away ──
+
+  delegations(now: number): Delegation[] {
+    return this.#db.select().from(delegations).where(gt(delegations.until_ms, now)).orderBy(asc(delegations.operator)).all()
+  }
+
+  putDelegation(row: Delegation): void {
+    this.#db.insert(delegations).values(row).onConflictDoUpdate({ target: delegations.operator, set: row }).run()
+  }
+
+  /** Whether there was one. */
+  removeDelegation(operator: string): boolean {
+    return this.#db.delete(delegations).where(eq(delegations.operator, operator)).returning({ to: delegations.to }).all().length > 0
   }
 
   // ── Approvals ──

@@ -35,7 +35,7 @@ const ProviderToken = z.string().regex(/^[\x21-\x7e]{1,256}$/)
 const EmailSpec = z.strictObject({
   kind: z.literal('email'),
   from: Address,
-  /** Who is written to, and where: operators by name. Each gets a mail of their own, with a link of their own. */
+  /** Where operators are written to, each with a mail and a link of their own. Without `recipients`, all of these are. */
   addresses: z.record(Name, Address).refine((all) => Object.keys(all).length >= 1 && Object.keys(all).length <= LIMITS.channel_recipients, {
     message: `names from 1 to ${LIMITS.channel_recipients} operators`,
   }),
@@ -52,7 +52,7 @@ const EmailSpec = z.strictObject({
     /** Nothing is sent: mails wait until they are collected, for a mail server of one's own. */
     z.strictObject({ provider: z.literal('outbox') }),
   ]),
-  after_s,
+  ...timing,
 })
 
 /** Slack's ids of an app, a workspace, a conversation, a person. */
@@ -114,6 +114,10 @@ export const Channel = z.strictObject({
 })
 export type Channel = z.infer<typeof Channel>
 
+/** Somebody who is away: who is asked too, and until when. It gives nobody a right. */
+export const Delegation = z.strictObject({ operator: Name, to: Name, until_ms: z.int(), put_at_ms: z.int() })
+export type Delegation = z.infer<typeof Delegation>
+
 /** What waits in an outbox: `message` is a whole mail as RFC 5322 has it, and holds its recipient's link. */
 export const Collected = z.strictObject({ id: z.string(), message: z.string() })
 export type Collected = z.infer<typeof Collected>
@@ -128,6 +132,8 @@ export const Delivery = z.strictObject({
   approval: ApprovalId,
   kind: z.enum(['asked', 'ended']),
   recipient: z.string().nullable(),
+  /** Who is away, where the recipient is asked for that. */
+  instead_of: z.string().nullable(),
   state: DeliveryState,
   tries: z.int(),
   next_at_ms: z.int().nullable(),

@@ -62,6 +62,7 @@ export const FAILURES = {
   grant_invalid: caller(422, 'refuse the call; its grant does not match what came with it'),
   conflict: caller(409, 'read the current state and try again'),
   version_conflict: caller(412, 'read what is in force now, make your change to that, and send it with the `ETag` that came with it'),
+  delegate_refused: caller(422, 'name another operator, whom policy lets answer approvals'),
   channel_refused: caller(422, 'name a public `https` address without credentials, and keys of the form that `detail` says'),
   limit_reached: policy(409, 'remove something first; limits are listed in /docs'),
   enrolment_invalid: caller(401, 'ask an operator for a new enrolment token; each works once'),

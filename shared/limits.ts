@@ -123,6 +123,8 @@ export const LIMITS = {
   channel_url_chars: 2_048,
   /** Keys that sign at the same time, while one takes the place of another. */
   channel_keys: 4,
+  /** How long somebody may be away: whoever has left for good is no operator. */
+  delegation_s: 90 * 24 * 3600,
   /** People whom one channel writes to. */
   channel_recipients: 64,
   /** People of Slack whom one channel knows as operators. */

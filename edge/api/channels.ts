@@ -6,7 +6,17 @@ import type { Env } from '../env.ts'
 import { channelObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 
-type Names = 'listChannels' | 'putChannel' | 'deleteChannel' | 'testChannel' | 'listDeliveries' | 'retryDeliveries' | 'collectMessages'
+type Names =
+  | 'listChannels'
+  | 'putChannel'
+  | 'deleteChannel'
+  | 'testChannel'
+  | 'listDeliveries'
+  | 'retryDeliveries'
+  | 'collectMessages'
+  | 'listDelegations'
+  | 'putDelegation'
+  | 'deleteDelegation'
 
 const here = (env: Env, { directory }: Identified) => channelObject(env, directory.tenant)
 
@@ -29,6 +39,15 @@ export const channelRoutes: Verbs<Names> = {
   },
   async retryDeliveries({ env, caller, params }) {
     return here(env, caller).retry(params.name)
+  },
+  async listDelegations({ env, caller }) {
+    return ok({ items: await here(env, caller).delegations() })
+  },
+  async putDelegation({ env, caller, body }) {
+    return here(env, caller).delegate(caller.directory.tenant, caller.principal.name, body.to, body.for_s)
+  },
+  async deleteDelegation({ env, caller }) {
+    return here(env, caller).back(caller.principal.name)
   },
   async collectMessages({ env, caller, params, body }) {
     const collected = await here(env, caller).collect(caller.directory.tenant, params.name, body.done)

@@ -16,9 +16,9 @@ type Via<P extends EmailSpec['via']['provider']> = Extract<EmailSpec['via'], { p
 /** Two providers behind it: what is asked of each, and which member of its refusals is its code for what is wrong. */
 type Provider = { readonly posted: (mail: Mail, envelope: Envelope) => Posted; readonly code: 'name' | 'ErrorCode' }
 
-export function email({ from, addresses, via, after_s }: EmailSpec): Medium {
-  const recipients = { roles: [], operators: Object.keys(addresses) }
-  const shown = { kind: 'email' as const, to: via.provider, from, addresses, after_s, recipients }
+export function email({ from, addresses, via, after_s, recipients }: EmailSpec): Medium {
+  const asked = recipients ?? { roles: [], operators: Object.keys(addresses) }
+  const shown = { kind: 'email' as const, to: via.provider, from, addresses, after_s, recipients: asked }
   const medium = { shown, fault: () => undefined, update: null }
   if (via.provider === 'outbox') {
     const collected = (message: Message): Result<string, Undelivered> => {
@@ -42,7 +42,7 @@ export function email({ from, addresses, via, after_s }: EmailSpec): Medium {
 function addressOf(addresses: EmailSpec['addresses'], { kind, recipient }: Message): Result<string, Undelivered> {
   const whose = recipient ?? (kind === 'test' ? Object.keys(addresses)[0] : undefined)
   const address = whose !== undefined && Object.hasOwn(addresses, whose) ? addresses[whose] : undefined
-  return address === undefined ? err({ again: false, why: 'the channel has no address for the recipient any more' }) : ok(address)
+  return address === undefined ? err({ again: false, why: 'the channel has no address for the recipient' }) : ok(address)
 }
 
 function providerOf(via: Exclude<EmailSpec['via'], { provider: 'outbox' }>): Provider {

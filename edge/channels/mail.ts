@@ -12,7 +12,7 @@ export type Mail = { readonly id: string; readonly at_ms: number; readonly subje
 /** What a mail program shows of it; the whole title is in the mail. */
 const SUBJECT_CHARS = 200
 
-export function mailOf({ id, kind, approval, recipient, link, at_ms }: Message): Mail {
+export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, at_ms }: Message): Mail {
   const { prompt, expires_at, digest, call } = approval
   const line = (text: string): string => written(text).replaceAll('\n', ' ')
   const block = (text: string): string => written(cut(text, LIMITS.message_chars))
@@ -28,21 +28,22 @@ export function mailOf({ id, kind, approval, recipient, link, at_ms }: Message):
     ['Call', call],
     ['Digest of exactly this call', digest],
   ].filter((fact): fact is [string, string] => fact[1] !== '')
-  const asks = link !== null && recipient !== null && kind === 'asked'
+  const asks = kind === 'asked'
+  const instead = insteadOf == null ? '' : ` You are asked in ${insteadOf}’s stead, who is away.`
   const request = asks
-    ? `Answer as ${recipient} until ${until}. No answer is a denial. To open the page decides nothing; it shows what has become of the request.`
+    ? `Answer as ${recipient ?? 'yourself'} until ${until}. No answer is a denial.${instead} To open the page decides nothing; it shows what has become of the request.`
     : 'There is nothing to answer.'
-  const warning = asks
-    ? 'The link is yours alone: do not forward it. Below is what the agent asks for; if there are links in it, they are the agent’s.'
-    : ''
+  const whose = link === null ? 'Sign in there to answer.' : 'The link is yours alone: do not forward it.'
+  const warning = asks ? `${whose} Below is what the agent asks for; if there are links in it, they are the agent’s.` : ''
+  const to = asks ? (link ?? page) : null
   return {
     id,
     at_ms,
     subject: cut(kind === 'asked' ? `${title} (${prompt.risk} risk)` : title, SUBJECT_CHARS),
-    text: [title, request, ...(asks ? [link, warning] : []), ...facts.map(([name, value]) => `${name}:\n${marked(value)}`)]
+    text: [title, request, ...(to === null ? [] : [to, warning]), ...facts.map(([name, value]) => `${name}:\n${marked(value)}`)]
       .join('\n\n')
       .concat('\n'),
-    html: page(title, request, asks ? link : null, warning, facts),
+    html: pageOf(title, request, to, warning, facts),
   }
 }
 
@@ -61,7 +62,13 @@ const BLOCK =
 const QUIET = 'margin:16px 0 0;color:#565d69;font-size:13px'
 
 /** No script, no picture, nothing fetched, one link. */
-function page(title: string, request: string, link: string | null, warning: string, facts: readonly (readonly [string, string])[]): string {
+function pageOf(
+  title: string,
+  request: string,
+  link: string | null,
+  warning: string,
+  facts: readonly (readonly [string, string])[],
+): string {
   const body = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title></head>
 <body style="margin:0;${INK}"><div style="max-width:640px;margin:0 auto;padding:16px">

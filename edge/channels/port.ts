@@ -14,6 +14,8 @@ export type Message = {
   readonly approval: Approval
   /** The operator it is for; `null` where it is for whoever reads the channel. */
   readonly recipient: string | null
+  /** Who is away, where the recipient is asked for that. */
+  readonly insteadOf?: string | null
   /** Lets its recipient, and nobody else, answer. Never without a recipient, and never when there is nothing to answer. */
   readonly link: string | null
   /** Where it is shown to whoever signs in there. */

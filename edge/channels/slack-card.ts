@@ -30,10 +30,12 @@ export const askedCard = (message: Message): Card =>
 /** For whoever reads along: who they are is not known, so they sign in to answer. */
 export const readersCard = (message: Message): Card => question(message, [actions([leading('Sign in to answer', message.page)])])
 
-function question({ approval }: Message, answer: Block[]): Card {
+function question({ approval, insteadOf }: Message, answer: Block[]): Card {
   const { prompt, expires_at } = approval
   const risk = text(`${prompt.risk} risk`, 'bold')
-  const until = text(` · Answer by ${utc(expires_at)}; no answer is a denial.`)
+  const until = text(
+    ` · Answer by ${utc(expires_at)}; no answer is a denial.${insteadOf == null ? '' : ` Asked in ${insteadOf}’s stead, who is away.`}`,
+  )
   const blocks = [header(prompt.title), words(risk, until), ...facts(approval), ...answer]
   return { text: escaped(`${prompt.title} (${prompt.risk} risk)`), blocks }
 }

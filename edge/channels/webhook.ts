@@ -43,11 +43,15 @@ const signatureBy = (key: string, content: Buffer): string =>
     : `v1a,${sign(null, content, privateKey(key)).toString('base64')}`
 
 /** A message is small; what is long in it says how much is left out, and what the whole digests to. */
-function payload({ kind, approval, recipient, link, at_ms }: Message): string {
+function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message): string {
   const { prompt } = approval
   const short = (text: string): string => cut(text, LIMITS.message_chars)
   const told: Approval = { ...approval, prompt: { ...prompt, command: short(prompt.command), arguments: short(prompt.arguments) } }
-  const data = { approval: link === null ? told : { ...told, url: link }, recipient }
+  const data = {
+    approval: link === null ? told : { ...told, url: link },
+    recipient,
+    ...(insteadOf == null ? {} : { instead_of: insteadOf }),
+  }
   return JSON.stringify({ type: TYPES[kind], timestamp: new Date(at_ms).toISOString(), data })
 }
 

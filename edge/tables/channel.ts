@@ -12,6 +12,14 @@ export const channels = sqliteTable('channels', {
   at: integer().notNull(),
 })
 
+/** Who is away, and who is asked too. */
+export const delegations = sqliteTable('delegations', {
+  operator: text().primaryKey(),
+  to: text().notNull(),
+  until_ms: integer().notNull(),
+  put_at_ms: integer().notNull(),
+})
+
 /** As the run told last; the truth is there. */
 export const approvals = sqliteTable(
   'approvals',
@@ -32,6 +40,8 @@ export const deliveries = sqliteTable(
     approval: text().notNull(),
     channel: text().notNull(),
     recipient: text(),
+    /** Who is away, where the recipient is asked for that. */
+    insteadOf: text('instead_of'),
     kind: text().$type<Delivery['kind']>().notNull(),
     state: text().$type<DeliveryState>().notNull(),
     tries: integer().notNull(),

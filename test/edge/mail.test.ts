@@ -95,11 +95,15 @@ test('a .eml is ASCII in short lines; its parts and its subject are what was mea
   expect(eml).toContain('Date: Fri, 15 Jan 2027 08:00:00 +0000')
 })
 
-test('nothing to answer, nothing to open', () => {
-  for (const mail of [mailOf(message({}, { link: null })), mailOf(message({}, { kind: 'test', recipient: null, link: null }))]) {
-    expect(mail.html).not.toContain('href')
-    expect(mail.text).toContain('nothing to answer')
-  }
+test('a test asks nothing and has nothing to open; whose link was taken back signs in; who stands in reads for whom', () => {
+  const tested = mailOf(message({}, { kind: 'test', recipient: null, link: null }))
+  expect(tested.html).not.toContain('href')
+  expect(tested.text).toContain('nothing to answer')
+  const without = mailOf(message({}, { link: null }))
+  expect(without.html.match(/href="[^"]*"/g)).toEqual(['href="https://edge.example/console"'])
+  expect(without.text).toContain('Sign in there to answer')
+  expect(mailOf(message()).text).not.toContain('stead')
+  expect(mailOf(message({}, { insteadOf: 'bea' })).text).toContain('You are asked in bea’s stead')
 })
 
 const via = { provider: 'resend', token: 're_TOKEN' } as const

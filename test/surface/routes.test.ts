@@ -125,12 +125,14 @@ test('nobody but a worker gets in where workers do, nobody but an operator where
 /** Routes that take a body, answer from it and change nothing. */
 const WITHOUT_EFFECT = ['POST /v1/policies/check', 'POST /v1/policies/versions/{version}/rehearse', 'POST /v1/decisions']
 
-/** What an approver does besides reading: answers, and takes answers back. */
+/** What an approver does besides reading: answers, takes answers back, and says who is asked while they are away. */
 const ANSWERING = [
   'POST /v1/approvals/{id}/decision',
   'DELETE /v1/approvals/{id}/links',
   'DELETE /v1/standing/{id}',
   'POST /v1/sessions/{session}/reset',
+  'PUT /v1/delegations/me',
+  'DELETE /v1/delegations/me',
 ]
 
 test('an auditor changes nothing, an approver only answers', () => {
