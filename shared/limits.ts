@@ -142,6 +142,8 @@ export const LIMITS = {
   message_chars: 4_000,
   /** The same in Slack, which takes 3,000 in one text; what is cut says so in less than the rest. */
   slack_chars: 2_800,
+  /** What Slack sends of a press: the message is in it again, nine bytes for a letter that is not ASCII. Whoever sends it has it digested. */
+  slack_body_bytes: 512 * KiB,
   /** Age of a request that Slack has signed, and how far a clock may stand off; as Slack says. */
   slack_age_s: 5 * 60,
   /** After this long, Slack is told that an answer was taken, whether it is through or not: it waits for 3 s. */

@@ -1,6 +1,7 @@
 // What Slack sends: the bytes that it signed go to the tenant's channels, where the secret is. Nothing of them is looked at before that.
 
 import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
 import { channelObject } from '../env.ts'
@@ -12,7 +13,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
 export const slackRoutes: Verbs<'slackInteraction'> = {
   async slackInteraction({ env, request, query: { tenant }, headers }) {
     if (!isTenant(env, tenant)) return err(failure('slack_refused', 'no such tenant'))
-    const bytes = await readBody(request)
+    const bytes = await readBody(request, LIMITS.slack_body_bytes)
     if (!bytes.ok) return bytes
     // Bytes that are no UTF-8 come out as others than were signed, and are refused for that.
     const signed = {

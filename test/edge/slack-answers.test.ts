@@ -3,6 +3,7 @@
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { ChannelSpec } from '../../shared/channels.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Approval, Call } from '../../shared/wire.ts'
 import { Desk } from '../support/desk.ts'
 import { APP, buttonsOf, CHANNEL, FakeSlack, interact, type Posted, press, SECRET, send, TEAM, TOKEN } from '../support/fake-slack.ts'
@@ -132,6 +133,8 @@ test('P10 forged, altered, old, of another app or workspace: refused, whoever it
     await interact(hurt.stack.url, yes, { tenant: 'other' }),
   ]
   for (const { status, body } of tried) expect([status, body?.['code']]).toEqual([401, 'slack_refused'])
+  const huge = await interact(hurt.stack.url, yes, { change: (body) => body + 'x'.repeat(LIMITS.slack_body_bytes) })
+  expect(huge.status).toBe(413)
   expect((await approvalOf(call)).answers).toEqual([])
   expect((await interact(hurt.stack.url, yes)).status).toBe(200) // control
   await replaced(call, 'Approved by ann')

@@ -11,6 +11,7 @@ import { askedCard, endedCard, escaped, form, readersCard, saidIn } from '../../
 import { isFresh, readInteraction, signatureHolds } from '../../edge/channels/slack-request.ts'
 import { ROOT } from '../../infra/state.ts'
 import { ROUTES } from '../../shared/api.ts'
+import { ChannelSpec } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
@@ -269,6 +270,18 @@ test('a channel writes to a conversation or to recipients; its errors are told b
   expect(await told(answering('', 429, 30_000))).toMatchObject({ error: { again: true, pause_ms: 30_000 } })
   const toBob = await slack({ ...nowhere, recipients }).deliver({ ...about(approvalWith('x')), recipient: 'bob' }, answering(''))
   expect(toBob).toEqual({ ok: false, error: { again: false, why: 'the recipient is not in `users`' } })
+})
+
+test('the channels that infra/slack.md and the command line’s help put fit', () => {
+  const texts = ['infra/slack.md', 'cli/channels.ts'].map((path) => readFileSync(join(ROOT, path), 'utf8')).join('\n')
+  const written = [...texts.matchAll(/echo '(\{"kind": ?"slack[\s\S]*?\})'\s/g)].map(([, json = '']) =>
+    json.replace(
+      /'"\$(\w+)"'/g,
+      (_, name: string) => ({ BOT_TOKEN: TOKEN, SIGNING_SECRET: SECRET })[name] ?? 'https://hooks.slack.com/services/x',
+    ),
+  )
+  expect(written).toHaveLength(3)
+  for (const json of written) expect([json, ChannelSpec.safeParse(JSON.parse(json)).success]).toEqual([json, true])
 })
 
 test('the manifest in infra asks for what the channel uses, at the route that there is', () => {
