@@ -24,7 +24,7 @@ import { logError } from './log.ts'
 const FORGED = err(failure('slack_refused', 'no Slack app of this tenant signed this request in the last five minutes'))
 const ELSEWHERE = err(failure('slack_refused', 'the request is of another Slack app, or of another workspace'))
 const NO_CARD = err(failure('slack_refused', 'this button is of no approval that waits here'))
-const BROKEN = failure('internal', 'something of ours broke; whether you have answered is shown on the page')
+const BROKEN = 'something of ours broke; whether you have answered is shown on the page'
 
 /** A channel of ours, and the approval that one of its cards is about. */
 type Card = { name: string; spec: SlackSpec; approval: Approval }
@@ -58,7 +58,8 @@ export class SlackDesk {
     if (done.kind === 'other') return ok('')
     const card = this.#cardOf(tenant, ours, done.about)
     if (card === undefined) return NO_CARD // P07
-    return ok(done.kind === 'pressed' ? await this.#soon(this.#pressed(tenant, card, done), '') : await this.#sent(tenant, card, done))
+    if (done.kind === 'sent') return ok(await this.#sent(tenant, card, done))
+    return ok(await this.#soon(this.#pressed(tenant, card, done), '', ''))
   }
 
   #apps(): { name: string; spec: SlackSpec }[] {
@@ -78,27 +79,35 @@ export class SlackDesk {
 
   // ── A button ──
 
-  async #pressed(tenant: string, { name, spec, approval }: Card, { about, user, trigger, reply: to }: Pressed): Promise<string> {
-    const alone = (sentence: string) => reply(to, { alone: escaped(sentence) }, this.#post)
-    const operator = await this.#operatorOf(tenant, spec, user)
-    if (!operator.ok) {
-      await alone(operator.error.detail)
-      return ''
-    }
-    const now = await this.#run(tenant, approval).approval(split(approval.id).n)
-    if (about.use === 'more' && now.ok && now.value.status === 'pending') {
-      const state = `${approval.id}.form.${this.#seal(tenant, approval, name, 'form')}`
-      const opened = await openForm(spec, trigger, form(now.value, state), this.#post)
-      if (!opened.ok) await alone(`the form did not open: ${opened.error.why}`)
-      return ''
-    }
-    const said = about.use === 'deny' ? 'deny' : 'approve'
-    const answered =
-      about.use === 'more' ? now : await this.#answer(tenant, approval, operator.value, { decision: said, scope: 'once', reason: '' })
-    if (!answered.ok) await alone(answered.error.detail)
-    const present = answered.ok ? answered : await this.#run(tenant, approval).approval(split(approval.id).n)
-    if (present.ok && present.value.status !== 'pending') await reply(to, { instead: endedCard(present.value) }, this.#post)
-    else if (answered.ok) await alone('your answer is recorded; others are still asked')
+  async #pressed(tenant: string, card: Card, { about, user, trigger, reply: to }: Pressed): Promise<string> {
+    const operator = await this.#operatorOf(tenant, card.spec, user)
+    if (!operator.ok) return this.#alone(to, operator.error.detail)
+    if (about.use === 'more') return this.#openForm(tenant, card, trigger, to)
+    const answered = await this.#answer(tenant, card.approval, operator.value, { decision: about.use, scope: 'once', reason: '' })
+    if (!answered.ok) await this.#alone(to, answered.error.detail)
+    const present = answered.ok ? answered : await this.#present(tenant, card.approval)
+    if (present.ok && present.value.status !== 'pending') return this.#over(to, present.value)
+    return answered.ok ? this.#alone(to, 'your answer is recorded; others are still asked') : ''
+  }
+
+  async #openForm(tenant: string, { name, spec, approval }: Card, trigger: string, to: string | null): Promise<string> {
+    const present = await this.#present(tenant, approval)
+    if (!present.ok) return this.#alone(to, present.error.detail)
+    if (present.value.status !== 'pending') return this.#over(to, present.value)
+    const state = `${approval.id}.form.${this.#seal(tenant, approval, name, 'form')}`
+    const opened = await openForm(spec, trigger, form(present.value, state), this.#post)
+    return opened.ok ? '' : this.#alone(to, `the form did not open: ${opened.error.why}`)
+  }
+
+  /** To whoever pressed it, and to nobody else. */
+  async #alone(to: string | null, sentence: string): Promise<string> {
+    await reply(to, { alone: escaped(sentence) }, this.#post)
+    return ''
+  }
+
+  /** The very message that was pressed, whether the outbox knows it or not. */
+  async #over(to: string | null, approval: Approval): Promise<string> {
+    await reply(to, { instead: endedCard(approval) }, this.#post)
     return ''
   }
 
@@ -113,8 +122,8 @@ export class SlackDesk {
       const answered = operator.ok ? await this.#answer(tenant, approval, operator.value, { ...said, reason }) : operator
       return answered.ok ? '' : refused(answered.error.detail)
     }
-    const view = notice('your answer is under way; the message shows what comes of it')
-    return this.#soon(work(), JSON.stringify({ response_action: 'update', view }))
+    const instead = (sentence: string): string => JSON.stringify({ response_action: 'update', view: notice(sentence) })
+    return this.#soon(work(), instead('your answer is under way; the message shows what comes of it'), instead(BROKEN))
   }
 
   // ── Both ──
@@ -134,15 +143,19 @@ export class SlackDesk {
     return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', answer)
   }
 
+  #present(tenant: string, approval: Approval): Promise<Result<Approval>> {
+    return this.#run(tenant, approval).approval(split(approval.id).n)
+  }
+
   #run(tenant: string, { id }: Approval) {
     return runObject(this.#env, tenant, split(id).run)
   }
 
-  /** Its outcome, if it comes while Slack waits; it goes on in any case. */
-  async #soon(work: Promise<string>, meanwhile: string): Promise<string> {
+  /** What came of it, if that is known while Slack waits; it goes on in any case. */
+  async #soon(work: Promise<string>, meanwhile: string, broken: string): Promise<string> {
     const done = work.catch((error: unknown) => {
       logError(crypto.randomUUID(), error)
-      return JSON.stringify({ response_action: 'update', view: notice(BROKEN.detail) })
+      return broken
     })
     this.#later(done)
     const late = Promise.withResolvers<string>()

@@ -10,7 +10,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { ApprovalId } from '../../shared/wire.ts'
 import { sameText } from '../approvals.ts'
-import { FIELDS } from './slack-card.ts'
+import { FIELDS, type Pressed } from './slack-card.ts'
 
 /** As it came: the bytes that are signed, and what Slack says of them. */
 export type Signed = { readonly timestamp: string; readonly signature: string; readonly body: string }
@@ -62,14 +62,14 @@ const Interaction = z.discriminatedUnion('type', [Clicked, Sent])
 type Person = { app: string; team: string; user: string }
 export type Interaction = Person &
   (
-    | { kind: 'pressed'; about: About; trigger: string; reply: string | null }
+    | { kind: 'pressed'; about: About & { use: Pressed }; trigger: string; reply: string | null }
     | { kind: 'sent'; about: About; answer: string; reason: string }
     /** Something that needs no answer of ours: a link was opened. */
     | { kind: 'other' }
   )
 
 /** What a button or a form is about, and the seal that says so. */
-export type About = { approval: string; use: 'approve' | 'deny' | 'more' | 'form'; seal: string }
+export type About = { approval: string; use: Pressed | 'form'; seal: string }
 
 const ABOUT = /^(apr_\w{1,40})\.(approve|deny|more|form)\.([A-Za-z0-9_-]{43})$/
 
@@ -93,7 +93,13 @@ export function readInteraction(body: string): Result<Interaction> {
   if (data.type === 'block_actions') {
     const about = aboutIn(data.actions[0]?.value)
     if (about === undefined || about.use === 'form') return ok({ ...person, kind: 'other' })
-    return ok({ ...person, kind: 'pressed', about, trigger: data.trigger_id ?? '', reply: data.response_url ?? null })
+    return ok({
+      ...person,
+      kind: 'pressed',
+      about: { ...about, use: about.use },
+      trigger: data.trigger_id ?? '',
+      reply: data.response_url ?? null,
+    })
   }
   const about = aboutIn(data.view.private_metadata)
   if (about?.use !== 'form') return err(failure('invalid_request', 'the form is not one of ours'))
