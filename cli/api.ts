@@ -22,7 +22,8 @@ export function connect({ url, key }: Config): Api {
     const route: Route = ROUTES[name]
     const fault = faultIn(route, input)
     if (fault !== undefined) return err(usage(fault))
-    const signal = AbortSignal.timeout(PATIENCE_MS + (input.wait ?? 0) * 1000)
+    const patience = AbortSignal.timeout(PATIENCE_MS + (input.wait ?? 0) * 1000)
+    const signal = input.signal === undefined ? patience : AbortSignal.any([patience, input.signal])
     let answer: Awaited<ReturnType<typeof send<typeof name>>>
     try {
       answer = await send(name, { ...input, signal })
@@ -50,6 +51,7 @@ function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?
 function unreachable(url: string, thrown: unknown): Trouble {
   if (thrown instanceof SyntaxError)
     return trouble('unexpected_answer', `${url} does not answer in JSON`, 'check that COUNTERSIGN_URL names a Countersign edge')
+  if (thrown instanceof DOMException && thrown.name === 'AbortError') return trouble('interrupted', 'interrupted')
   if (thrown instanceof DOMException && thrown.name === 'TimeoutError')
     return trouble('timed_out', `${url} did not answer in time`, 'try again')
   if (thrown instanceof TypeError)

@@ -8,6 +8,7 @@ import { showApproval } from './show.ts'
 import { STANDING_FLAGS, scopeOf } from './standing.ts'
 import type { Paint } from './text.ts'
 import { listing, time } from './text.ts'
+import { watch } from './watch.ts'
 
 const ID = { APPROVAL: 'the approval’s id' } as const
 const REASON = { value: 'TEXT', what: 'why; shown to the agent and kept in the journal' } as const
@@ -100,4 +101,4 @@ async function answer(api: Given['api'], paint: Paint, id: string, decision: 'ap
   return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered
 }
 
-export const APPROVALS: readonly Command[] = [list, show, approve, deny, revokeLinks]
+export const APPROVALS: readonly Command[] = [list, show, approve, deny, watch, revokeLinks]

@@ -24,6 +24,15 @@ export type Given<A = Record<never, never>, F = Record<never, never>> = {
   readonly api: Api
   readonly tenant: () => string
   readonly paint: Paint
+  /** For a command that goes on until it is interrupted. */
+  readonly live: () => Live
+}
+
+/** `tell` prints one thing at once, as a line of JSON where JSON is wanted; `note` says what is not part of the output. */
+export type Live = {
+  readonly tell: (json: unknown, text: string) => void
+  readonly note: (text: string) => void
+  readonly until: AbortSignal
 }
 
 /** What a command has to say. `ok: false` is an answer too: a call that was denied, a bundle that is not verified. Both exit by it. */

@@ -7,7 +7,7 @@ import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import { connect } from './api.ts'
-import type { Output, Trouble } from './command.ts'
+import type { Live, Output, Trouble } from './command.ts'
 import { usage } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import type { Config } from './config.ts'
@@ -15,7 +15,7 @@ import { readConfig, wantsColour } from './config.ts'
 import { help } from './help.ts'
 import type { Parsed } from './parse.ts'
 import { parse } from './parse.ts'
-import { inline, json, paint } from './text.ts'
+import { inline, json, jsonLine, paint } from './text.ts'
 
 async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
   const { command, args, flags } = parsed
@@ -38,7 +38,19 @@ async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Out
     api: config.value === undefined ? offline : connect(config.value),
     tenant: () => config.value?.tenant ?? 'default',
     paint: paint(wantsColour(process.stdout.isTTY)),
+    live: () => live(parsed.json),
   })
+}
+
+/** Ends in order, by Ctrl-C too: what a command tells is whole lines. */
+function live(asJson: boolean): Live {
+  const interrupted = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort())
+  return {
+    tell: (value, text) => void process.stdout.write(asJson ? jsonLine(value) : text),
+    note: (text) => void process.stderr.write(`countersign: ${inline(text)}\n`),
+    until: interrupted.signal,
+  }
 }
 
 function print({ json: value, text, raw }: Output, asJson: boolean): void {

@@ -33,9 +33,13 @@ export function quoted(text: string): string {
 }
 
 /** JSON that is as inert as text: what JSON lets stand unescaped, and a terminal might obey, is escaped too. The value is the same. */
-export function json(value: unknown): string {
+export const json = (value: unknown): string => `${inertJson(JSON.stringify(value, null, 2))}\n`
+/** The same on one line: of many, each is a document. */
+export const jsonLine = (value: unknown): string => `${inertJson(JSON.stringify(value))}\n`
+
+function inertJson(text: string): string {
   const unit = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return `${JSON.stringify(value, null, 2).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => (char === '\n' ? char : [...char.split('')].map(unit).join('')))}\n`
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => (char === '\n' ? char : [...char.split('')].map(unit).join('')))
 }
 
 /** Rows in columns, each as wide as its widest cell, the last one ragged. Cells are made inert here. */

@@ -1,7 +1,7 @@
 // A tenant's inbox: the mirror of its approvals, listed for the API, and for the console filtered and in an order that serves whoever answers.
 // Those that ask exactly the same are listed once, by their head. The truth is in each run; nothing is decided here.
 
-import { and, asc, count, desc, eq, isNull, max, type SQL, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, isNull, max, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../shared/limits.ts'
 import type { Approval, ListedApproval } from '../shared/wire.ts'
 import { FiguresStore } from './figures-store.ts'
@@ -20,6 +20,8 @@ export type ListQuery = {
 
 /** One of those that ask exactly the same, how many they are, and the newest of them. */
 export type Waiting = { approval: Approval; alike: number; newest: string }
+/** Each approval once, with the number of its last change, in that order. */
+export type Changes = { items: { seq: number; approval: Approval }[]; latest: number }
 /** `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are some; `number` is that of the last news. */
 export type InboxPage = { items: Waiting[]; waiting: number; matching: number; more: boolean; number: number }
 
@@ -49,7 +51,8 @@ export class InboxStore {
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
       this.figures.count(approval, known === undefined)
       const head = pending && (known?.head === true || this.#headOf(group) === undefined)
-      const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk) }
+      const changed = this.#latest() + 1
+      const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk), changed }
       this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
       if (known?.head === true && !pending) this.#succeed(group)
     }
@@ -107,6 +110,23 @@ export class InboxStore {
       .map(({ id }) => id)
   }
 
+  changes(after: number | null): Changes {
+    const latest = this.#latest()
+    if (after === null) return { items: [], latest }
+    const rows = this.#db.select({ seq: inbox.changed, approval: inbox.approval }).from(inbox).where(gt(inbox.changed, after))
+    const page = rows.orderBy(asc(inbox.changed)).limit(LIMITS.page).all()
+    return { items: page.map(({ seq, approval }) => ({ seq: seq ?? 0, approval })), latest }
+  }
+
+  #latest(): number {
+    return (
+      this.#db
+        .select({ n: max(inbox.changed) })
+        .from(inbox)
+        .get()?.n ?? 0
+    )
+  }
+
   #first(wanted: SQL | undefined, most: number, ...order: SQL[]): Approval[] {
     const rows = this.#db.select({ approval: inbox.approval }).from(inbox).where(wanted)
     return rows
@@ -154,10 +174,11 @@ export class InboxStore {
     return this.#db.select({ n: count() }).from(inbox).where(wanted).get()?.n ?? 0
   }
 
-  /** What was mirrored before there were groups: each stands alone. */
+  /** What was mirrored before there were groups stands alone; what was before changes were numbered changed in the order in which it came. */
   #adopt(): void {
     const alone = { group: sql`${inbox.id}`, head: sql`${inbox.pending}`, agent: prompt('agent'), tool: prompt('tool') }
     this.#db.update(inbox).set(alone).where(isNull(inbox.group)).run()
+    this.#db.update(inbox).set({ changed: sql`rowid` }).where(isNull(inbox.changed)).run()
   }
 }
 

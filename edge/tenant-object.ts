@@ -19,7 +19,7 @@ import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
-import type { InboxPage, InboxQuery, ListQuery } from './inbox-store.ts'
+import type { Changes, InboxPage, InboxQuery, ListQuery } from './inbox-store.ts'
 import { InboxStore } from './inbox-store.ts'
 import type { Figures } from './metrics.ts'
 import { DEFAULTS } from './policies.ts'
@@ -305,6 +305,14 @@ export class TenantObject extends DurableObject<Env> {
   }
   async approvals(asked: ListQuery): Promise<ListedApproval[]> {
     return this.#inbox.list(asked)
+  }
+  /** What changed after this; where nothing has, waits for news. No `after`: only the latest number. */
+  async changes(after: number | null, ms: number): Promise<Changes> {
+    const { number } = this.#inbox.news
+    const found = this.#inbox.changes(after)
+    if (after === null || found.items.length > 0 || ms <= 0) return found
+    await this.#inbox.news.after(number, ms)
+    return this.#inbox.changes(after)
   }
   async alike(group: string, newest: string): Promise<string[]> {
     return this.#inbox.alike(group, newest)

@@ -19,6 +19,7 @@ import { argumentTypes, typeText } from '../typed-arguments.ts'
 type Names =
   | 'listApprovals'
   | 'askMetrics'
+  | 'listChanges'
   | 'readApproval'
   | 'answerApproval'
   | 'revokeLinks'
@@ -46,6 +47,11 @@ export const operatorRoutes: Verbs<Names> = {
 
   async askMetrics({ env, caller }) {
     return ok(metricsText(askMetrics(await here(env, caller).figures())))
+  },
+
+  async listChanges({ env, request, caller, query: { after } }) {
+    const { items, latest } = await here(env, caller).changes(after ?? null, waitMs(request))
+    return ok({ items: items.map(({ seq, approval }) => ({ seq, approval: withLink(env, caller, approval) })), latest })
   },
 
   async readApproval({ env, caller, params }) {

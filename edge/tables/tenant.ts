@@ -109,12 +109,15 @@ export const inbox = sqliteTable(
     tool: text().notNull().default(''),
     /** 0 is the gravest. */
     risk: integer().notNull().default(0),
+    /** The number of its last change; each is the next. */
+    changed: integer(),
   },
   // What is listed, counted and filtered is read from the index alone; a document only where it is shown.
   (table) => [
     index('inbox_pending').on(table.pending, table.requestedAt, table.id, table.agent, table.tool, table.risk),
     index('inbox_heads').on(table.head, table.requestedAt, table.id, table.agent, table.tool, table.risk),
     index('inbox_group').on(table.group, table.head, table.pending, table.requestedAt, table.id),
+    index('inbox_changed').on(table.changed),
     index('inbox_requested').on(table.requestedAt, table.id),
   ],
 )

@@ -39,6 +39,17 @@ export const OPERATORS = routes({
     result: z.string(),
     failures: [],
   },
+  listChanges: {
+    method: 'GET',
+    path: '/v1/approvals/changes',
+    callers: ['operator'],
+    action: 'approval.list',
+    summary: 'Approvals in the order of their last change; `Prefer: wait=N` waits for the next. Without `after` none: only where to begin',
+    query: z.strictObject({ after: number(Number.MAX_SAFE_INTEGER).optional() }),
+    status: 200,
+    result: z.strictObject({ items: z.array(z.strictObject({ seq: z.int(), approval: wire.Approval })), latest: z.int() }),
+    failures: [],
+  },
   readApproval: {
     method: 'GET',
     path: '/v1/approvals/{id}',

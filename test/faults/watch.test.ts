@@ -1,0 +1,69 @@
+// Promise: `countersign approvals watch` shows what waits and whatever comes, each once, over a restart of the edge, and ends when it is told to.
+
+import { dirname } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { Following } from '../support/following.ts'
+import { eventually, HurtStack, insist, must, revive, strike } from '../support/hurt-stack.ts'
+
+const hurt = await HurtStack.start()
+const open: Following[] = []
+afterAll(async () => {
+  for (const one of open) await one.end()
+  await hurt.stop()
+})
+
+const watching = (...flags: string[]): Following => {
+  const one = new Following(['approvals', 'watch', ...flags], { COUNTERSIGN_STATE: dirname(hurt.stack.state.dev) })
+  open.push(one)
+  return one
+}
+const asked = async (mark: string) => (await hurt.propose('mark.asking', { mark })).approval?.id ?? ''
+const deny = (id: string, reason: string) =>
+  insist(() => hurt.operator('answerApproval', { params: { id }, body: { decision: 'deny', reason } }))
+const listed = (id: string) =>
+  eventually('it is listed', async () => must(await hurt.operator('listApprovals', { query: {} })).items.some((item) => item.id === id))
+
+test('what waits, what comes and what is answered, each once, over a restart; Ctrl-C is the end', async () => {
+  const before = await asked('before')
+  await listed(before)
+  const [text, json] = [watching(), watching('--json')]
+  for (const one of [text, json]) await one.line('what waited', (line) => line.includes(before))
+  const during = await asked('during')
+  expect(await text.line('a question', (line) => line.includes(during))).toMatch(
+    new RegExp(`^\\S+Z {2}pending {2}${during} {2}\\w+ {2}dev wants to run mark\\.asking {2}http\\S+$`),
+  )
+  must(await deny(before, 'not \u001b[31mnow'))
+  expect(await text.line('an answer', (line) => line.includes('denied'))).toMatch(/ {2}deny by root over api: not \\x1b\[31mnow$/)
+  const kept = await json.line('an answer', (line) => line.includes('"denied"'))
+  expect(JSON.parse(kept)).toMatchObject({ id: before, status: 'denied', answers: [{ by: 'root', reason: 'not \u001b[31mnow' }] })
+
+  await strike(hurt.stack.edge)
+  await eventually('both say so', () => [text, json].every(({ said }) => said.includes('trying again')), 30_000)
+  await revive(hurt.stack.edge)
+  must(await deny(during, 'after the restart'))
+  const after = await asked('after')
+  for (const one of [text, json]) {
+    await one.line('the answer', (line) => line.includes(during) && line.includes('after the restart'))
+    await one.line('a new question', (line) => line.includes(after))
+    expect(one.said).toContain('the edge answers again')
+  }
+  // Each question and each answer once, in whatever life of the edge.
+  for (const one of [text, json]) {
+    const told = [before, during, after].map((id) => one.lines.filter((line) => line.includes(`${id}`)).length)
+    expect(told).toEqual([2, 2, 1])
+  }
+  expect(await text.end('SIGINT')).toEqual({ code: 0, whole: true })
+  expect(await json.end('SIGTERM')).toEqual({ code: 0, whole: true })
+  for (const line of json.lines) JSON.parse(line)
+})
+
+test('a key that is revoked ends it, at once and with the reason', async () => {
+  const { key = '' } = must(await hurt.operator('putOperator', { params: { name: 'watcher' }, body: { roles: ['auditor'] } }))
+  const one = new Following(['approvals', 'watch'], { COUNTERSIGN_URL: hurt.stack.url, COUNTERSIGN_KEY: key })
+  open.push(one)
+  const id = await asked('for the watcher')
+  expect(await one.line('a question', (line) => line.includes(id))).not.toContain('http') // no link: an auditor answers nothing
+  must(await hurt.operator('deleteOperator', { params: { name: 'watcher' } }))
+  expect(await one.ended()).toEqual({ code: 1, whole: true })
+  expect(one.said).toContain('set COUNTERSIGN_KEY')
+})
