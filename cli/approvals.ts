@@ -4,6 +4,7 @@ import { err, ok } from '../shared/result.ts'
 import { ALIKE, answerAlike } from './alike.ts'
 import type { Answer, Command, Given } from './command.ts'
 import { command, usage } from './command.ts'
+import { approveChanged, EDIT_FLAGS } from './edits.ts'
 import { showApproval } from './show.ts'
 import { STANDING_FLAGS, scopeOf } from './standing.ts'
 import type { Paint } from './text.ts'
@@ -12,6 +13,8 @@ import { watch } from './watch.ts'
 
 const ID = { APPROVAL: 'the approval’s id' } as const
 const REASON = { value: 'TEXT', what: 'why; shown to the agent and kept in the journal' } as const
+
+const DIGEST = { value: 'DIGEST', what: 'what was shown; needed where somebody has changed the arguments' } as const
 
 const STATUSES = ['pending', 'ended', 'all'] as const
 const isStatus = (text: string): text is (typeof STATUSES)[number] => STATUSES.some((status) => status === text)
@@ -62,10 +65,14 @@ const show = command({
 const approve = command({
   words: ['approvals', 'approve'],
   args: ID,
-  flags: { reason: REASON, alike: ALIKE, ...STANDING_FLAGS },
+  flags: { reason: REASON, digest: DIGEST, alike: ALIKE, ...STANDING_FLAGS, ...EDIT_FLAGS },
   does: 'Approve the call that the approval shows; exactly it, once, if you say no more',
   key: 'operator',
-  run: ({ args, flags, api, paint }) => answer(api, paint, args.APPROVAL, 'approve', flags),
+  async run({ args, flags, api, paint }) {
+    const { arguments: changed } = flags
+    if (changed !== undefined) return approveChanged(api, paint, args.APPROVAL, { ...flags, arguments: changed })
+    return flags['dry-run'] ? err(usage('`--dry-run` goes with `--arguments`')) : answer(api, paint, args.APPROVAL, 'approve', flags)
+  },
 })
 
 const deny = command({
@@ -90,12 +97,19 @@ const revokeLinks = command({
   },
 })
 
-type Said = { reason: string | undefined; alike: string | undefined; session: boolean; for: string | undefined }
+type Said = {
+  reason: string | undefined
+  digest?: string | undefined
+  alike: string | undefined
+  session: boolean
+  for: string | undefined
+}
 
 async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', flags: Said): Answer {
   const scope = scopeOf(flags)
   if (!scope.ok) return scope
-  const body = { decision, reason: flags.reason ?? '', ...scope.value }
+  const shown = flags.digest === undefined ? {} : { digest: flags.digest }
+  const body = { decision, reason: flags.reason ?? '', ...shown, ...scope.value }
   if (flags.alike !== undefined) return answerAlike(api, id, flags.alike, body)
   const answered = await api('answerApproval', { params: { id }, body })
   return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered

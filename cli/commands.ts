@@ -4,6 +4,7 @@ import { APPROVALS } from './approvals.ts'
 import { CALLS } from './calls.ts'
 import { CHANNELS } from './channels.ts'
 import type { Command } from './command.ts'
+import { EDITS } from './edits.ts'
 import { explain } from './explain.ts'
 import { POLICY } from './policy.ts'
 import { POLICY_CHECKS } from './policy-check.ts'
@@ -17,6 +18,7 @@ export const COMMANDS: readonly Command[] = [
   ...CALLS,
   verify,
   ...APPROVALS,
+  ...EDITS,
   ...STANDING,
   ...CHANNELS,
   ...TOOLS,

@@ -2,7 +2,7 @@
 
 import type { Output as Answered } from '../shared/client.ts'
 import type { Plan } from '../shared/plan.ts'
-import type { Approval, Call, Decision } from '../shared/wire.ts'
+import type { Approval, Call, Decision, Edit } from '../shared/wire.ts'
 import { standingInWords } from './standing.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, quoted, time } from './text.ts'
@@ -34,6 +34,7 @@ export function showCall(call: Call, paint: Paint): string {
     ])
     if (state === 'awaiting_approval') rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
   }
+  if (call.edited !== undefined) rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
   if (result?.error !== undefined)
     rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
@@ -53,7 +54,7 @@ export const rawOutput = ({ result }: Call): Uint8Array =>
   result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
 
 export function showApproval(approval: Approval, paint: Paint): string {
-  const { id, status, prompt, digest, call, requested_at, expires_at, answers, url, links_revoked } = approval
+  const { id, status, prompt, digest, call, requested_at, expires_at, answers, url, links_revoked, edits = [] } = approval
   const rows = [
     ['approval', id],
     ['call', call],
@@ -75,7 +76,14 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ...(url === undefined ? [] : [['link', url]]),
   ]
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}`
+  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${edits.map((edit) => `${paint.dim(`changed by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${changesInWords(edit, paint)}`).join('')}`
+}
+
+/** What was changed, place by place: what went behind a minus, what came behind a plus. */
+export function changesInWords({ changes, more }: Pick<Edit, 'changes' | 'more'>, paint: Paint): string {
+  const side = (sign: string, text: string | null): string => (text === null ? '' : quoted(text).replace(/^ {2}/gm, `${sign} `))
+  const lines = changes.map(({ at, from, to }) => `  ${inline(at)}\n${paint.bad(side('-', from))}${paint.good(side('+', to))}`)
+  return `${lines.join('')}${more === 0 ? '' : `  and ${more} places more\n`}`
 }
 
 export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {

@@ -37,15 +37,15 @@ export const ARGUMENTS = {
   what: 'the call’s arguments, one JSON object; @FILE reads a file, - standard input',
 } as const
 
-export function readArguments(given: string | undefined): Result<Record<string, unknown>, Trouble> {
+export function readArguments(given: string | undefined, flag = '--args'): Result<Record<string, unknown>, Trouble> {
   const path = given === '-' ? '-' : given?.startsWith('@') === true ? given.slice(1) : undefined
   const bytes = path === undefined ? ok(Buffer.from(given ?? '{}')) : readBytes(path, LIMITS.body_bytes)
   if (!bytes.ok) return bytes
   const read = parseJson(bytes.value)
-  if (!read.ok) return err(usage(`\`--args\`: ${read.error.detail}`))
+  if (!read.ok) return err(usage(`\`${flag}\`: ${read.error.detail}`))
   const { value } = read
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return err(usage('`--args` is to be one JSON object, e.g. \'{"text":"x"}\''))
+    return err(usage(`\`${flag}\` is to be one JSON object, e.g. '{"text":"x"}'`))
   return ok(value)
 }
 

@@ -179,6 +179,7 @@ export class ChannelObject extends DurableObject<Env> {
     const pending = approval.status === 'pending'
     this.#store.saveApproval(directory.tenant, approval, pending ? null : now)
     if (!pending) this.#end(approval, channels, now)
+    if (pending && known !== undefined && known.approval.digest !== approval.digest) this.#askAgain(approval, now)
     if (!pending || known !== undefined) return
     for (const { name, spec } of channels) {
       const at = approval.requested_at + spec.after_s * 1000
@@ -187,6 +188,12 @@ export class ChannelObject extends DurableObject<Env> {
       const all = asked === null ? [NOBODY] : withStandIns(asked, this.#store.delegations(now), now)
       for (const one of all) this.#add(approval.id, name, one, 'asked', at, now)
     }
+  }
+
+  /** Somebody has changed what is asked: whoever may have been asked about something else is asked anew. */
+  #askAgain({ id, digest }: Approval, now: number): void {
+    const asked = this.#store.ofApproval(id).filter(({ kind, state, tries }) => kind === 'asked' && state !== 'dropped' && tries > 0)
+    for (const row of asked) this.#add(id, row.channel, row, 'asked', now, now, digest)
   }
 
   /** Nobody is asked any more, and whoever may have been is told. */
@@ -199,9 +206,18 @@ export class ChannelObject extends DurableObject<Env> {
     }
   }
 
-  #add(approval: string, channel: string, whom: Whom, kind: Delivery['kind'], nextAt: number, now: number): void {
+  /** `anew`: the digest that is asked about now, where another one was before. */
+  #add(
+    approval: string,
+    channel: string,
+    whom: Whom,
+    kind: Delivery['kind'],
+    nextAt: number,
+    now: number,
+    ...anew: readonly string[]
+  ): void {
     const { recipient, insteadOf } = whom
-    const id = `msg_${digestOf([approval, channel, recipient, kind]).slice(0, 32)}`
+    const id = `msg_${digestOf([approval, channel, recipient, kind, ...anew]).slice(0, 32)}`
     const course = { state: 'due' as const, tries: 0, nextAt, why: null }
     this.#store.addDelivery({ id, approval, channel, recipient, insteadOf, kind, ...course, changedAt: now, ref: null })
   }

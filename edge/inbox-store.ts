@@ -47,14 +47,19 @@ export class InboxStore {
       const { id, group, status, requested_at: requestedAt } = approval
       const { agent, tool, risk } = approval.prompt
       const pending = status === 'pending'
-      const known = this.#db.select({ pending: inbox.pending, head: inbox.head }).from(inbox).where(eq(inbox.id, id)).get()
+      const known = this.#db
+        .select({ pending: inbox.pending, head: inbox.head, group: inbox.group })
+        .from(inbox)
+        .where(eq(inbox.id, id))
+        .get()
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
       this.figures.count(approval, known === undefined)
-      const head = pending && (known?.head === true || this.#headOf(group) === undefined)
+      const led = known?.head === true && (!pending || known.group !== group) ? known.group : undefined // it asks no more, or something else
+      const head = pending && ((known?.head === true && led === undefined) || this.#headOf(group) === undefined)
       const changed = this.#latest() + 1
       const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk), changed }
       this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
-      if (known?.head === true && !pending) this.#succeed(group)
+      if (led !== undefined) this.#succeed(led)
     }
     this.news.tell()
   }

@@ -13,7 +13,7 @@ import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { CallState, ToolRef } from '../shared/statement.ts'
-import type { Approval, Decision, Shadowed } from '../shared/wire.ts'
+import type { Approval, Decision, Edit, Shadowed } from '../shared/wire.ts'
 import type { Used } from './usage.ts'
 
 export type Answered = Omit<Approval['answers'][number], 'assurance'>
@@ -24,11 +24,13 @@ type AskRecord = Readonly<{
   expiresAt: number
   answers: readonly Answered[]
   enough?: true
+  /** What operators have changed before saying yes. */
+  edits?: readonly Edit[]
   /** Whose links were taken back. */
   linksRevoked?: 'all' | readonly string[]
 }>
 
-/** Everything fixed when the call is proposed. Nothing here changes afterwards: the digest covers it (L3). */
+/** Everything fixed when the call is proposed: the digest covers it (L3). An operator who changes the arguments makes another one in its place, while it is asked about. */
 export type Proposal = Readonly<{
   n: number
   tool: ToolRef
@@ -46,6 +48,8 @@ export type Proposal = Readonly<{
   before?: Used
   /** What a set that is not in force would have decided: told to operators alone. */
   shadow?: Shadowed
+  /** What the agent proposed, where an operator has changed it since. */
+  asked?: { readonly digest: string; readonly argsSha256: string }
 }>
 
 type Live = { decision: Decision; approval: AskRecord | null }
@@ -80,6 +84,9 @@ export type Status =
   | ({ state: 'running' } & Running)
   | ({ state: EndState; fence: number } & Ended)
 
+/** A call with other arguments, and what is asked about it. */
+export type Revised = { proposal: Proposal; decision: Decision; prompt: AskRecord['prompt'] }
+
 /** One call as it is stored: what was proposed, and where it stands. */
 export type CallRecord = { proposal: Proposal; status: Status }
 
@@ -91,6 +98,8 @@ export type Event =
   | { kind: 'proposed'; decision: Decision; ask: AskRecord | null; permitted?: Decision }
   /** A human answered; `decision` is the current policy's, asked again with the answers there now are. */
   | { kind: 'answered'; answer: Answered; decision: Decision }
+  /** The same, to other arguments: `decision` is on those without an answer, `permitted` with this one. */
+  | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
   | { kind: 'claimed'; worker: string; deadline: number; grant: Envelope; decision: Decision }
   | {
       kind: 'settled'
@@ -109,20 +118,16 @@ export type Event =
 
 /** What the objects do once the new record is stored. */
 export type Effect = 'ring' | 'mirror' | 'attest' | 'notify'
-export type Step = { status: Status; effects: readonly Effect[]; journal: { kind: string; body: Record<string, unknown> } }
+/** `proposal`: what takes the place of the one before. */
+export type Step = {
+  status: Status
+  effects: readonly Effect[]
+  journal: { kind: string; body: Record<string, unknown> }
+  proposal?: Proposal
+}
 
-const ENDED: ReadonlySet<CallState> = new Set([
-  'denied',
-  'rejected',
-  'expired',
-  'cancelled',
-  'lapsed',
-  'succeeded',
-  'failed',
-  'timed_out',
-  'indeterminate',
-])
-export const hasEnded = (status: Status): status is Extract<Status, Ended> => ENDED.has(status.state)
+const LIVE: ReadonlySet<CallState> = new Set(['awaiting_approval', 'granted', 'running'])
+export const hasEnded = (status: Status): status is Extract<Status, Ended> => !LIVE.has(status.state)
 
 const ended = (
   state: EndState,
@@ -148,14 +153,17 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
   if (!('status' in record)) return event.kind === 'proposed' ? ok(propose(event, now)) : refuse('conflict', 'the call is not stored yet')
   const { status, proposal } = record
   if (hasEnded(status)) {
-    if (event.kind === 'answered' && status.state === 'expired') return refuse('approval_expired', 'not enough people answered in time')
-    return refuse(event.kind === 'answered' ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
+    const answers = event.kind === 'answered' || event.kind === 'edited'
+    if (answers && status.state === 'expired') return refuse('approval_expired', 'not enough people answered in time')
+    return refuse(answers ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
   }
   switch (event.kind) {
     case 'proposed':
       return refuse('conflict', 'the call was proposed before')
     case 'answered':
       return answer(status, event, now)
+    case 'edited':
+      return edit(record, event, now)
     case 'claimed':
       return claim(status, event, now)
     case 'settled':
@@ -243,6 +251,30 @@ function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_r
   const approval = { ...status.approval, linksRevoked: all ? ('all' as const) : [...new Set([...linksRevoked, of])] }
   const journal = { kind: 'links_revoked', body: { approval: approval.id, by, of } }
   return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
+}
+
+/** L3: what was said before was said to something else, and counts no more. What was asked about before never ran, and never can. */
+function edit({ status, proposal: before }: CallRecord, event: Extract<Event, { kind: 'edited' }>, now: number): Result<Step> {
+  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (now >= status.approval.expiresAt) return refuse('approval_expired', 'not enough people answered in time')
+  const { answer, edit, permitted } = event
+  const { decision, prompt, proposal } = event.revised
+  if (permitted.effect === 'deny') return refuse('denied', permitted.reason)
+  const approval = { ...status.approval, prompt, answers: [answer], edits: [...(status.approval.edits ?? []), edit] }
+  const { digest, argsSha256 } = proposal
+  const told = {
+    approval: approval.id,
+    ...answer,
+    from: before.digest,
+    digest,
+    args_sha256: argsSha256,
+    changes: edit.changes,
+    more: edit.more,
+  }
+  const journal = { kind: 'edited', body: told }
+  if (permitted.effect === 'ask')
+    return ok({ status: { state: 'awaiting_approval', decision, approval }, effects: ['mirror', 'notify'], journal, proposal })
+  return ok({ status: granted(answered(decision, permitted), approval, now), effects: ['mirror', 'ring'], journal, proposal })
 }
 
 /** What somebody says to this call takes the place of what they had said to all of its kind. */

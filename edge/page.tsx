@@ -7,7 +7,7 @@ import { FAILURES } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
-import type { Approval } from '../shared/wire.ts'
+import type { Approval, Edit } from '../shared/wire.ts'
 import type { Unfolded } from './approvals.ts'
 import { headersOf } from './headers.ts'
 import { secondsOf } from './standing.ts'
@@ -272,9 +272,17 @@ function EndedPage({ approval, events, rest = '' }: { approval: Approval; events
   )
 }
 
-export function Facts({ approval: { status, prompt, digest, call, requested_at, expires_at } }: { approval: Approval }) {
+export function Facts({ approval: { status, prompt, digest, call, requested_at, expires_at, edits = [] } }: { approval: Approval }) {
   return (
     <>
+      {edits.map((edit) => (
+        <section aria-label="What was changed">
+          <p class="alert">
+            <strong>{edit.by}</strong> has changed the arguments ({edit.channel}), <Time ms={edit.at_ms} />. This is the call as it is now.
+          </p>
+          <Changes {...edit} />
+        </section>
+      ))}
       <dl>
         <dt>Would run</dt>
         <dd>
@@ -329,6 +337,28 @@ export function Facts({ approval: { status, prompt, digest, call, requested_at, 
           </dd>
         </dl>
       </details>
+    </>
+  )
+}
+
+/** What was changed, place by place. */
+function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
+  return (
+    <>
+      <dl class="changes">
+        {changes.map(({ at, from, to }) => (
+          <>
+            <dt>
+              <code>{at}</code>
+            </dt>
+            <dd>
+              {from === null ? <p>There was nothing.</p> : <pre>{from}</pre>}
+              {to === null ? <p>It is taken out.</p> : <pre class="now">{to}</pre>}
+            </dd>
+          </>
+        ))}
+      </dl>
+      {more === 0 ? '' : <p>And {more} places more.</p>}
     </>
   )
 }

@@ -14,7 +14,7 @@ import type { DigestInput, ToolRef } from '../shared/statement.ts'
 import { callDigest } from '../shared/statement.ts'
 import type { Decision, DryRun, Shadowed } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
-import type { Situation, Told } from './decide.ts'
+import type { Decided, Situation, Told } from './decide.ts'
 import { authorize, decide, decideAgain, isListed, longestStanding } from './decide.ts'
 import type { Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
@@ -59,10 +59,8 @@ export function prepare(
   const tool = directory.tools.get(name)
   if (principal === undefined || tool === undefined) return refused(unknownTool(name))
   const argsText = canonical(args)
-  if (Buffer.byteLength(argsText) > LIMITS.arguments_bytes)
-    return refused(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
-  const argsJson = tool.check(args)
-  if (!argsJson.ok) return refused(isListed(principal, name) ? argsJson.error : unknownTool(name))
+  const fit = fits(tool, args, argsText)
+  if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
   const used = usedBy(directory)
   const situation = { agent: principal, tool, args, answers: [], run: record, now }
   const deciding = { ...situation, used: used === 'uncounted' ? null : used }
@@ -89,20 +87,32 @@ export function prepare(
     ...(before === null || before === 'uncounted' ? {} : { before }),
     ...(beside === null ? {} : { shadow: beside.shadow }),
   })
-  const card = () => ({
+  const ask = decision.effect === 'ask' ? askAbout(directory, row, n, deciding, { plan, decision }) : null
+  const snapshot = snapshotOf(directory, { agent: principal, tool, run: record })
+  return { kind: 'new', proposal, decision, ask, snapshot }
+}
+
+/** Whether these arguments may be the tool's. */
+export function fits(tool: LoadedTool, args: Record<string, unknown>, text: string): Result<unknown> {
+  return Buffer.byteLength(text) <= LIMITS.arguments_bytes
+    ? tool.check(args)
+    : err(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
+}
+
+/** The question to humans. */
+export function askAbout(directory: Loaded, { record }: RunRow, n: number, situation: Situation, { plan, decision }: Decided): AskRecord {
+  const { agent, tool, args, now } = situation
+  return askRecord({
     id: approvalId(record.id, n),
-    agent,
+    agent: agent.name,
     tool: tool.tool,
     args,
     plan,
     decision,
-    needs: needed(directory, deciding),
-    standing: plan === null ? null : { covers: coverage(record, tool.tool, plan), most_s: longestStanding(directory, deciding, plan) },
+    needs: needed(directory, situation),
+    standing: plan === null ? null : { covers: coverage(record, tool.tool, plan), most_s: longestStanding(directory, situation, plan) },
     now,
   })
-  const ask = decision.effect === 'ask' ? askRecord(card()) : null
-  const snapshot = snapshotOf(directory, { agent: principal, tool, run: record })
-  return { kind: 'new', proposal, decision, ask, snapshot }
 }
 
 /** Also of a tool that is none of the agent's: what it takes is not told. */
@@ -111,7 +121,8 @@ export const unknownTool = (name: string): Failure =>
 
 /** The same proposal once more is the call that it made, for who may still read it. */
 export function sameAgain(directory: Loaded, known: CallRecord, { agent, tool, args }: Asked): Result<CallRecord> {
-  if (known.proposal.tool.name !== tool || known.proposal.argsSha256 !== digestOf(args))
+  const { argsSha256 } = known.proposal.asked ?? known.proposal
+  if (known.proposal.tool.name !== tool || argsSha256 !== digestOf(args))
     return err(failure('idempotency_key_reused', 'the key stands for another call'))
   const principal = directory.agents.get(agent)
   const may = principal !== undefined && authorize(directory, principal, 'run.read').allowed
@@ -196,9 +207,14 @@ type Parts = {
   spent?: number
   before?: Used
   shadow?: Shadowed
+  asked?: { readonly digest: string; readonly argsSha256: string }
 }
 
-function proposalOf({ record }: RunRow, n: number, { args, argsSha256, plan, tool: { tool }, pool, now, ...counted }: Parts): Proposal {
+export function proposalOf(
+  { record }: RunRow,
+  n: number,
+  { args, argsSha256, plan, tool: { tool }, pool, now, ...counted }: Parts,
+): Proposal {
   const ref = { name: tool.name, version: tool.version, digest: tool.digest }
   return {
     n,

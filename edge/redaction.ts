@@ -80,6 +80,9 @@ function objectOf(text: string): object | undefined {
 
 const withoutSecrets = (text: string): string => withoutEncoded(withoutShapes(withoutNamed(text)))
 
+/** What stands for something hidden. */
+export const HIDDEN = /«redacted, sha256 [0-9a-f]{12}»/
+
 const hidden = (secret: string): string => `«redacted, sha256 ${sha256(secret).slice(0, 12)}»`
 
 /** Names are looked at as words: `dbPassword`, `db-password` and `DB_PASSWORD` are one. */

@@ -4,8 +4,9 @@
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Answer, Approval, Decision, DryRun } from '../shared/wire.ts'
+import type { Answer, Approval, Decision, DryRun, Revision as Previewed } from '../shared/wire.ts'
 import { isRevoked, type Unfolded, unfolded } from './approvals.ts'
+import { editable } from './argument-changes.ts'
 import type { Told } from './decide.ts'
 import { mayAnswer } from './decide.ts'
 import type { Loaded } from './directory.ts'
@@ -16,6 +17,8 @@ import type { Answered, CallRecord, Event } from './lifecycle.ts'
 import { withAnswer } from './lifecycle.ts'
 import type { NewCall } from './proposal.ts'
 import { decideAnew, judgeAgain } from './proposal.ts'
+import type { Revision } from './revision.ts'
+import { revise } from './revision.ts'
 import type { Booked, Ledger } from './run-ledger.ts'
 import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
@@ -26,6 +29,7 @@ import { keyOf, standingOf } from './standing.ts'
 const NO_APPROVAL = failure('not_found', 'no such approval')
 const REVOKED = failure('link_revoked', 'the link was taken back')
 const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
+const OUTDATED = failure('outdated', 'this is not the call that you were shown')
 const UNKNOWN = failure('unavailable', 'the session could not say whether the approval still stands')
 
 /** The run as it is at this moment, and its one commit point. */
@@ -68,7 +72,14 @@ export class Answers {
     return ok(unfolded(record.status.approval.prompt, record.proposal.args, record.proposal.plan))
   }
 
-  async answer(n: number, by: string, channel: string, { decision: said, scope, ttl_s, reason }: Answer): Promise<Result<Approval>> {
+  /** What an operator would start from who changes the arguments. */
+  editable(n: number): Result<{ digest: string; arguments: Record<string, unknown> }> {
+    const record = this.#store.call(n)
+    if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
+    return ok({ digest: record.proposal.digest, arguments: editable(record.proposal.args) })
+  }
+
+  async answer(n: number, by: string, channel: string, said: Answer): Promise<Result<Approval>> {
     const row = this.#run.row()
     if (row === undefined) return err(NO_APPROVAL)
     const directory = await directoryOf(this.#env, row.record.tenant)
@@ -76,22 +87,81 @@ export class Answers {
     const answered = await this.#run.commit((): Result<{ record: CallRecord; given: Answered }> => {
       const record = this.#store.call(n)
       if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-      if (!directory.operators.has(by)) return err(failure('forbidden', 'you are no operator any more')) // P09: identity counts when the answer is given
-      const once: Answered = { by, decision: said, channel, scope: 'once', reason, at_ms: Date.now() }
+      const { decision, scope, ttl_s, reason } = said
+      const once: Answered = { by, decision, channel, scope: 'once', reason, at_ms: Date.now() }
       const given: Answered = { ...once, scope, ...(ttl_s === undefined ? {} : { ttl_s }) }
-      const { answers } = record.status.approval
-      const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
-      const decision = judged(given)
-      const waits = record.status.state === 'awaiting_approval'
-      if (waits && channel === 'link' && this.#isRevoked(n, by)) return err(REVOKED) // meanwhile
-      if (waits && said === 'approve' && scope !== 'once' && decision.effect === 'deny' && judged(once).effect !== 'deny')
-        return err(ONCE_ONLY)
-      const done = this.#run.apply(record, { kind: 'answered', answer: given, decision })
+      const event = this.#heard(directory, row, record, booked, given, said)
+      const done = event.ok ? this.#run.apply(record, event.value) : event
       return done.ok ? ok({ record: done.value, given }) : done
     })
     if (!answered.ok) return answered
     const stood = await this.#stand(row, answered.value.record, answered.value.given, directory.policies.digest)
     return stood.ok ? this.approval(n) : stood
+  }
+
+  /** What an answer is to a call: by whom it may be given, to what, and what policy makes of it. An ended call refuses it by itself. */
+  #heard(directory: Loaded, row: RunRow, record: CallRecord, booked: Booked | null, given: Answered, said: Answer): Result<Event> {
+    const { by, channel, decision: word } = given
+    const { status, proposal } = record
+    if (!directory.operators.has(by)) return err(failure('forbidden', 'you are no operator any more')) // P09: identity counts when the answer is given
+    const { answers = [], edits = [] } = status.approval ?? {}
+    const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
+    if (status.state !== 'awaiting_approval') return ok({ kind: 'answered', answer: given, decision: judged(given) })
+    if (channel === 'link' && this.#isRevoked(proposal.n, by)) return err(REVOKED) // meanwhile
+    if (said.digest === undefined ? word === 'approve' && edits.length > 0 : said.digest !== proposal.digest) return err(OUTDATED) // L3
+    if (said.arguments !== undefined) return this.#edit(directory, row, record, booked, given, said)
+    const decision = judged(given)
+    const onceWould = word === 'approve' && given.scope !== 'once' && decision.effect === 'deny'
+    if (onceWould && judged({ ...given, scope: 'once' }).effect !== 'deny') return err(ONCE_ONLY)
+    return ok({ kind: 'answered', answer: given, decision })
+  }
+
+  /** A yes to other arguments. What policy denies is refused, and the question stays as it was. */
+  #edit(directory: Loaded, row: RunRow, record: CallRecord, booked: Booked | null, given: Answered, said: Answer): Result<Event> {
+    const { digest } = record.proposal
+    const changed = this.#revised(directory, row, record, booked, given, said.arguments ?? {})
+    if (!changed.ok) return changed
+    const { permitted, revision } = changed.value
+    if (said.becomes !== undefined && said.becomes !== revision.proposal.digest) return err(OUTDATED)
+    this.#store.keepSnapshot(revision.snapshot)
+    const { changes, more, ...revised } = revision
+    const edit = { by: given.by, channel: given.channel, at_ms: given.at_ms, from: digest, changes, more }
+    return ok({ kind: 'edited', answer: given, revised, edit, permitted })
+  }
+
+  #revised(
+    directory: Loaded,
+    row: RunRow,
+    record: CallRecord,
+    booked: Booked | null,
+    given: Answered,
+    args: Record<string, unknown>,
+  ): Result<{ revision: Revision; permitted: Decision }> {
+    const revision = revise(directory, row, record, args, this.#ledger.knowing(directory, row, record, [], booked))
+    if (!revision.ok) return revision
+    const { proposal, decision } = revision.value
+    const changed: CallRecord = { proposal, status: { ...record.status, decision } }
+    const { decision: permitted } = judgeAgain(directory, row, changed, this.#ledger.knowing(directory, row, changed, [given], booked))
+    return permitted.effect === 'deny'
+      ? err(failure('denied', `policy denies the changed call: ${permitted.reason}`))
+      : ok({ revision: revision.value, permitted })
+  }
+
+  /** What changed arguments would come to with the yes of whoever asks. Nothing comes of it. */
+  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Previewed>> {
+    const row = this.#run.row()
+    if (row === undefined) return err(NO_APPROVAL)
+    const directory = await directoryOf(this.#env, row.record.tenant)
+    const record = this.#store.call(n)
+    if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
+    if (record.status.state !== 'awaiting_approval') return err(failure('already_answered', `the call is ${record.status.state}`))
+    const given: Answered = { by, decision: 'approve', channel, scope: 'once', reason: '', at_ms: Date.now() }
+    const changed = this.#revised(directory, row, record, null, given, args)
+    if (!changed.ok) return changed
+    const { permitted, revision } = changed.value
+    const { changes, more, prompt, proposal } = revision
+    const effect = permitted.effect === 'allow' ? 'allow' : 'ask'
+    return ok({ digest: record.proposal.digest, becomes: proposal.digest, changes, more, effect, prompt })
   }
 
   /** The question stays. Asked again, it is done already. */

@@ -10,7 +10,8 @@ import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
 import { BUNDLE_FORMAT, type Bundle, type CallState, STATEMENT_TYPE } from '../shared/statement.ts'
-import type { Answer, Approval, Call, Claim, DryRun, JournalEntry, Run, Settlement } from '../shared/wire.ts'
+import type { Answer, Approval, Call, DryRun, Editable, JournalEntry, Revision as Previewed, Run } from '../shared/wire.ts'
+import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import type { Unfolded } from './approvals.ts'
 import { dueAt } from './call-times.ts'
 import { directoryAt, type Loaded } from './directory.ts'
@@ -149,6 +150,14 @@ export class RunObject extends DurableObject<Env> {
     return this.#answers.answer(n, by, channel, answer)
   }
 
+  async editable(n: number): Promise<Result<Editable>> {
+    return this.#answers.editable(n)
+  }
+
+  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Previewed>> {
+    return this.#answers.preview(n, by, channel, args)
+  }
+
   async revokeLinks(n: number, by: string, of: string | null): Promise<Result<Approval>> {
     return this.#answers.revokeLinks(n, by, of)
   }
@@ -248,7 +257,7 @@ export class RunObject extends DurableObject<Env> {
     const stepped = step(from, event, now)
     if (!stepped.ok) return stepped
     const { effects, journal } = stepped.value
-    const proposal = 'status' in from ? from.proposal : from
+    const proposal = stepped.value.proposal ?? ('status' in from ? from.proposal : from)
     const record = this.#attested({ proposal, status: stepped.value.status }, before, effects.includes('attest'))
     const { status } = record
     const mirror = effects.includes('mirror')

@@ -87,6 +87,7 @@ export function callView(run: RunRecord, { proposal, status }: CallRecord, kept:
           },
         }),
     ...(proposal.plan === null ? {} : { plan: proposal.plan }),
+    ...(proposal.asked === undefined ? {} : { edited: { arguments: proposal.args, from: proposal.asked.digest } }),
     created_at_ms: proposal.createdAt,
     ...(hasEnded(status) ? { ended_at_ms: status.at, result: resultOf(status, kept) } : {}),
     ...(hasEnded(status) && status.attestation !== null ? { attestation: status.attestation } : {}),
@@ -138,6 +139,7 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
     requested_at: approval.requestedAt,
     expires_at: approval.expiresAt,
     answers: approval.answers.map((answer) => ({ ...answer, assurance: assuranceOf(answer.channel) })),
+    ...(approval.edits === undefined ? {} : { edits: [...approval.edits] }),
     ...(approval.linksRevoked === undefined ? {} : { links_revoked: approval.linksRevoked === 'all' ? 'all' : [...approval.linksRevoked] }),
   }
 }

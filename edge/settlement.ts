@@ -10,7 +10,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Facts, Grant } from '../shared/statement.ts'
 import { EDGE_EXECUTOR, endingOf, executionDigest, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
-import type { Settlement } from '../shared/wire.ts'
+import type { Settlement } from '../shared/worker-wire.ts'
 import type { Attested, EndState, Finished } from './lifecycle.ts'
 import type { Kept } from './run-record.ts'
 

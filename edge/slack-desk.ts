@@ -140,7 +140,7 @@ export class SlackDesk {
   }
 
   #answer(tenant: string, approval: Approval, by: string, answer: Answer): Promise<Result<Approval>> {
-    return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', answer)
+    return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', { ...answer, digest: approval.digest }) // L3: what the seal holds
   }
 
   #present(tenant: string, approval: Approval): Promise<Result<Approval>> {

@@ -54,6 +54,8 @@ textarea:focus-visible{outline-offset:0}
 .outcome.approved{color:var(--go);background:var(--go-wash)}
 .outcome.denied{color:var(--no);background:var(--no-wash)}
 .outcome.expired,.outcome.cancelled,.outcome.pending{color:var(--warn);background:var(--warn-wash)}
+.changes pre:not(.now){color:var(--soft);text-decoration:line-through}
+.changes pre.now{border-left:.25rem solid var(--go)}
 .alert{margin:1rem 0;padding:.625rem .875rem;border-radius:.5rem;background:var(--no-wash);color:var(--no)}
 .alert a{color:inherit}
 button:disabled{opacity:.5;cursor:default}

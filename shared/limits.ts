@@ -30,6 +30,11 @@ export const LIMITS = {
   /** An approval nobody answered is a denial after this long. */
   approval_ttl_s: 15 * 60,
   approval_ttl_max_s: 24 * 3600,
+  /** How often an approval's arguments are changed, and the places of one change that are told. */
+  edits: 8,
+  edit_changes: 32,
+  /** One side of such a place. */
+  edit_chars: 400,
   /** How long an answer may stand for further calls; one for a session too: what nobody remembers having said should not be acted on. */
   standing_s: 12 * 3600,
   /** Standing answers of a tenant: one list, which somebody can read. */

@@ -1,7 +1,6 @@
 // The things that cross the wire, as schemas: tools, runs, calls, approvals, principals, workers. `api.ts` says on which routes.
 
 import { z } from 'zod'
-import { Envelope, PublicKey } from './dsse.ts'
 import { Explanation } from './explanation.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
@@ -15,8 +14,8 @@ export const CallId = z.string().regex(PATTERNS.call, 'is not the id of a call; 
 export const ApprovalId = z.string().regex(PATTERNS.approval, 'is not the id of an approval; those look like apr_01ABC…_1')
 export const StandingId = z.string().regex(PATTERNS.standing)
 export const WorkerId = z.string().regex(PATTERNS.worker)
-const Sha256 = z.string().regex(PATTERNS.sha256)
-const Time = z.int().min(0)
+export const Sha256 = z.string().regex(PATTERNS.sha256)
+export const Time = z.int().min(0)
 const StandingSeconds = z.int().min(1).max(LIMITS.standing_s)
 /** An opaque name that the agent's side chooses: a session, a device. */
 export const Opaque = z
@@ -189,6 +188,8 @@ export const Call = z.strictObject({
   decision: Decision,
   approval: z.strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() }).optional(),
   plan: Plan.optional(),
+  /** An operator changed the arguments before saying yes: these run, and `digest` is theirs; `from` is that of what was proposed. */
+  edited: z.strictObject({ arguments: z.record(z.string(), z.unknown()), from: Sha256 }).optional(),
   result: CallResult.optional(),
   attestation: z
     .strictObject({ id: z.string(), execution_sha256: Sha256, executor: z.string(), sandbox_enforcement: z.string() })
@@ -234,6 +235,20 @@ export type JournalEntry = z.infer<typeof JournalEntry>
 
 /** For this call alone, or for more of its kind: until the session is reset, or for a time. */
 const Scope = z.enum(['once', 'session', 'timeboxed'])
+/** One place where an operator changed the arguments before saying yes; `null` where there was, or is, nothing. Redacted as cards are. */
+const ArgumentChange = z.strictObject({ at: z.string(), from: z.string().nullable(), to: z.string().nullable() })
+export type ArgumentChange = z.infer<typeof ArgumentChange>
+/** `from`: the digest that was asked about before. `more`: changes beyond those that are told. */
+const Edit = z.strictObject({
+  by: Name,
+  channel: Name,
+  at_ms: Time,
+  from: Sha256,
+  changes: z.array(ArgumentChange),
+  more: z.int().min(0),
+})
+export type Edit = z.infer<typeof Edit>
+
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 const Said = z.enum(['approve', 'deny'])
 /** How surely it was they, the surest first: by a key of theirs, by Slack's word for who they are, or by a link that anyone could hold. */
@@ -285,6 +300,8 @@ export const Approval = z.strictObject({
       standing: StandingId.optional(),
     }),
   ),
+  /** What operators have changed of what the agent proposed, oldest first: prompt and digest are of the call as it is now. */
+  edits: z.array(Edit).optional(),
   /** Whose links answer no more, and why no `url` is shown: somebody took them back. */
   links_revoked: z.union([z.literal('all'), z.array(Name)]).optional(),
   url: z.string().optional(),
@@ -298,6 +315,20 @@ export const Answer = z
     /** For `timeboxed`, and only there. */
     ttl_s: StandingSeconds.optional(),
     reason: z.string().max(LIMITS.reason_chars).default(''),
+    /** What the answer is to. An answer to anything else is refused (L3); a yes needs it where somebody has changed the arguments. */
+    digest: Sha256.optional(),
+    /** A yes to these arguments in place of the agent's: whole, with what the card hides as it shows it. */
+    arguments: z.record(z.string(), z.unknown()).optional(),
+    /** The digest that a preview of the changed arguments told: what runs is that, or nothing. */
+    becomes: Sha256.optional(),
+  })
+  .refine((answer) => answer.arguments === undefined || (answer.decision === 'approve' && answer.scope === 'once'), {
+    path: ['arguments'],
+    message: 'go with a yes to this call alone',
+  })
+  .refine((answer) => answer.becomes === undefined || answer.arguments !== undefined, {
+    path: ['becomes'],
+    message: 'belongs to changed `arguments`',
   })
   .refine(({ scope, ttl_s }) => (scope === 'timeboxed') === (ttl_s !== undefined), {
     path: ['ttl_s'],
@@ -308,6 +339,21 @@ export type Answer = z.infer<typeof Answer>
 /** As listed. `alike`: how many wait that ask exactly this, itself included; told where those are listed once. */
 export const ListedApproval = Approval.extend({ alike: z.int().min(1).optional() })
 export type ListedApproval = z.infer<typeof ListedApproval>
+
+/** What an approval's arguments are, as an operator may change them: hidden values stand as the card shows them. */
+export const Editable = z.strictObject({ digest: Sha256, arguments: z.record(z.string(), z.unknown()) })
+export type Editable = z.infer<typeof Editable>
+/** What changed arguments would come to, with the yes of whoever asks; nothing is recorded. */
+export const Revision = z.strictObject({
+  digest: Sha256,
+  becomes: Sha256,
+  changes: z.array(ArgumentChange),
+  more: z.int(),
+  /** `ask`: others are asked too. */
+  effect: z.enum(['allow', 'ask']),
+  prompt: Approval.shape.prompt,
+})
+export type Revision = z.infer<typeof Revision>
 
 /** An answer that stands for further calls of its kind: a standing approval, or a standing denial. */
 export const Standing = z.strictObject({
@@ -331,45 +377,3 @@ export const Standing = z.strictObject({
   digest: Sha256,
 })
 export type Standing = z.infer<typeof Standing>
-
-// ── Workers ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
-export const Enrolled = z.strictObject({
-  worker: WorkerId,
-  tenant: z.string(),
-  pool: Name,
-  edge: z.strictObject({ kid: z.string(), x: PublicKey }),
-})
-export const Worker = z.strictObject({
-  id: WorkerId,
-  name: Name,
-  pool: Name,
-  kid: z.string(),
-  tiers: z.array(Tier),
-  enrolled_at_ms: Time,
-  seen_at_ms: Time.nullable(),
-  status: z.enum(['active', 'revoked']),
-})
-
-export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2) })
-/** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
-export const Claim = z.strictObject({ grant: Envelope, plan: Plan, args: z.record(z.string(), z.unknown()), facts_digest: Sha256 })
-export type Claim = z.infer<typeof Claim>
-
-const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
-const StreamName = z.enum(['stdout', 'stderr'])
-export const OutputChunk = z.strictObject({ fence: z.int().min(1), stream: StreamName, offset: z.int().min(0), data: Chunk })
-export const Settlement = z.strictObject({
-  fence: z.int().min(1),
-  envelope: Envelope,
-  /** What was kept of each stream, whole: `kept` bytes, head and behind a cut the tail. */
-  output: z.strictObject({ stdout: z.base64(), stderr: z.base64() }),
-})
-export type Settlement = z.infer<typeof Settlement>
-export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
-export const Heartbeat = z.strictObject({
-  tiers: z.array(Tier),
-  running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),
-})
-export const HeartbeatAnswer = z.strictObject({ stop: z.array(CallId), now_ms: Time })

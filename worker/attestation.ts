@@ -6,7 +6,7 @@ import { attestationId, split } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Outcome, StreamSummary } from '../shared/plan.ts'
 import { type Execution, endingOf, type Grant, STATEMENT_TYPE, statementOf } from '../shared/statement.ts'
-import type { Settlement } from '../shared/wire.ts'
+import type { Settlement } from '../shared/worker-wire.ts'
 
 /** What came of a call, and the bytes that were kept of its output. */
 export type Ran = { readonly execution: Execution; readonly stdout: Uint8Array; readonly stderr: Uint8Array }

@@ -6,7 +6,7 @@ import { payloadBytes, signedByExactly } from '../shared/dsse.ts'
 import { canonical, type Json, parseJson, sha256 } from '../shared/json.ts'
 import type { Plan } from '../shared/plan.ts'
 import { callDigest, GRANT_TYPE, Grant } from '../shared/statement.ts'
-import { Claim } from '../shared/wire.ts'
+import { Claim } from '../shared/worker-wire.ts'
 
 export type Expected = {
   readonly tenant: string

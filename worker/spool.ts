@@ -24,7 +24,7 @@ import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
 import { MAX_LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
-import { Settlement } from '../shared/wire.ts'
+import { Settlement } from '../shared/worker-wire.ts'
 
 const Spooled = z.strictObject({ call: z.string().regex(PATTERNS.call), deadline_ms: z.int(), settlement: Settlement })
 export type Spooled = z.infer<typeof Spooled>

@@ -82,7 +82,8 @@ export const consoleRoutes: Verbs<Names> = {
     const shown = await run.approval(n)
     if (!shown.ok) return shown
     if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
-    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonOf(given), ...scopeOf(given) })
+    const { digest } = shown.value
+    const answer = Answer.safeParse({ decision: given.get('decision'), digest, reason: reasonOf(given), ...scopeOf(given) })
     if (!answer.success) return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
     const answered = await run.answer(n, session.principal.name, 'console', answer.data)
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered

@@ -23,6 +23,7 @@ import { isRunOf } from '../run-id.ts'
 
 const INVALID = failure('link_invalid', 'this link is not one of ours, or is cut short')
 
+const OUTDATED = failure('outdated', 'an operator has changed the arguments, so this link asks about something that is not to run any more')
 const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
 
 export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval'> = {
@@ -68,7 +69,11 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, approval.digest, nonce)) {
       return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
     }
-    const answer = Answer.safeParse({ ...saidIn(form), reason: (form.get('reason') ?? '').replaceAll('\r\n', '\n') }) // browsers send CRLF, and count it as one
+    const answer = Answer.safeParse({
+      ...saidIn(form),
+      digest: approval.digest,
+      reason: (form.get('reason') ?? '').replaceAll('\r\n', '\n'),
+    }) // browsers send CRLF, and count it as one
     if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
     if (!(await mayAnswer(env, link))) return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
     const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
@@ -102,7 +107,9 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   if (link === undefined || !isTenant(env, link.tenant) || !isRunOf(link.tenant, split(link.approval).run, idKey)) return err(INVALID)
   const run = runObject(env, link.tenant, split(link.approval).run)
   const approval = await run.approval(split(link.approval).n)
-  if (!approval.ok || !macHolds(linkKey, 'link', link, approval.value.digest, link.mac)) return err(INVALID)
+  const holds = (digest: string) => macHolds(linkKey, 'link', link, digest, link.mac)
+  if (!approval.ok) return err(INVALID)
+  if (!holds(approval.value.digest)) return err(approval.value.edits?.some(({ from }) => holds(from)) === true ? OUTDATED : INVALID)
   if (isRevoked(approval.value, link.approver)) return err(REVOKED) // whoever holds it now is told nothing of what it asked
   return ok({ link, approval: approval.value, run })
 }
@@ -136,6 +143,10 @@ export async function readForm(request: Request): Promise<URLSearchParams | unde
 const STATUS: Partial<Record<Failure['code'], number>> = {
   link_invalid: 401,
   link_revoked: 410,
+  outdated: 410,
+  denied: 403,
+  edit_too_wide: 422,
+  invalid_arguments: 422,
   cross_origin: 403,
   forbidden: 403,
   already_answered: 409,

@@ -22,6 +22,8 @@ type Names =
   | 'listChanges'
   | 'readApproval'
   | 'answerApproval'
+  | 'readArguments'
+  | 'previewAnswer'
   | 'revokeLinks'
   | 'listCalls'
   | 'putTool'
@@ -64,6 +66,16 @@ export const operatorRoutes: Verbs<Names> = {
   async answerApproval({ env, caller, params, body }) {
     const place = approvalPlace(env, caller, params.id)
     return place.ok ? place.value.run.answer(place.value.n, caller.principal.name, 'api', body) : place
+  },
+
+  async readArguments({ env, caller, params }) {
+    const place = approvalPlace(env, caller, params.id)
+    return place.ok ? place.value.run.editable(place.value.n) : place
+  },
+
+  async previewAnswer({ env, caller, params, body }) {
+    const place = approvalPlace(env, caller, params.id)
+    return place.ok ? place.value.run.preview(place.value.n, caller.principal.name, 'api', body.arguments) : place
   },
 
   async revokeLinks({ env, caller, params, query: { of = null } }) {

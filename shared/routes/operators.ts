@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
 import { CallState } from '../statement.ts'
 import * as wire from '../wire.ts'
+import { Worker } from '../worker-wire.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: wire.Name })
@@ -67,11 +68,45 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'approval.decide',
     params: z.strictObject({ id: wire.ApprovalId }),
-    summary: 'Approve or deny',
+    summary: 'Approve or deny; or approve with other `arguments`, which are decided anew and reach no further',
     body: wire.Answer,
     status: 200,
     result: wire.Approval,
-    failures: ['not_found', 'already_answered', 'approval_expired', 'once_only', 'limit_reached'],
+    failures: [
+      'not_found',
+      'already_answered',
+      'approval_expired',
+      'once_only',
+      'outdated',
+      'invalid_arguments',
+      'denied',
+      'edit_too_wide',
+      'conflict',
+      'limit_reached',
+    ],
+  },
+  readArguments: {
+    method: 'GET',
+    path: '/v1/approvals/{id}/arguments',
+    callers: ['operator'],
+    action: 'approval.list',
+    params: z.strictObject({ id: wire.ApprovalId }),
+    summary: 'The arguments that an approval asks about, to change them: hidden values stand as the card shows them',
+    status: 200,
+    result: wire.Editable,
+    failures: ['not_found'],
+  },
+  previewAnswer: {
+    method: 'POST',
+    path: '/v1/approvals/{id}/preview',
+    callers: ['operator'],
+    action: 'approval.decide',
+    params: z.strictObject({ id: wire.ApprovalId }),
+    summary: 'What a yes to changed arguments would come to; nothing is recorded',
+    body: z.strictObject({ arguments: z.record(z.string(), z.unknown()) }),
+    status: 200,
+    result: wire.Revision,
+    failures: ['not_found', 'already_answered', 'invalid_arguments', 'denied', 'edit_too_wide', 'conflict', 'limit_reached'],
   },
   revokeLinks: {
     method: 'DELETE',
@@ -246,7 +281,7 @@ export const OPERATORS = routes({
     action: 'worker.read',
     summary: 'Workers',
     status: 200,
-    result: list(wire.Worker),
+    result: list(Worker),
     failures: [],
   },
   revokeWorker: {

@@ -2,7 +2,8 @@
 
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
-import * as wire from '../wire.ts'
+import { CallId } from '../wire.ts'
+import * as wire from '../worker-wire.ts'
 import { routes } from './route.ts'
 
 export const WORKERS = routes({
@@ -33,7 +34,7 @@ export const WORKERS = routes({
     path: '/v1/worker/calls/{call}/output',
     callers: ['worker'],
     action: 'worker.settle',
-    params: z.strictObject({ call: wire.CallId }),
+    params: z.strictObject({ call: CallId }),
     summary: 'Stream output of a running call',
     body: wire.OutputChunk,
     status: 200,

@@ -3,6 +3,7 @@
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
+import { bearer, client } from '../../shared/client.ts'
 import type { Call } from '../../shared/wire.ts'
 import { HurtStack, insist, must, revive, strike } from '../support/hurt-stack.ts'
 
@@ -47,6 +48,36 @@ test('seed N17: an edge that is killed keeps the question that waits, what stand
   expect(must(await hurt.operator('listStanding', {})).items.map(({ session }) => session)).toEqual(['kept'])
   expect((await yes(waiting)).status).toBe('approved')
   await hurt.ended(waiting)
+})
+
+test('an edge that is killed after an operator changed a call keeps what it became, and who said what to which', async () => {
+  const two = '@id("two") forbid (principal, action == Action::"tool.execute/process.run", resource) when { context.approval.count < 2 };'
+  const operator = must(await hurt.operator('putOperator', { params: { name: 'second' }, body: { roles: ['approver'] } }))
+  const second = client(hurt.stack.dev.url, bearer(operator.key ?? ''))
+  const before = must(await hurt.operator('readPolicies', {})).policies
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two } } }))
+  const call = must(
+    await insist(() =>
+      hurt.agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'echo', args: ['long', 'text'] } } }),
+    ),
+  )
+  const params = { id: call.approval?.id ?? '' }
+  must(await second('answerApproval', { params, body: { decision: 'approve' } }))
+  const changed = { command: 'echo', args: ['short'] }
+  const { digest } = must(await hurt.operator('answerApproval', { params, body: { decision: 'approve', arguments: changed } }))
+  await strike(hurt.stack.edge)
+  await revive(hurt.stack.edge)
+  const approval = must(await insist(() => second('readApproval', { params })))
+  expect(approval).toMatchObject({ status: 'pending', digest, answers: [{ by: 'root' }], edits: [{ by: 'root', from: call.digest }] })
+  expect(must(await insist(() => second('answerApproval', { params, body: { decision: 'approve', digest } }))).status).toBe('approved')
+  const ended = await hurt.ended(call)
+  expect(ended).toMatchObject({
+    state: 'succeeded',
+    digest,
+    result: { output: 'short\n' },
+    edited: { arguments: changed, from: call.digest },
+  })
+  must(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
 test('a session that can’t be read denies what policy counts there, attested; another session goes on', async () => {

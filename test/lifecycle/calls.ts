@@ -63,6 +63,15 @@ export const answered = (by: string, said: 'approve' | 'deny', policy: Decision[
   decision: decision(policy),
 })
 
+/** A yes to other arguments: `digest` is theirs. */
+export const edited = (by: string, policy: Decision['effect'], before: Proposal, digest = 'e'.repeat(64)): Event => ({
+  kind: 'edited',
+  answer: { by, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: T0 },
+  revised: { proposal: { ...before, args: { text: 'b' }, digest, asked: before }, decision: decision('ask'), prompt: ask.prompt },
+  edit: { by, channel: 'api', at_ms: T0, from: before.digest, changes: [], more: 0 },
+  permitted: decision(policy),
+})
+
 export const claimed = (worker: string, policy: Decision['effect'] = 'allow'): Event => ({
   kind: 'claimed',
   worker,

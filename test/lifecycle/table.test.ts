@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { dueAt } from '../../edge/call-times.ts'
 import type { CallRecord, Event, Status } from '../../edge/lifecycle.ts'
 import { hasEnded, step } from '../../edge/lifecycle.ts'
-import { after, answered, ask, claimed, decision, EXPIRY, FAR, frozen, proposal, settled, T0, WAYS } from './calls.ts'
+import { after, answered, ask, claimed, decision, EXPIRY, edited, FAR, frozen, proposal, settled, T0, WAYS } from './calls.ts'
 
 type State = Status['state']
 const STATES = Object.keys(WAYS) as State[] // a record over exactly the states
@@ -32,6 +32,10 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   'settled under an old fence': [settled('w1', 0), T0],
   'settled under a later fence': [settled('w1', 2), T0],
   cancel: [{ kind: 'cancel', by: { kind: 'agent', name: 'a' } }, T0],
+  'changed, policy allows': [edited('ann', 'allow', proposal()), T0],
+  'changed, policy asks for more': [edited('ann', 'ask', proposal()), T0],
+  'changed, policy denies': [edited('ann', 'deny', proposal()), T0],
+  'changed, at expiry': [edited('ann', 'allow', proposal()), EXPIRY],
   'links taken back': [{ kind: 'links_revoked', by: 'ann', of: null }, T0],
   'due, too early': [{ kind: 'due' }, T0],
   due: [{ kind: 'due' }, FAR],
@@ -43,6 +47,10 @@ const each = (events: readonly string[], outcome: string): Record<string, string
 /** Nobody is asked, so nobody can answer. */
 const NOT_ASKED = each(
   Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'answered'),
+  'already_answered',
+)
+const NOT_CHANGED = each(
+  Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'edited'),
   'already_answered',
 )
 /** No worker has it, so none can settle it. */
@@ -69,6 +77,10 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'claimed too late': 'not_claimable',
     ...NOT_RUNNING,
     cancel: 'cancelled · mirror attest · cancelled',
+    'changed, policy allows': 'granted · mirror ring · edited',
+    'changed, policy asks for more': 'awaiting_approval · mirror notify · edited',
+    'changed, policy denies': 'denied',
+    'changed, at expiry': 'approval_expired',
     'links taken back': 'awaiting_approval · mirror notify · links_revoked',
     'due, too early': 'conflict',
     due: 'expired · mirror attest · expired',
@@ -83,6 +95,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'claimed too late': 'not_claimable',
     ...NOT_RUNNING,
     cancel: 'cancelled · attest · cancelled',
+    ...NOT_CHANGED,
     'links taken back': 'already_answered',
     'due, too early': 'conflict',
     due: 'lapsed · attest · lapsed',
@@ -103,6 +116,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'settled under an old fence': 'stale_fence',
     'settled under a later fence': 'stale_fence',
     cancel: 'running · notify · cancel_requested',
+    ...NOT_CHANGED,
     'links taken back': 'already_answered',
     'due, too early': 'conflict',
     due: 'indeterminate · attest · indeterminate',
@@ -112,7 +126,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
 
 function expected(state: State, event: string): string {
   if (state === 'awaiting_approval' || state === 'granted' || state === 'running') return EXPECTED[state][event] ?? 'not in the table'
-  if (EVENTS[event]?.[0].kind !== 'answered') return 'already_ended' // L4
+  if (!['answered', 'edited'].includes(EVENTS[event]?.[0].kind ?? '')) return 'already_ended' // L4
   return state === 'expired' ? 'approval_expired' : 'already_answered'
 }
 

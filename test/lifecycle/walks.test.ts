@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { CallRecord, Event, Proposal, Status, Step } from '../../edge/lifecycle.ts'
 import { hasEnded, step } from '../../edge/lifecycle.ts'
 import { seeded } from '../agreement/random-json.ts'
-import { answered, ask, claimed, decision, frozen, proposal, settled, T0 } from './calls.ts'
+import { answered, ask, claimed, decision, edited, frozen, proposal, settled, T0 } from './calls.ts'
 
 const WALKS = 5_000
 const STEPS = 24
@@ -18,6 +18,7 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
   const random = seeded(seed)
   const pick = <T>(from: readonly [T, ...T[]]): T => from[Math.floor(random() * from.length)] ?? from[0]
   const base = frozen(proposal({ idempotent: random() < 0.5 }))
+  let current = base
   const taken: Taken[] = []
   let status: Status | null = null
   let now = T0
@@ -27,6 +28,7 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
     return pick<() => Event>([
       () => ({ kind: 'proposed', decision: decision(pick(EFFECTS)), ask: random() < 0.8 ? ask : null }),
       () => answered(pick(['ann', 'bob', 'cy']), pick(['approve', 'approve', 'deny']), pick(EFFECTS)),
+      () => edited(pick(['ann', 'bob']), pick(EFFECTS), current, pick(['1', '2', '3']).repeat(64)),
       () => claimed(pick(WORKERS), pick(['allow', 'allow', ...EFFECTS])),
       () => settled(worker, fence, pick(['succeeded', 'failed', 'timed_out'])),
       () => ({ kind: 'cancel', by: { kind: 'agent', name: 'a' } }),
@@ -38,12 +40,13 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
     now += pick([0, 1, 500, 5_000, 13_000, random() < 0.2 ? 901_000 : 0])
     if (random() < 0.05) now -= 2_000 // a clock that goes back changes nothing but time
     const next: Event = i === 0 ? { kind: 'proposed', decision: decision(pick(EFFECTS)), ask } : event()
-    const record: CallRecord | Proposal = status === null ? base : frozen({ proposal: base, status })
+    const record: CallRecord | Proposal = status === null ? base : frozen({ proposal: current, status })
     const stepped = step(record, frozen(next), now)
     expect(step(record, next, now), `seed ${seed}: the same again`).toEqual(stepped)
     if (!stepped.ok) continue
     taken.push({ event: next, now, before: status, step: stepped.value })
     status = frozen(stepped.value.status)
+    current = frozen(stepped.value.proposal ?? current)
   }
   return { proposal: base, taken }
 }
@@ -86,7 +89,9 @@ test('L1 nothing runs that was not granted just before, and a grant follows an a
       }
       if (status.state !== 'granted' || before?.state === 'granted') continue
       if (before?.state === 'running') continue // a retry: L2 counts it, and its claim asks policy again
-      expect((event.kind === 'proposed' || event.kind === 'answered') && event.decision.effect, say).toBe('allow')
+      const said =
+        event.kind === 'edited' ? event.permitted : event.kind === 'proposed' || event.kind === 'answered' ? event.decision : null
+      expect(said?.effect, say).toBe('allow')
       if (before !== null)
         expect(
           status.approval?.answers.some(({ decision: said }) => said === 'approve'),
@@ -145,8 +150,17 @@ test('L3 what was shown stays as it was; answers are only added, one a person', 
   each(({ taken }, say) => {
     for (const {
       before,
-      step: { status },
+      event,
+      step: { status, proposal: changed },
     } of taken) {
+      // Another proposal takes the place of the one before while it is asked about, and with it goes all that was said to that.
+      expect([changed !== undefined, changed === undefined || before?.state], say).toEqual(
+        event.kind === 'edited' ? [true, 'awaiting_approval'] : [false, true],
+      )
+      if (event.kind === 'edited') {
+        expect([status.approval?.answers, status.approval?.edits?.at(-1)], say).toEqual([[event.answer], event.edit])
+        continue
+      }
       const [was, is] = [before?.approval ?? null, status.approval]
       if (was === null || is === null) {
         expect(before === null || (was === null && is === null), say).toBe(true)
@@ -178,7 +192,8 @@ test('L9 nothing expires, lapses or is lost before its time, and nobody answers 
         const at = before.state === 'awaiting_approval' ? before.approval.expiresAt : before.state === 'granted' ? before.until : 0
         expect(now, say).toBeGreaterThanOrEqual(before.state === 'running' ? Math.max(before.leaseUntil, event.leaseUntil ?? 0) : at)
       }
-      if (event.kind === 'answered' && before.state === 'awaiting_approval') expect(now, say).toBeLessThan(before.approval.expiresAt)
+      if ((event.kind === 'answered' || event.kind === 'edited') && before.state === 'awaiting_approval')
+        expect(now, say).toBeLessThan(before.approval.expiresAt)
       if (event.kind === 'claimed' && before.state === 'granted') expect(now, say).toBeLessThan(before.until)
       if (status.state === 'granted' && before.state === 'running') expect(event.kind, say).toBe('due')
     }

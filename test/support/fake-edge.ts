@@ -14,7 +14,7 @@ import { digestOf, type Json, parseJson } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan, Stdin } from '../../shared/plan.ts'
 import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '../../shared/statement.ts'
-import type { Claim, Settlement } from '../../shared/wire.ts'
+import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 
 type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'output' | 'settle' | 'heartbeat' | 'keys'>
 const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'output', 'settle', 'heartbeat', 'keys']

@@ -9,7 +9,7 @@ import { attestationId, split } from '../../shared/ids.ts'
 import { digestOf, sha256 } from '../../shared/json.ts'
 import type { Outcome, StreamSummary, Tier } from '../../shared/plan.ts'
 import { endingOf, type Grant, STATEMENT_TYPE, type Statement, statementOf } from '../../shared/statement.ts'
-import type { Claim, Settlement } from '../../shared/wire.ts'
+import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 import { granted } from './desk.ts'
 
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519

@@ -123,7 +123,12 @@ test('nobody but a worker gets in where workers do, nobody but an operator where
 })
 
 /** Routes that take a body, answer from it and change nothing. */
-const WITHOUT_EFFECT = ['POST /v1/policies/check', 'POST /v1/policies/versions/{version}/rehearse', 'POST /v1/decisions']
+const WITHOUT_EFFECT = [
+  'POST /v1/approvals/{id}/preview',
+  'POST /v1/policies/check',
+  'POST /v1/policies/versions/{version}/rehearse',
+  'POST /v1/decisions',
+]
 
 /** What an approver does besides reading: answers, takes answers back, and says who is asked while they are away. */
 const ANSWERING = [

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { countersign, type Envelope, type PrivateJwk, publicKey, type Signer, signerFromJwk } from '../../shared/dsse.ts'
 import { digestOf } from '../../shared/json.ts'
 import { GRANT_TYPE, type Grant, STATEMENT_TYPE, sealGrant } from '../../shared/statement.ts'
-import type { Claim } from '../../shared/wire.ts'
+import type { Claim } from '../../shared/worker-wire.ts'
 import { verifyClaim } from '../../worker/grant.ts'
 import { FakeEdge } from '../support/fake-edge.ts'
 

@@ -1,0 +1,79 @@
+// A call with other arguments in place of its agent's: the same checks, plan and policy as if they had been proposed, and nothing that reaches further
+// than what was. Pure: it reads the directory and the call, and changes neither.
+
+import type { Code } from '../shared/failures.ts'
+import { failure } from '../shared/failures.ts'
+import { canonical, sha256 } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Plan } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { ArgumentChange } from '../shared/wire.ts'
+import { changesOf, withHidden } from './argument-changes.ts'
+import { decide } from './decide.ts'
+import type { Loaded } from './directory.ts'
+import type { CallRecord, Revised } from './lifecycle.ts'
+import type { Knowing } from './proposal.ts'
+import { askAbout, fits, proposalOf, spentBy } from './proposal.ts'
+import type { RunRow } from './run-record.ts'
+import type { Snapshot } from './snapshot.ts'
+import { snapshotOf } from './snapshot.ts'
+
+export type Revision = Revised & { snapshot: Snapshot; changes: ArgumentChange[]; more: number }
+
+/** What an operator makes of a call that is asked about. */
+export function revise(
+  directory: Loaded,
+  row: RunRow,
+  { proposal: before, status }: CallRecord,
+  given: Record<string, unknown>,
+  { used, now }: Knowing,
+): Result<Revision> {
+  const refuse = (code: Code, detail: string) => err(failure(code, detail))
+  const { record } = row
+  const [agent, tool] = [directory.agents.get(record.agent), directory.tools.get(before.tool.name)]
+  if (agent === undefined) return refuse('denied', 'the agent was revoked')
+  if (tool === undefined || tool.tool.digest !== before.tool.digest)
+    return refuse('conflict', 'the tool has changed since the call was proposed')
+  if ((status.approval?.edits?.length ?? 0) >= LIMITS.edits)
+    return refuse('limit_reached', `the arguments were changed ${LIMITS.edits} times`)
+  if (used === 'uncounted') return refuse('unavailable', 'what this session has used could not be counted')
+  const meant = withHidden(given, before.args)
+  if (!meant.ok) return meant
+  const args = meant.value
+  const text = canonical(args)
+  const fit = fits(tool, args, text)
+  if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
+  const argsSha256 = sha256(text)
+  if (argsSha256 === before.argsSha256) return refuse('conflict', 'these are the arguments as they are; answer without them')
+  const situation = { agent, tool, args, answers: [], run: record, used, now }
+  const decided = decide(directory, situation)
+  if (!decided.ok) return decided
+  const { plan, decision } = decided.value
+  if (decision.effect === 'deny' || plan === null) return refuse('denied', `policy denies the changed call: ${decision.reason}`)
+  const spent = spentBy(tool, args)
+  const wider = before.plan === null ? 'there was no plan' : widerIn(before.plan, plan)
+  if (wider !== undefined || spent > (before.spent ?? 0))
+    return refuse('edit_too_wide', `the changed call reaches further than the agent asked: ${wider ?? 'it spends more'}`)
+  const { spent: _, ...kept } = before
+  const parts = { args, argsSha256, plan, tool, pool: before.pool, now: before.createdAt, ...(spent > 0 ? { spent } : {}) }
+  const proposal = {
+    ...kept,
+    ...proposalOf(row, before.n, parts),
+    asked: before.asked ?? { digest: before.digest, argsSha256: before.argsSha256 },
+  }
+  const { prompt } = askAbout(directory, row, before.n, situation, decided.value)
+  const snapshot = snapshotOf(directory, { agent, tool, run: record })
+  return ok({ proposal, decision, prompt, snapshot, ...changesOf(before.args, args) })
+}
+
+const OPENNESS = ['strict', 'preflight', 'none'] as const
+
+/** In which way a plan reaches further than another one of the same tool, whose secrets and folder are the same. */
+function widerIn(before: Plan, after: Plan): string | undefined {
+  if (before.tier === 'C' && after.tier !== 'C') return 'it is less isolated'
+  if (OPENNESS.indexOf(after.egress.mode) > OPENNESS.indexOf(before.egress.mode)) return 'its network is less restricted'
+  const host = after.egress.hosts.find((one) => !before.egress.hosts.includes(one))
+  if (host !== undefined) return `it reaches \`${host}\``
+  return after.limits.timeout_ms > before.limits.timeout_ms ? 'it may take longer' : undefined
+}

@@ -1,0 +1,48 @@
+// What crosses the wire between the edge and its workers, as schemas. `routes/workers.ts` says on which routes.
+
+import { z } from 'zod'
+import { Envelope, PublicKey } from './dsse.ts'
+import { LIMITS } from './limits.ts'
+import { Plan, Tier } from './plan.ts'
+import { CallState } from './statement.ts'
+import { CallId, Name, RunId, Sha256, Time, WorkerId } from './wire.ts'
+
+export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
+export const Enrolled = z.strictObject({
+  worker: WorkerId,
+  tenant: z.string(),
+  pool: Name,
+  edge: z.strictObject({ kid: z.string(), x: PublicKey }),
+})
+export const Worker = z.strictObject({
+  id: WorkerId,
+  name: Name,
+  pool: Name,
+  kid: z.string(),
+  tiers: z.array(Tier),
+  enrolled_at_ms: Time,
+  seen_at_ms: Time.nullable(),
+  status: z.enum(['active', 'revoked']),
+})
+
+export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2) })
+/** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
+export const Claim = z.strictObject({ grant: Envelope, plan: Plan, args: z.record(z.string(), z.unknown()), facts_digest: Sha256 })
+export type Claim = z.infer<typeof Claim>
+
+const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
+const StreamName = z.enum(['stdout', 'stderr'])
+export const OutputChunk = z.strictObject({ fence: z.int().min(1), stream: StreamName, offset: z.int().min(0), data: Chunk })
+export const Settlement = z.strictObject({
+  fence: z.int().min(1),
+  envelope: Envelope,
+  /** What was kept of each stream, whole: `kept` bytes, head and behind a cut the tail. */
+  output: z.strictObject({ stdout: z.base64(), stderr: z.base64() }),
+})
+export type Settlement = z.infer<typeof Settlement>
+export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
+export const Heartbeat = z.strictObject({
+  tiers: z.array(Tier),
+  running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),
+})
+export const HeartbeatAnswer = z.strictObject({ stop: z.array(CallId), now_ms: Time })
