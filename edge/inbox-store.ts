@@ -54,12 +54,12 @@ export class InboxStore {
         .get()
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
       this.figures.count(approval, known === undefined)
-      const led = known?.head === true && (!pending || known.group !== group) ? known.group : undefined // it asks no more, or something else
-      const head = pending && ((known?.head === true && led === undefined) || this.#headOf(group) === undefined)
+      const led = known?.head === true && (!pending || known.group !== group) ? known.group : null // it asks no more, or something else
+      const head = pending && ((known?.head === true && led === null) || this.#headOf(group) === undefined)
       const changed = this.#latest() + 1
       const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk), changed }
       this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
-      if (led !== undefined) this.#succeed(led)
+      if (led !== null) this.#succeed(led)
     }
     this.news.tell()
   }
