@@ -223,8 +223,8 @@ export class Answers {
     const record: CallRecord = { proposal, status: { state: 'awaiting_approval', decision, approval: ask } }
     const { decision: permitted } = judgeAgain(directory, row, record, { answers: counts, used: used(directory), now: proposal.createdAt })
     if (permitted.effect === 'deny') return call
-    const by = counts.map(({ by, standing }) => `\`${standing}\` of ${by}`).join(', ')
-    const named = permitted.effect === 'allow' ? { ...decision, reason: `${decision.reason}; approved by what stands: ${by}` } : decision
+    const which = counts.map(({ standing }) => `\`${standing}\``).join(', ') // an agent reads it: whose they are is in the journal
+    const named = permitted.effect === 'allow' ? { ...decision, reason: `${decision.reason}; approved by what stands: ${which}` } : decision
     return { ...call, decision: named, ask: { ...ask, answers: counts }, permitted }
   }
 

@@ -54,12 +54,22 @@ test('a yes for the session saves the second question, and whoever checks the ev
 
   const second = await propose(run, { args: { text: 'another' } })
   expect(second).toMatchObject({ state: 'granted', decision: { effect: 'ask' }, approval: { status: 'approved' } })
-  expect(second.decision.reason).toContain(standing?.id)
+  expect(second.decision.reason).toContain(`approved by what stands: \`${standing?.id}\``)
   const [entry] = await journalOf(second)
   expect(entry).toMatchObject({ kind: 'approved', body: { answers: [{ by: approver.name, scope: 'session', standing: standing?.id }] } })
   const claim = granted(await peer.claim(second.id))
   expect(grantOf(claim.grant).facts.approval).toMatchObject({ scope: 'session', answers: [{ by: approver.name, standing: standing?.id }] })
   granted(await peer.settle(claim))
+})
+
+test('seed T8: a call that runs under what stands says which answer that is, and not whose', async () => {
+  const call = await propose(await approved())
+  expect(call.state).toBe('granted')
+  await peer.run(call.id)
+  for (const told of [call, await read(call)]) {
+    expect(told.decision.reason).toMatch(/approved by what stands: `std_/)
+    expect(JSON.stringify(told)).not.toContain(approver.name)
+  }
 })
 
 test('seed T16: a yes for one call stands for no other', async () => {
