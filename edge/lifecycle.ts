@@ -285,6 +285,9 @@ export const withAnswer = (answers: readonly Answered[], answer: Answered): Answ
 
 const noInWords = ({ reason }: Answered): string => (reason === '' ? 'an operator said no' : reason)
 
+/** What a claim is granted under: of a question the answers stay, and all else is the policy of now. */
+export const claimedUnder = (before: Decision, now: Decision): Decision => (before.effect === 'ask' ? answered(before, now) : now)
+
 /** An answered question names who asked and who, with the answers, permits. */
 const answered = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({
   ...asked,
@@ -306,11 +309,12 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
     return ok({ status: next, effects: ['attest'], journal: { kind: 'withdrawn', body: { policies: event.decision.policies } } })
   }
   const { worker, deadline, grant } = event
+  const { policy_set, snapshot } = event.decision
   const fence = status.fence + 1
   return ok({
     status: {
       state: 'running',
-      decision: status.decision,
+      decision: claimedUnder(status.decision, event.decision),
       approval: status.approval,
       worker,
       fence,
@@ -321,7 +325,7 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
       grant,
     },
     effects: ['notify'],
-    journal: { kind: 'claimed', body: { worker, fence, deadline_ms: deadline } },
+    journal: { kind: 'claimed', body: { worker, fence, deadline_ms: deadline, policy_set, snapshot } },
   })
 }
 

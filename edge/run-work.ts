@@ -15,7 +15,7 @@ import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
 import type { Leases } from './leases.ts'
-import { hasEnded } from './lifecycle.ts'
+import { claimedUnder, hasEnded } from './lifecycle.ts'
 import type { Answers, RunAccess } from './run-answers.ts'
 import { factsOf } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
@@ -56,15 +56,15 @@ export class Work {
       if (!tiers.includes(plan.tier) || !worker.tiers.includes(plan.tier))
         return err(failure('sandbox_unavailable', `the call needs tier ${plan.tier}, proven on the worker`)) // L8, K04
       const now = Date.now()
+      const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const grant: Grant = {
-        facts: factsOf(row.record, record),
+        facts: factsOf(row.record, { proposal, status: { ...status, decision: claimedUnder(status.decision, decision) } }),
         worker: worker.id,
         fence: status.state === 'granted' ? status.fence + 1 : 1,
         issued_at_ms: now,
         deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
-      const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const done = this.#run.apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
       if (!done.ok) return done
       return done.value.status.state === 'running'

@@ -8,7 +8,7 @@ import { digestOf } from '../../shared/json.ts'
 import { PolicySnapshot } from '../../shared/snapshot.ts'
 import { countersign } from '../support/countersign.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
-import { PeerWorker } from '../support/peer-worker.ts'
+import { grantOf, PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('snapshot', sharedStack())
@@ -68,6 +68,31 @@ test('what an answer changes is the snapshot of the answer', async () => {
   const now = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect(now.decision.snapshot).not.toBe(call.decision.snapshot)
   expect(digestOf(await read(call))).toBe(now.decision.snapshot)
+})
+
+test('what was in force when a worker claimed is what grant, attestation, journal and call name, asked about or not', async () => {
+  const asked = await desk.tool({ capabilities: ['network'] })
+  for (const tool of [await desk.tool(), asked]) {
+    const call = await propose(await runOf(), tool)
+    const [approval, id] = [call.approval?.id, desk.name()]
+    if (approval !== undefined) granted(await desk.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }))
+    const may = `@id("${id}") permit (principal, action == Action::"tool.execute/${tool}", resource);`
+    const claim = await desk.withPolicies({ may }, async () => granted(await peer.claim(call.id)))
+    const { decision } = grantOf(claim.grant).facts
+    expect(decision).toMatchObject({ effect: tool === asked ? 'ask' : 'allow', policies: expect.arrayContaining([id]) })
+    expect(decision.policy_set).not.toBe(call.decision.policy_set)
+    granted(await peer.settle(claim))
+    const snapshot = await read(call)
+    expect(snapshot.policy_set).toBe(decision.policy_set)
+    expect(digestOf(snapshot)).toBe(decision.snapshot)
+    const params = { run: call.run, call: call.id }
+    expect(granted(await agent.client('readCall', { params })).decision).toMatchObject(decision)
+    const bundle = granted(await agent.client('readAttestation', { params }))
+    expect(JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString()).predicate.facts.decision).toEqual(decision)
+    const entries = granted(await agent.client('readJournal', { params: { run: call.run }, query: {} })).items
+    const { policy_set, snapshot: digest } = decision
+    expect(entries.find(({ kind }) => kind === 'claimed')?.body).toMatchObject({ policy_set, snapshot: digest })
+  }
 })
 
 test('`countersign verify --snapshot` says whether a call was decided under it', async () => {
