@@ -14,6 +14,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { CallState, ToolRef } from '../shared/statement.ts'
 import type { Approval, Decision, Edit, Shadowed } from '../shared/wire.ts'
+import { answered, claimedUnder } from './granted-under.ts'
 import type { Used } from './usage.ts'
 
 export type Answered = Omit<Approval['answers'][number], 'assurance'>
@@ -284,17 +285,6 @@ export const withAnswer = (answers: readonly Answered[], answer: Answered): Answ
 ]
 
 const noInWords = ({ reason }: Answered): string => (reason === '' ? 'an operator said no' : reason)
-
-/** What a claim is granted under: of a question the answers stay, and all else is the policy of now. */
-export const claimedUnder = (before: Decision, now: Decision): Decision => (before.effect === 'ask' ? answered(before, now) : now)
-
-/** An answered question names who asked and who, with the answers, permits. */
-const answered = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({
-  ...asked,
-  policies: [...new Set([...asked.policies, ...permitted.policies])],
-  policy_set: permitted.policy_set,
-  snapshot: permitted.snapshot,
-})
 
 function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: number): Result<Step> {
   if (status.state === 'running') return refuse('already_claimed', 'another claim was first')
