@@ -202,9 +202,10 @@ const clockOf = (now: number): Record<string, CedarValueJson> => {
   return { now: { __extn: { fn: 'datetime', arg: second.toISOString() } }, weekday: second.getUTCDay() || 7 }
 }
 
-const budgetOf = (budget: Budget, { run, session }: Used): CedarValueJson => ({
+const budgetOf = (budget: Budget, { run, session, agent }: Used): CedarValueJson => ({
   run: { max_calls: budget.max_calls_per_run, ...run },
   ...(session === null ? {} : { session }),
+  ...(agent == null ? {} : { agent }), // what was recorded before there was one has none
 })
 
 const approvers = new WeakMap<Loaded, Approvers>()

@@ -70,6 +70,9 @@ export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getB
 /** A session is one agent's: its name is the agent's to choose. */
 export const sessionObject = (env: Env, { tenant, agent, session }: { tenant: string; agent: string; session: string }) =>
   env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as Remote<SessionObject>
+/** What is counted of an agent over all its sessions: no session has an empty name. */
+export const agentQuestions = (env: Env, { tenant, agent }: { tenant: string; agent: string }) =>
+  sessionObject(env, { tenant, agent, session: '' })
 export const poolObject = (env: Env, tenant: string, pool: string) =>
   env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
 export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>

@@ -98,7 +98,8 @@ function outcomeOf(directory: Loaded, { request, approved_by, used = {}, at = NO
   if (agent === undefined) return refused(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
   if (!directory.tools.has(request.tool)) return refused(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
   const run = countersOf(used.run, NOTHING)
-  const counted = { run, session: countersOf(used.session, run) } // a session has used what its run has
+  const asked = { asks_hour: used.agent?.asks_hour ?? run.asks }
+  const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent have used what the run has
   const now = Date.parse(at)
   const row = runOf(agent, request.run, run, now)
   const prepared = prepare(directory, row, request, { used: () => counted, pending: () => 0, now })

@@ -152,7 +152,7 @@ const uncounted = ({ explanation: _, ...decision }: Decision): Decision => ({
   effect: 'deny',
   code: 'policy_error',
   policies: ['session.budget'],
-  reason: 'what this session has used could not be counted, so nothing is allowed; try again',
+  reason: 'what this session or agent has used could not be counted, so nothing is allowed; try again',
 })
 
 /** What a call spends, by its tool's contract: arguments that fit its schema hold a whole number from 0 on there, or nothing. */
@@ -192,7 +192,7 @@ export function decideAnew(directory: Loaded, { record }: RunRow, { proposal }: 
   const tool = directory.tools.get(proposal.tool.name)
   if (agent === undefined || tool === undefined) return err(failure('not_found', 'the agent or the tool is there no more'))
   const { answers, used, now } = knowing
-  if (used === 'uncounted') return err(failure('unavailable', 'what this session has used could not be counted'))
+  if (used === 'uncounted') return err(failure('unavailable', 'what this session or agent has used could not be counted'))
   const decided = decide(directory, { agent, tool, args: proposal.args, answers, run: record, used, now }, told)
   return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }

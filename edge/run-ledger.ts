@@ -4,7 +4,7 @@
 import { ulid } from '../shared/ids.ts'
 import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'
-import { sessionObject } from './env.ts'
+import { agentQuestions, sessionObject } from './env.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
 import { isRead } from './policy-reads.ts'
@@ -12,18 +12,22 @@ import type { Asked, Knowing } from './proposal.ts'
 import { spentBy } from './proposal.ts'
 import type { RunRecord, RunRow } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
-import type { Counters, Share, Used } from './usage.ts'
+import type { AgentUse, Counters, Share, Used } from './usage.ts'
 import { countersOf, shareOf, sum } from './usage.ts'
 
-/** A place in the session's count, taken before the decision that it is for. `session` is `null` where it could not be had. */
-export type Booked = { place: string; key: string; session: Counters | null; at: number }
+/**
+ * A place in the counts that policy reads, taken before the decision that it is for. `null` is what nobody reads, or could not be
+ * had. `asks`: it counts among the agent's questions.
+ */
+export type Booked = { place: string; key: string; session: Counters | null; agent: AgentUse | null; asks: boolean; at: number }
 /** What the session gives away again after longer (session-object.ts) must not be decided by. */
 const BOOKED_MS = 10_000
 
 export const readsSession = ({ policies }: Loaded): boolean => isRead(policies.reads.context, ['budget', 'session'])
+export const readsAgent = ({ policies }: Loaded): boolean => isRead(policies.reads.context, ['budget', 'agent'])
 /** A set that only shadows must see what it would see in force. */
-const someReadSession = (directory: Loaded): boolean =>
-  readsSession(directory) || (directory.shadow !== null && readsSession(directory.shadow.directory))
+const inSomeSet = (reads: (directory: Loaded) => boolean, directory: Loaded): boolean =>
+  reads(directory) || (directory.shadow !== null && reads(directory.shadow.directory))
 
 /** A call that is known by its number alone; no agent can send this as its key. */
 const KEY_OF = /^§#([0-9]+)$/
@@ -41,38 +45,61 @@ export class Ledger {
     this.#store = store
   }
 
-  /** Takes a place in the session for what is proposed, where policy reads what is counted there. */
+  /** Takes a place in each count that policy reads, for what is proposed. */
   async book(directory: Loaded, run: RunRecord, { key, tool: name, args }: Asked & { key: string | null }): Promise<Booked | null> {
     const tool = directory.tools.get(name)
-    if (!someReadSession(directory) || tool === undefined || !tool.check(args).ok) return null // what does not fit is refused, and takes no place
+    const [session, agent] = [inSomeSet(readsSession, directory), inSomeSet(readsAgent, directory)]
+    if (!(session || agent) || tool === undefined || !tool.check(args).ok) return null // what does not fit is refused, and takes no place
     if (key !== null && this.#store.callByKey(key) !== undefined) return null
-    return this.#place(run, key, name, spentBy(tool, args))
+    return this.#place(run, key, session ? { tool: name, spent: spentBy(tool, args) } : null, agent)
   }
 
   /** Places of one key are one call. */
-  async #place(run: RunRecord, key: string | null, tool: string, spent: number): Promise<Booked> {
+  async #place(run: RunRecord, key: string | null, call: { tool: string; spent: number } | null, agent: boolean): Promise<Booked> {
     const at = Date.now()
     const place = ulid(at)
-    const booked = { place, key: key ?? `§${place}`, at }
-    try {
-      return { ...booked, session: await sessionObject(this.#env, run).book({ place, run: run.id, key: booked.key, tool, spent }) }
-    } catch {
-      return { ...booked, session: null } // L6: who can't be asked has not said yes
-    }
+    const booked = { place, key: key ?? `§${place}`, at, asks: false }
+    const nothing = () => null // L6: who can't be asked has not said yes
+    const [counted, asked] = await Promise.all([
+      call === null
+        ? null
+        : sessionObject(this.#env, run)
+            .book({ place, run: run.id, key: booked.key, ...call })
+            .catch(nothing),
+      agent ? agentQuestions(this.#env, run).asked().catch(nothing) : null,
+    ])
+    return { ...booked, session: counted, agent: asked }
+  }
+
+  /**
+   * It would ask people: from here on it counts as a question, one after the other, and is to be decided by the number that it got.
+   * A proposal that is made twice at the same moment counts twice for its hour.
+   */
+  async asking(run: RunRecord, booked: Booked | null): Promise<Booked | null> {
+    if (booked === null || booked.agent === null) return booked
+    const agent = await agentQuestions(this.#env, run)
+      .mayAsk(booked.place)
+      .catch(() => null)
+    return { ...booked, agent, asks: true }
   }
 
   /** The same for a call that is known already: when it was proposed, nobody counted. */
   async bookCall(directory: Loaded, run: RunRecord, n: number): Promise<Booked | null> {
     const record = this.#store.call(n)
-    if (!readsSession(directory) || record === undefined || hasEnded(record.status) || record.proposal.before?.session != null) return null
-    return this.#place(run, keyOfCall(n), record.proposal.tool.name, record.proposal.spent ?? 0)
+    if (record === undefined || hasEnded(record.status)) return null
+    const { before, tool, spent = 0 } = record.proposal
+    const session = readsSession(directory) && before?.session == null
+    const agent = readsAgent(directory) && before?.agent == null
+    if (!(session || agent)) return null
+    return this.#place(run, keyOfCall(n), session ? { tool: tool.name, spent } : null, agent)
   }
 
-  /** A place that came to nothing; unsaid, it is given away later. */
-  release(run: RunRecord, { place }: Booked): Promise<void> {
-    return sessionObject(this.#env, run)
-      .release(place)
-      .catch(() => undefined)
+  /** What became of a place: nothing, or this call. Unsaid, a session gives it away later, and an agent's counts for its hour. */
+  async settled(run: RunRecord, { place, session, asks }: Booked, record: CallRecord | null): Promise<void> {
+    const told: Promise<void>[] = []
+    if (record === null && session !== null) told.push(sessionObject(this.#env, run).release(place))
+    if (asks && (record === null || shareOf(record, 0).asks === 0)) told.push(agentQuestions(this.#env, run).asksNobody(place))
+    await Promise.allSettled(told)
   }
 
   /** What it takes to decide a call that is known. */
@@ -80,13 +107,15 @@ export class Ledger {
     return { answers, used: this.used(directory, row, record.proposal.tool.name, booked, record), now: Date.now() }
   }
 
-  /** What was used before this call, or `null` where nobody reads it. A refusal where the session should count, and does not. */
+  /** What was used before this call, or `null` where nobody reads it. A refusal where session or agent should be counted, and are not. */
   used({ policies }: Loaded, row: RunRow, tool: string, booked: Booked | null, known?: CallRecord): Used | 'uncounted' | null {
     if (!isRead(policies.reads.context, ['budget'])) return null
     const before = known?.proposal.before
-    const session = before?.session ?? (booked !== null && Date.now() - booked.at < BOOKED_MS ? booked.session : null)
+    const fresh = booked !== null && Date.now() - booked.at < BOOKED_MS ? booked : null
+    const [session, agent] = [before?.session ?? fresh?.session ?? null, before?.agent ?? fresh?.agent ?? null]
     if (session === null && isRead(policies.reads.context, ['budget', 'session'])) return 'uncounted'
-    return { run: before?.run ?? this.#run(row, tool, known), session }
+    if (agent === null && isRead(policies.reads.context, ['budget', 'agent'])) return 'uncounted'
+    return { run: before?.run ?? this.#run(row, tool, known), session, agent }
   }
 
   #run(row: RunRow, tool: string, known: CallRecord | undefined): Counters {

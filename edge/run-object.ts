@@ -69,12 +69,24 @@ export class RunObject extends DurableObject<Env> {
     if (run?.agent !== input.agent) return err(NO_RUN)
     const directory = await directoryAt(this.env, run.tenant, input.version)
     const booked = await this.#ledger.book(directory, run, input)
-    const propose = (standings: Standings | null) => this.#commit(() => this.#propose(directory, input, booked, standings))
-    const asked = await propose(null)
-    const proposed = asked.ok && 'key' in asked.value ? await propose(await this.#answers.standing(this.#run, asked.value.key)) : asked
-    if (!proposed.ok && booked !== null) this.ctx.waitUntil(this.#ledger.release(run, booked))
+    const asked = await this.#commit(() => this.#propose(directory, input, booked, null))
+    if (!asked.ok || !('key' in asked.value)) return this.#proposed(run, input, booked, asked)
+    const { key } = asked.value
+    const [asking, standings] = await Promise.all([this.#ledger.asking(run, booked), this.#answers.standing(this.#run, key)])
+    return this.#proposed(run, input, asking, await this.#commit(() => this.#propose(directory, input, asking, standings)))
+  }
+
+  /** What came of it is told to whoever counts. */
+  async #proposed(
+    run: RunRecord,
+    input: Propose,
+    booked: Booked | null,
+    proposed: Result<CallRecord | { key: string }>,
+  ): Promise<Result<Call>> {
+    const record = proposed.ok ? (proposed.value as CallRecord) : null // with what stands there is no more to ask
+    if (booked !== null) this.ctx.waitUntil(this.#ledger.settled(run, booked, record))
     if (!proposed.ok) return proposed
-    const record = proposed.value as CallRecord // with what stands there is no more to ask
+    if (record === null) throw new Error('a call was proposed, and there is none')
     return hasEnded(record.status) ? ok(this.#view(record)) : this.read(input.agent, record.proposal.n, input.waitMs)
   }
 

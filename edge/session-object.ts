@@ -1,8 +1,9 @@
 // One session of one agent, across its runs: the answers that stand in it, and what is counted towards caps by session. A call takes its place here before it is decided, one
 // after the other, so that two runs can't both be the last. The truth about each call stays with its run, which is asked.
+// The object of an agent that is of no session counts its questions.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, count, eq } from 'drizzle-orm'
+import { and, count, eq, gt, lte } from 'drizzle-orm'
 import migrations from '../migrations/session/migrations.js'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
@@ -13,8 +14,8 @@ import type { Answered } from './lifecycle.ts'
 import type { Kept } from './standing.ts'
 import { StandingStore } from './standing-store.ts'
 import { openDatabase } from './tables/open.ts'
-import { open, totals } from './tables/session.ts'
-import type { Counters, Share } from './usage.ts'
+import { open, questions, totals } from './tables/session.ts'
+import type { AgentUse, Counters, Share } from './usage.ts'
 import { countersOf, sum } from './usage.ts'
 
 export type Booking = { place: string; run: string; key: string; tool: string; spent: number }
@@ -23,6 +24,7 @@ export type Booking = { place: string; run: string; key: string; tool: string; s
 const UNKNOWN_MS = 30_000
 /** A run that does not answer refuses the call that waits for it (L6). */
 const ANSWER_MS = 5_000
+const HOUR_MS = 3_600_000
 
 type Row = typeof open.$inferSelect
 type Shares = Array<{ share: Share; ended: boolean } | null>
@@ -53,6 +55,36 @@ export class SessionObject extends DurableObject<Env> {
 
   async release(place: string): Promise<void> {
     this.#db.delete(open).where(eq(open.place, place)).run()
+  }
+
+  // ── Questions of an agent: in the object that is of none of its sessions ──
+
+  /** How often it had people asked within the hour. This call counts from here on, unless it turns out to ask nobody. */
+  async mayAsk(place: string): Promise<AgentUse> {
+    const now = Date.now()
+    return this.ctx.storage.transactionSync(() => {
+      this.#db
+        .delete(questions)
+        .where(lte(questions.at, now - HOUR_MS))
+        .run()
+      const use = this.#asked(now)
+      this.#db.insert(questions).values({ place, at: now }).run()
+      return use
+    })
+  }
+
+  /** The same for a call that takes no place. */
+  async asked(): Promise<AgentUse> {
+    return this.#asked(Date.now())
+  }
+
+  async asksNobody(place: string): Promise<void> {
+    this.#db.delete(questions).where(eq(questions.place, place)).run()
+  }
+
+  #asked(now: number): AgentUse {
+    const within = gt(questions.at, now - HOUR_MS)
+    return { asks_hour: this.#db.select({ n: count() }).from(questions).where(within).get()?.n ?? 0 }
   }
 
   // ── Answers that stand ──

@@ -15,8 +15,10 @@ export type Share = {
 }
 /** `tool`: of the tool that the decision is about. */
 export type Counters = { calls: number; denied: number; time_ms: number; asks: number; tool: Omit<Share, 'tool'> }
-/** Before the call that is decided; a session only where policy reads it. */
-export type Used = { run: Counters; session: Counters | null }
+/** Of an agent, whatever its runs and sessions: how often it had people asked within the hour. */
+export type AgentUse = { asks_hour: number }
+/** Before the call that is decided; a session and an agent only where policy reads them. */
+export type Used = { run: Counters; session: Counters | null; agent: AgentUse | null }
 
 export const NOTHING: Counters = { calls: 0, denied: 0, time_ms: 0, asks: 0, tool: { calls: 0, denied: 0, time_ms: 0, spent: 0, asks: 0 } }
 

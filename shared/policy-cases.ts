@@ -37,7 +37,10 @@ const PolicyCase = z.strictObject({
   /** The edge's clock; if absent, noon of some Wednesday, so that a case says the same every day. */
   at: z.iso.datetime().optional(),
   /** What run and session have used before; nothing where nothing is said. */
-  used: z.strictObject({ run: Counted, session: Counted }).partial().optional(),
+  used: z
+    .strictObject({ run: Counted, session: Counted, agent: z.strictObject({ asks_hour: Count }) })
+    .partial()
+    .optional(),
   expect: Expected,
   /** What the answer must not say. */
   silent: z.array(z.string()).default([]),

@@ -10,14 +10,14 @@ import type { Incoming, Verbs } from '../app.ts'
 import { authorize, decide, isListed } from '../decide.ts'
 import type { AgentPrincipal, Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
-import { identityOf, runObject, sessionObject } from '../env.ts'
+import { agentQuestions, identityOf, runObject, sessionObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { agentAskedFor, idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import type { Canceller } from '../lifecycle.ts'
 import { unknownTool } from '../proposal.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
-import { readsSession } from '../run-ledger.ts'
+import { readsAgent, readsSession } from '../run-ledger.ts'
 import type { RunRecord } from '../run-record.ts'
 import { budgetOf } from '../run-record.ts'
 import type { Used } from '../usage.ts'
@@ -178,13 +178,13 @@ export const agentRoutes: Verbs<Names> = {
   },
 }
 
-/** A run that would be new has used nothing; its session may have. */
+/** A run that would be new has used nothing; its session and its agent may have. */
 async function usedBefore(env: Env, directory: Loaded, run: RunRecord, tool: string): Promise<Result<Used>> {
-  if (!readsSession(directory)) return ok({ run: NOTHING, session: null })
   try {
-    return ok({ run: NOTHING, session: await sessionObject(env, run).look(tool) })
+    const session = readsSession(directory) ? await sessionObject(env, run).look(tool) : null
+    return ok({ run: NOTHING, session, agent: readsAgent(directory) ? await agentQuestions(env, run).asked() : null })
   } catch {
-    return err(failure('unavailable', 'what this session has used could not be counted; try again'))
+    return err(failure('unavailable', 'what this session or agent has used could not be counted; try again'))
   }
 }
 

@@ -18,6 +18,7 @@ export const UNREHEARSABLE = {
   run_budget: 'the budget of its run denied it, whatever policy says',
   run_count: 'policy reads what the run had used, and the run is too long to be counted again',
   session: 'policy reads what the session had used, and nobody counted it then',
+  asks: 'policy reads how often the agent had people asked, and nobody counted it then',
   silent: 'its run did not answer',
 } as const
 export type Unrehearsable = keyof typeof UNREHEARSABLE
@@ -75,5 +76,6 @@ function usedUnder({ policies }: Loaded, used: Then['used']): Used | null | Unre
   const { context } = policies.reads
   if (!isRead(context, ['budget'])) return null
   if (typeof used === 'string') return used
-  return used.session === null && isRead(context, ['budget', 'session']) ? 'session' : used
+  if (used.session === null && isRead(context, ['budget', 'session'])) return 'session'
+  return used.agent == null && isRead(context, ['budget', 'agent']) ? 'asks' : used
 }

@@ -57,6 +57,6 @@ function counting(row: RunRow, store: RunStore, sets: readonly Loaded[]): (call:
     if (proposal.before !== undefined) return proposal.before
     if (!reads || row.calls > LIMITS.rehearsal_run_calls) return 'run_count' // which no set reads, or nobody counts
     calls ??= store.everyCall()
-    return { run: usedBefore(calls, proposal), session: null }
+    return { run: usedBefore(calls, proposal), session: null, agent: null }
   }
 }

@@ -27,6 +27,11 @@ export const open = sqliteTable(
   (table) => [index('open_call').on(table.run, table.key)],
 )
 
+/** Of an agent: questions of the last hour, and calls that may yet become one. */
+export const questions = sqliteTable('questions', { place: text().primaryKey(), at: integer().notNull() }, (table) => [
+  index('questions_at').on(table.at),
+])
+
 /** Answers that stand for further calls, by what they cover. */
 export const standing = sqliteTable(
   'standing',

@@ -186,7 +186,7 @@ test('questions: what people were asked about counts, whatever they said; what a
     'context.budget.run.asks',
     'context.budget.run.tool.asks',
   ])
-    await capped(tool, `${cap} >= 3 && context.approval.standing_s == 0`, async () => {
+    await capped(tool, `${cap} >= 3`, async () => {
       const run = granted(await agent.client('createRun', { body: { session: desk.name() } })).id
       const [denied, approved] = [await inRun(run, tool), await inRun(run, tool)]
       await say(denied.approval?.id, { decision: 'deny' })
@@ -200,4 +200,32 @@ test('questions: what people were asked about counts, whatever they said; what a
       const last = await inRun(run, tool)
       expect([cap, last.state, last.decision.effect]).toEqual([cap, 'denied', 'deny'])
     })
+})
+
+test('P12 questions of an agent within the hour: forty runs and sessions at once, and a cap of three asks three; what asks nobody is not counted', async () => {
+  const other = await desk.agent()
+  const tool = await desk.tool({ sensitive: true })
+  const plain = await desk.tool()
+  const name = desk.name()
+  const rule = `@id("${name}") forbid (principal == Agent::"${other.name}", action in Action::"tool.execute", resource)
+    when { context.is_sensitive_action && context.budget.agent.asks_hour >= 3 };`
+  await desk.withPolicies({ [name]: rule }, async () => {
+    const propose = async (which: string) =>
+      granted(await other.client('proposeCallInNewRun', { body: { tool: which, args: {}, run: { session: desk.name() } } }))
+    const dry = async () => granted(await other.client('decide', { body: { tool, args: {} } })).decision.effect
+    // What asks nobody takes no place, however much of it there is.
+    expect(count(await Promise.all(Array.from({ length: 20 }, () => propose(plain))), 'granted')).toBe(20)
+    expect(await dry()).toBe('ask')
+    const calls = await Promise.all(Array.from({ length: 40 }, () => propose(tool)))
+    expect([count(calls, 'awaiting_approval'), count(calls, 'denied')]).toEqual([3, 37])
+    for (let i = 0; i < 3; i++) expect((await propose(tool)).state).toBe('denied')
+    expect(await dry()).toBe('deny')
+    expect((await propose(plain)).state).toBe('granted')
+    // Each is judged by what was used before it: a yes still counts.
+    const [first] = calls.filter(({ state }) => state === 'awaiting_approval')
+    if (first !== undefined) {
+      granted(await desk.root('answerApproval', { params: { id: first.approval?.id ?? '' }, body: { decision: 'approve' } }))
+      expect(granted(await other.client('readCall', { params: { run: first.run, call: first.id } })).state).toBe('granted')
+    }
+  })
 })

@@ -162,6 +162,8 @@ test('what a run had used is counted as it was at each call; what nobody counted
   expectFlips(session, [])
   const [uncounted] = session.unrehearsable.filter(({ reason }) => reason.includes('session'))
   expect(uncounted?.count).toBe(session.looked_at - 1)
+  const hour = await rehearse(await candidate(forbid('hour', 'counted', 'context.budget.agent.asks_hour >= 2')))
+  expect(hour.unrehearsable.find(({ reason }) => reason.includes('how often the agent'))?.count).toBe(session.looked_at - 1)
 })
 
 test('a set that errs would have denied', async () => {

@@ -235,7 +235,7 @@ const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string,
       owners: [],
       now: { __extn: { fn: 'datetime', arg: '2026-11-18T12:00:00Z' } },
       weekday: 3,
-      budget: { run: { max_calls: 1, ...NOTHING }, session: { ...NOTHING } },
+      budget: { run: { max_calls: 1, ...NOTHING }, session: { ...NOTHING }, agent: { asks_hour: 0 } },
       approval: { granted: false, approvers: [], assurance: 'none', standing_s: 0, ...NOBODY, independent: NOBODY },
     },
   })
