@@ -9,14 +9,14 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import { underFloor } from './policies.ts'
-import type { Schema as CedarSchema, PolicySet, PolicyTexts } from './policy.ts'
+import { readyUnderFloor, underFloor } from './policies.ts'
+import type { Schema as CedarSchema, PolicySet, PolicyTexts, Rule, SaidOf } from './policy.ts'
 import { compile, readSchema, validate } from './policy.ts'
 import { actionsIn, placesOfTool } from './policy-names.ts'
 import type { ToolTypes } from './policy-schema.ts'
 import { tenantSchema } from './policy-schema.ts'
 import { toolsIn } from './policy-slices.ts'
-import { BytePlaces, invalidPolicies, readTexts, SHOWN } from './policy-text.ts'
+import { invalidPolicies, place, readTexts, SHOWN, unitsIn } from './policy-text.ts'
 import type { Schema } from './schemas.ts'
 import { argumentTypes } from './typed-arguments.ts'
 
@@ -30,18 +30,33 @@ let base: CedarSchema | undefined
 type Tools = readonly { readonly name: string; readonly input_schema: Schema }[]
 
 /**
- * Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. `most`: what it may
- * take; a set that was in force before can be again, whatever has become of the tools since.
+ * Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. `bounded`:
+ * whether it may be too much to check; a set that was in force before can be again, whatever has become of the tools since.
  */
-export function checkPolicies(texts: PolicyTexts, tools: Tools, most: number = LIMITS.policy_checks): Result<readonly FieldError[]> {
+export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true): Result<readonly FieldError[]> {
   const whole = underFloor(texts)
   if (!whole.ok) return whole
   const { lookAlikes } = readTexts(whole.value)
   const set = compile(whole.value)
   if (!set.ok) return lookAlikes.length === 0 ? set : invalidPolicies([...lookAlikes, ...(set.error.errors ?? [])])
-  if (costOf(set.value, tools) > most) {
+  if (bounded && costOf(set.value, tools) > LIMITS.policy_checks) {
     const detail = `these rules can’t be checked against all ${tools.length} tools in time; name in their scopes the tools that they are about`
     return err(failure('limit_reached', detail))
+  }
+  const heavy = [...set.value.rules.values()].filter((rule) => bounded && worstOf(rule, tools.length) > LIMITS.policy_check_us)
+  if (heavy.length > 0) {
+    const detail =
+      'what may be wrong with these rules can’t be told in time; name in their scopes the actions that they are about, or write several'
+    return err(
+      failure(
+        'limit_reached',
+        detail,
+        heavy.slice(0, SHOWN).map(({ source }) => ({
+          at: place(source.file, source.whole, source.at),
+          message: 'a rule of too many parts, for as many actions as it covers',
+        })),
+      ),
+    )
   }
   const strange = strangersIn(set.value, tools)
   if (strange.size > SHOWN) {
@@ -49,16 +64,20 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, most: number = L
     const detail = `these rules name ${strange.size} actions that there are not, ${some.join(', ')} among them; register tools before the rules about them`
     return err(failure('invalid_policy', detail))
   }
-  const { errors, warnings } = hold(whole.value, new Map(tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])))
+  const { errors, warnings } = hold(
+    set.value,
+    new Map(tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])),
+    SHOWN,
+  )
   const all = [...lookAlikes, ...errors]
   return all.length === 0 ? ok(warnings.slice(0, SHOWN)) : invalidPolicies(all)
 }
 
 /** Holds the active set against one tool as it would be (`null`: gone). What the set had wrong before, the change does not break. */
 export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, schema: Schema | null): Result<true> {
-  const whole = underFloor(texts)
-  if (!whole.ok) return whole
-  const named = schema === null ? rulesAbout(whole.value, name) : []
+  const set = readyUnderFloor(texts)
+  if (!set.ok) return ok(true) // it is not in force
+  const named = schema === null ? placesOfTool(set.value, name) : []
   if (named.length > 0)
     return err(
       failure(
@@ -69,10 +88,10 @@ export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, 
     )
   const others = new Map(tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, null]))
   const errorsWith = (changed: Schema | null): readonly FieldError[] =>
-    hold(whole.value, changed === null ? others : new Map([...others, [name, argumentTypes(changed).record]])).errors
+    hold(set.value, changed === null ? others : new Map([...others, [name, argumentTypes(changed).record]])).errors
   const present = tools.find((tool) => tool.name === name)?.input_schema ?? null
   if (present !== null && schema !== null && digestOf(present) === digestOf(schema)) return ok(true) // to policies it is the same tool
-  if (present === null && schema !== null && !isCheckable(whole.value, [...tools, { name, input_schema: schema }])) {
+  if (present === null && schema !== null && costOf(set.value, [...tools, { name, input_schema: schema }]) > LIMITS.policy_checks) {
     const detail = `with \`${name}\` too, the active rules could not be checked in time; name in their scopes the tools that they are about`
     return err(failure('limit_reached', detail))
   }
@@ -86,81 +105,73 @@ export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, 
   return err(failure('tool_breaks_policies', `${change}, ${broken.length} of the active rules would not hold`, broken.slice(0, SHOWN)))
 }
 
-/** To the validator a tool that a rule names as its resource need not be there. */
-function rulesAbout(files: PolicyTexts, tool: string): readonly FieldError[] {
-  const set = compile(files)
-  return set.ok ? placesOfTool(set.value, tool) : []
-}
-
-function hold(files: PolicyTexts, tools: ToolTypes): Found {
-  base ??= readSchema(schemaText)
-  const whole = new Joined(files)
-  const { errors, warnings } = validate(tenantSchema(base, tools), whole.text)
-  const alike = warnings.filter(({ message }) => LOOK_ALIKE.test(message))
-  return {
-    errors: placed(whole, [
-      ...errors.map((said) => plainer(said, tools)),
-      ...alike.map((said) => ({ ...said, hint: 'write it in one script, without invisible characters' })),
-    ]),
-    warnings: placed(
-      whole,
-      warnings.filter((said) => !alike.includes(said)),
-    ),
+/** Rules are held in portions, until there are `enough` mistakes: what is wrong takes the engine far longer to tell than what is right to pass. */
+function hold({ rules }: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Found {
+  const schema = tenantSchema(ours(), tools)
+  const typed = [...tools.values()].filter((type) => type !== null).length
+  const errors: FieldError[] = []
+  const warnings: FieldError[] = []
+  for (const portion of portionsOf(rules, typed)) {
+    const texts = Object.fromEntries(portion.map((id) => [id, rules.get(id)?.source.text ?? '']))
+    const said = validate(schema, texts)
+    const alike = said.warnings.filter(({ message }) => LOOK_ALIKE.test(message))
+    const wrong = [
+      ...said.errors.map((one) => plainer(one, tools)),
+      ...alike.map((one) => ({ ...one, hint: 'write it in one script, without invisible characters' })),
+    ]
+    errors.push(...placed(rules, wrong, enough))
+    warnings.push(
+      ...placed(
+        rules,
+        said.warnings.filter((one) => !alike.includes(one)),
+        SHOWN,
+      ),
+    )
+    if (errors.length >= enough) break
   }
+  return { errors, warnings }
 }
 
-/** Whether it can be put as it is once these are the tools. */
-function isCheckable(files: PolicyTexts, tools: Tools): boolean {
-  const set = compile(files)
-  return set.ok && costOf(set.value, tools) <= LIMITS.policy_checks
+function* portionsOf(rules: PolicySet['rules'], tools: number): Generator<string[]> {
+  let [portion, us]: [string[], number] = [[], 0]
+  for (const [id, rule] of rules) {
+    const worst = worstOf(rule, tools)
+    if (portion.length > 0 && us + worst > LIMITS.policy_check_us) {
+      yield portion
+      ;[portion, us] = [[], 0]
+    }
+    portion.push(id)
+    us += worst
+  }
+  yield portion
 }
 
-/** What each pair of a rule and a tool takes besides the parts of the rule. */
+/** How many actions a rule is held against. */
+function actionsOf({ weight: { scope } }: Rule, tools: number): number {
+  const own = scope.actions === null ? Object.keys(ours()['']?.actions ?? {}).length : scope.actions.uids.length
+  return own + (toolsIn(scope) === 'all' ? tools : 0)
+}
+
+/** What each pair of a rule and an action takes besides the parts of the rule. */
 const PAIR = 40
 
-/** What holding a set against tools takes, in parts of rules, each as often as there are tools that the rule is held against. */
-function costOf({ weights }: PolicySet, tools: Tools): number {
-  const names = new Set(tools.map(({ name }) => name))
-  return weights.reduce((sum, { scope, parts }) => {
-    const covered = toolsIn(scope)
-    const count = covered === 'all' ? names.size : covered.filter((name) => names.has(name)).length
-    return sum + count * (PAIR + parts)
-  }, 0)
-}
+/** What holding a set takes, in parts of rules, each as often as there are actions that the rule is held against. */
+const costOf = ({ rules }: PolicySet, tools: Tools): number =>
+  [...rules.values()].reduce((sum, rule) => sum + actionsOf(rule, tools.length) * (PAIR + rule.weight.parts), 0)
+
+/** What it takes at the worst, in µs: where each step is a mistake, told for each action, and each telling carries the rule's text. */
+const worstOf = (rule: Rule, tools: number): number => actionsOf(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
+
+const ours = (): CedarSchema => (base ??= readSchema(schemaText))
 
 /** Actions that are named and are not there. The validator looks for something like each among all that there are, so it is shown a few. */
 function strangersIn(set: PolicySet, tools: Tools): ReadonlySet<string> {
-  base ??= readSchema(schemaText)
-  const known = new Set([...Object.keys(base['']?.actions ?? {}), ...tools.map(({ name }) => `tool.execute/${name}`)])
+  const known = new Set([...Object.keys(ours()['']?.actions ?? {}), ...tools.map(({ name }) => `tool.execute/${name}`)])
   return new Set(actionsIn(set).filter((name) => !known.has(name)))
 }
 
-/** All files as one text, the way the engine numbers places, and the way back. */
-class Joined {
-  readonly text: string
-  readonly #parts: readonly { places: BytePlaces; from: number }[]
-
-  constructor(files: PolicyTexts) {
-    let from = 0
-    this.#parts = Object.entries(files).map(([file, text]) => {
-      const bytes = new TextEncoder().encode(text)
-      const part = { places: new BytePlaces(file, bytes), from }
-      from += bytes.length + 1
-      return part
-    })
-    this.text = Object.values(files).join('\n')
-  }
-
-  place(offset: number | undefined): string {
-    const part = offset === undefined ? undefined : this.#parts.findLast(({ from }) => from <= offset)
-    return part === undefined || offset === undefined ? 'policies' : part.places.of(offset - part.from)
-  }
-}
-
-type Said = ReturnType<typeof validate>['errors'][number]
-
 /** The engine offers the nearest name there is, however far; what it doesn't know is that tools are registered. */
-function plainer(said: Said, tools: ToolTypes): Said {
+function plainer(said: SaidOf, tools: ToolTypes): SaidOf {
   const [, action = ''] = /^unrecognized action `Action::"([^"]*)"`/.exec(said.message) ?? []
   if (tools.has(action)) return { ...said, hint: `did you mean \`Action::"tool.execute/${action}"\`?` }
   const [, tool] = /^tool\.execute\/(.+)$/.exec(action) ?? []
@@ -180,16 +191,24 @@ function isNear(one: string, other: string): boolean {
 }
 
 /** In the order of the text; of several at one place, which differ by the action they were held against, the first by name. */
-function placed(whole: Joined, said: readonly Said[]): FieldError[] {
-  const byPlace = Map.groupBy(said, ({ start }) => start)
-  return [...byPlace]
-    .sort(([one = 0], [other = 0]) => one - other)
-    .flatMap(([start, all]) => {
+function placed(rules: PolicySet['rules'], said: readonly SaidOf[], most: number): FieldError[] {
+  const order = new Map([...rules.keys()].map((id, index) => [id, index]))
+  const byPlace = Map.groupBy(said, ({ policy, start }) => `${policy} ${start}`)
+  return [...byPlace.values()]
+    .sort(
+      ([one], [other]) =>
+        (order.get(one?.policy ?? '') ?? 0) - (order.get(other?.policy ?? '') ?? 0) || (one?.start ?? 0) - (other?.start ?? 0),
+    )
+    .slice(0, most)
+    .flatMap((all) => {
       const [first] = all.toSorted((one, other) => (one.message < other.message ? -1 : 1))
-      if (first === undefined) return []
+      const rule = rules.get(first?.policy ?? '')
+      if (first === undefined || rule === undefined) return []
+      const { file, whole, at: begin, text } = rule.source
       const hint =
         first.hint ??
         (all.length > 1 ? `this rule covers ${all.length} actions for which that is so; scope it to those it is about` : undefined)
-      return [{ at: whole.place(start), message: first.message, ...(hint === undefined ? {} : { hint }) }]
+      const at = place(file, whole, begin + unitsIn(text, first.start ?? 0))
+      return [{ at, message: first.message, ...(hint === undefined ? {} : { hint }) }]
     })
 }

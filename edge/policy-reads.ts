@@ -12,11 +12,11 @@ export type Reads = {
 }
 
 export function readsOf(policy: PolicyJson): Reads {
-  let context: Reading = new Map()
+  const readings: Reading[] = []
   let resource = policy.resource.op === 'in' || (policy.resource.op === 'is' && 'in' in policy.resource)
   const walk = (node: unknown): void => {
     const path = pathOf(node)
-    if (path !== undefined) context = both(context, along(path))
+    if (path !== undefined) readings.push(along(path))
     else if (typeof node === 'object' && node !== null) {
       // An entity that is named, or found in an attribute of another, may be the resource.
       if (isVar(node, 'resource') || '__entity' in node || '.' in node || 'getTag' in node) resource = true
@@ -24,7 +24,7 @@ export function readsOf(policy: PolicyJson): Reads {
     }
   }
   walk(policy.conditions)
-  return { context, resource }
+  return { context: joined(readings), resource }
 }
 
 /** Of `x in Role::"a"`, the entity on the left is looked into; one that is written on the right is only a name. */
@@ -57,11 +57,18 @@ export function pathOf(node: unknown): string[] | undefined {
 
 const along = ([first, ...rest]: readonly string[]): Reading => (first === undefined ? 'whole' : new Map([[first, along(rest)]]))
 
-function both(one: Reading, other: Reading): Reading {
-  if (one === 'whole' || other === 'whole') return 'whole'
-  const merged = new Map(one)
-  for (const [name, reading] of other) merged.set(name, both(merged.get(name) ?? reading, reading))
-  return merged
+/** What is read by any of them. */
+function joined(all: readonly Reading[]): Reading {
+  const byName = new Map<string, Reading[]>()
+  for (const reading of all) {
+    if (reading === 'whole') return 'whole'
+    for (const [name, inner] of reading) {
+      const same = byName.get(name)
+      if (same === undefined) byName.set(name, [inner])
+      else same.push(inner)
+    }
+  }
+  return new Map([...byName].map(([name, inner]) => [name, joined(inner)]))
 }
 
 /** Whether this attribute of the context, or anything in it, is read. */
@@ -70,7 +77,7 @@ export const isRead = (reading: Reading, [first, ...rest]: readonly string[]): b
 
 /** The reads of many policies. */
 export const together = (all: readonly Reads[]): Reads => ({
-  context: all.map(({ context }) => context).reduce(both, new Map()),
+  context: joined(all.map(({ context }) => context)),
   resource: all.some((reads) => reads.resource),
 })
 

@@ -132,33 +132,11 @@ export function place(file: string, text: string, offset: number): string {
   return `${file}:${before.length}:${[...(before.at(-1) ?? '')].length + 1}`
 }
 
-/** The same for the engine, which counts bytes. Asked in their order, all places of a file cost one pass over it. */
-export class BytePlaces {
-  readonly #file: string
-  readonly #bytes: Uint8Array
-  readonly #text = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
-  #at = 0
-  #line = 1
-  #column = 1
-
-  constructor(file: string, bytes: Uint8Array) {
-    this.#file = file
-    this.#bytes = bytes
-  }
-
-  of(offset: number): string {
-    if (offset < this.#at) [this.#at, this.#line, this.#column] = [0, 1, 1]
-    const lines = this.#text.decode(this.#bytes.subarray(this.#at, offset)).split('\n')
-    const last = [...(lines.at(-1) ?? '')].length
-    this.#column = lines.length > 1 ? last + 1 : this.#column + last
-    this.#line += lines.length - 1
-    this.#at = offset
-    return `${this.#file}:${this.#line}:${this.#column}`
-  }
-}
+/** The same for the engine, which counts bytes. */
+export const bytePlace = (file: string, text: string, offset: number): string => place(file, text, unitsIn(text, offset))
+export const unitsIn = (text: string, bytes: number): number => Buffer.from(text).toString('utf8', 0, bytes).length
 
 export function invalidPolicies(errors: readonly FieldError[]): Err<ReturnType<typeof failure>> {
-  const count = errors.length === 1 ? 'one mistake' : `${errors.length} mistakes`
-  const listed = errors.length > SHOWN ? `; the first ${SHOWN} are listed, ${errors.length - SHOWN} more are not` : ''
-  return err(failure('invalid_policy', `${count} in the policies${listed}`, errors.slice(0, SHOWN)))
+  const count = errors.length === 1 ? 'one mistake' : errors.length < SHOWN ? `${errors.length} mistakes` : `${SHOWN} mistakes or more`
+  return err(failure('invalid_policy', `${count} in the policies`, errors.slice(0, SHOWN)))
 }

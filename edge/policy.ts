@@ -14,7 +14,7 @@ import type { Reads } from './policy-reads.ts'
 import { readPart, readsApproval, readsOf, together } from './policy-reads.ts'
 import type { Scope, Subject } from './policy-slices.ts'
 import { scopeOf, slicer } from './policy-slices.ts'
-import { BytePlaces, invalidPolicies, place, readTexts } from './policy-text.ts'
+import { bytePlace, invalidPolicies, place, readTexts, SHOWN } from './policy-text.ts'
 
 cedar.initSync({ module: wasm })
 
@@ -28,9 +28,13 @@ export type Rule = {
   readonly effect: 'permit' | 'forbid'
   readonly byApproval: boolean
   readonly source: Source
+  /** What it takes to hold it against an action that its scope covers. */
+  readonly weight: Weight
   /** When it applies, in Cedar's own syntax tree: what an explanation reads. Its action always does there: a slice has no others. */
   readonly applies: Pick<PolicyJson, 'principal' | 'action' | 'resource' | 'conditions'>
 }
+/** `parts` of a syntax tree; those of them where something may be wrong; and characters of patterns that texts are looked through for. */
+type Weight = { readonly scope: Scope; readonly parts: number; readonly steps: number; readonly patterns: number }
 /** A policy's text, the file that it is from, and where in that it begins. */
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
@@ -40,8 +44,6 @@ export type PolicySet = {
   readonly digest: string
   readonly rules: ReadonlyMap<string, Rule>
   readonly reads: Reads
-  /** What it takes to hold each policy against an action that its scope covers, in parts of its syntax tree. */
-  readonly weights: readonly { readonly scope: Scope; readonly parts: number }[]
   readonly sliceFor: (subject: Subject) => Slice
   /** What was answered to which question, to the letter: nothing but the two goes into an answer, and a changed set begins anew. */
   readonly answers: Map<string, Verdict>
@@ -79,7 +81,7 @@ type Member = {
   readonly effect: Rule['effect']
   readonly scope: Scope
   readonly reads: Reads
-  readonly parts: number
+  readonly patterns: number
 }
 
 function make(files: PolicyTexts): Result<PolicySet> {
@@ -91,10 +93,9 @@ function make(files: PolicyTexts): Result<PolicySet> {
   for (const [file, text] of Object.entries(files)) {
     const parts = cedar.policySetTextToParts(text)
     if (parts.type === 'failure') {
-      const places = new BytePlaces(file, Buffer.from(text))
-      for (const error of parts.errors) {
+      for (const error of parts.errors.slice(0, SHOWN)) {
         const { start, message, hint } = saying(error)
-        errors.push({ at: start === undefined ? file : places.of(start), message, ...(hint === undefined ? {} : { hint }) })
+        errors.push({ at: start === undefined ? file : bytePlace(file, text, start), message, ...(hint === undefined ? {} : { hint }) })
       }
       continue
     }
@@ -117,13 +118,16 @@ function make(files: PolicyTexts): Result<PolicySet> {
       if (namesake !== undefined)
         errors.push({ at: file, message: `the id \`${id}\` is taken by a policy of \`${namesake.source.file}\`; name each policy once` })
       const { effect, principal, action, resource, conditions } = read.json
-      members.push({ id, text: policy, effect, scope: scopeOf(read.json), reads, parts: partsIn(conditions) })
+      const weight = { scope: scopeOf(read.json), parts: 0, steps: 0, patterns: 0 }
+      weigh(conditions, weight)
+      members.push({ id, text: policy, effect, scope: weight.scope, reads, patterns: weight.patterns })
       rules.set(id, {
         reason: notes['reason'] ?? null,
         advice: notes['advice'] ?? null,
         effect,
         byApproval: readsApproval(reads),
         source: { file, whole: text, at, text: policy },
+        weight,
         applies: { principal, action, resource, conditions },
       })
     }
@@ -134,14 +138,19 @@ function make(files: PolicyTexts): Result<PolicySet> {
     digest: digestOf(whole.texts),
     rules,
     reads: whole.reads,
-    weights: members,
     sliceFor: slicer(members, sliceOf),
     answers: new Map(),
   })
 }
 
-const partsIn = (tree: unknown): number =>
-  typeof tree === 'object' && tree !== null ? Object.values(tree).reduce((sum: number, part) => sum + partsIn(part), 1) : 1
+/** Trees are no deeper than `policy_depth`. Nothing is wrong with a value or a variable by itself, only with what is done to it. */
+function weigh(tree: unknown, weight: { parts: number; steps: number; patterns: number }): void {
+  weight.parts++
+  if (typeof tree !== 'object' || tree === null) return
+  if (!('Value' in tree || 'Var' in tree)) weight.steps++
+  if ('like' in tree) weight.patterns += JSON.stringify(tree.like).length
+  for (const part of Object.values(tree)) weigh(part, weight)
+}
 
 const sliceOf = (members: readonly Member[]): Slice => ({
   texts: Object.fromEntries(members.map(({ id, text }) => [id, text])),
@@ -176,9 +185,10 @@ export function policiesIn(files: PolicyTexts): Map<string, { file: string; text
 
 /** What the engine says of a text, where its offset counts bytes. */
 type Said = { readonly start: number | undefined; readonly message: string; readonly hint?: string }
+export type SaidOf = Said & { readonly policy: string }
 
 /** Without the name that the engine gave the policy: it is told by its place. */
-const unnamed = (words: string): string => words.replace(/^failed to parse policies from string: |for policy `policy\d+`, /g, '')
+const unnamed = (words: string): string => words.replace(/^failed to parse policies from string: |for policy `[^`]*`, /g, '')
 
 function saying({ message, help, sourceLocations }: DetailedError): Said {
   const [first] = sourceLocations ?? []
@@ -193,12 +203,13 @@ export function readSchema(text: string): Schema {
   return read.json
 }
 
-/** What Cedar's strict validator says of a text that parses: errors, and what is probably not meant. */
-export function validate(schema: Schema, text: string): { errors: readonly Said[]; warnings: readonly Said[] } {
-  const answer = cedar.validate({ schema, policies: { staticPolicies: text }, validationSettings: { mode: 'strict' } })
-  if (answer.type === 'failure') return { errors: answer.errors.map(saying), warnings: [] }
-  const said = (all: readonly { error: DetailedError }[]): Said[] => all.map(({ error }) => saying(error))
-  return { errors: said(answer.validationErrors), warnings: [...said(answer.validationWarnings), ...answer.otherWarnings.map(saying)] }
+/** What Cedar's strict validator says of policies by name: errors, and what is probably not meant. */
+export function validate(schema: Schema, texts: PolicyTexts): { errors: readonly SaidOf[]; warnings: readonly SaidOf[] } {
+  const answer = cedar.validate({ schema, policies: { staticPolicies: texts }, validationSettings: { mode: 'strict' } })
+  if (answer.type === 'failure') throw new Error(`policies that compile do not parse: ${answer.errors.map(({ message }) => message)}`) // a bug
+  const said = (all: readonly { policyId: string; error: DetailedError }[]): SaidOf[] =>
+    all.map(({ policyId, error }) => ({ ...saying(error), policy: policyId }))
+  return { errors: said(answer.validationErrors), warnings: said(answer.validationWarnings) }
 }
 
 /** The slice that can matter to a subject, and of what is known of it what the slice can read. */

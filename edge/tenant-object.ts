@@ -210,8 +210,8 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
-  #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>, most: number = LIMITS.policy_checks): Result<CheckedVersion> {
-    const warnings = checkPolicies(texts, this.#directory.tools, most)
+  #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>, bounded = true): Result<CheckedVersion> {
+    const warnings = checkPolicies(texts, this.#directory.tools, bounded)
     if (!warnings.ok) return warnings
     const done = write()
     return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
@@ -227,8 +227,8 @@ export class TenantObject extends DurableObject<Env> {
   /** An older version again, or a newer one at last. */
   async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<CheckedVersion>> {
     const set = this.#sets.read(version)
-    const most = (set?.activations.length ?? 0) > 0 ? Number.POSITIVE_INFINITY : LIMITS.policy_checks // nobody is kept from rolling back
-    return this.#checked(set?.texts ?? {}, () => this.#sets.activate(version, by, expected), most)
+    const bounded = (set?.activations.length ?? 0) === 0 // nobody is kept from rolling back
+    return this.#checked(set?.texts ?? {}, () => this.#sets.activate(version, by, expected), bounded)
   }
 
   async policyVersions(before: number): Promise<PolicyVersion[]> {

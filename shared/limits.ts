@@ -87,6 +87,8 @@ export const LIMITS = {
   policy_attributes: 256,
   /** Parts of rules, each as often as there are tools that the rule is held against when a set is put: about 0.3 µs each, while all others wait. */
   policy_checks: 3_000_000,
+  /** What telling all that may be wrong with one rule may take at the worst, in µs: each mistake is told for each action that the rule covers. */
+  policy_check_us: 2_000_000,
   /** A rehearsal of a policy set: how far back, how many calls, of how many runs, how long, and how many flips are told one by one. */
   rehearsal_days: 90,
   rehearsal_calls: 5_000,

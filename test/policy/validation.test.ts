@@ -159,7 +159,7 @@ test('mistakes come in the order of the text, one for each place, and 20 of them
   const text = Array.from({ length: 25 }, (_, i) => on(`context.args.a${i} == 1`)).join('\n')
   const { detail, errors = [] } = refused(check(text))
   expect(errors.map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, i) => `mine:${i + 1}:78`))
-  expect(detail).toBe('25 mistakes in the policies; the first 20 are listed, 5 more are not')
+  expect(detail).toBe('20 mistakes or more in the policies')
 })
 
 test('a name of the floor is the floor’s, and the tenant’s file is told', () => {
@@ -276,6 +276,30 @@ test.each([
     'invalid_policy',
     expect.stringContaining('10000 actions that there are not, `Action::"tool.execute/none0x0"`'),
   ])
+})
+
+/** As many unknown attributes as a text of so many characters holds, in one rule about every action. */
+const astray = (id: number, length: number): string => {
+  const [head, tail] = [`@id("p${id}") forbid (principal, action, resource) when { [context.q`, '].isEmpty() };']
+  const count = Math.floor((length - head.length - tail.length) / ',context.q1000'.length)
+  return `${head}${Array.from({ length: count }, (_, i) => `,context.q${i + 1000}`).join('')}${tail}`
+}
+test.each([
+  ['one rule of 63 KB', [astray(0, 63_000)], 'limit_reached'],
+  ['15 of those', Array.from({ length: 15 }, (_, i) => astray(i, 63_000)), 'limit_reached'],
+  [
+    '120 rules of 1 KB',
+    Array.from({ length: 2 }, (_, i) => Array.from({ length: 60 }, (_, j) => astray(60 * i + j, 1_000)).join('\n')),
+    'invalid_policy',
+  ],
+])('what is wrong in everything is told in time, tools or none: %s', (_what, texts, code) => {
+  const files = Object.fromEntries(texts.map((text, i) => [`f${i}`, text]))
+  for (const tools of [[], TOOLS, MANY]) {
+    const began = performance.now()
+    expect(['limit_reached', code]).toContain(refused(checkPolicies(files, tools)).code)
+    expect(performance.now() - began).toBeLessThan(4_000)
+  }
+  expect(refused(checkPolicies(files, TOOLS)).code).toBe(code)
 })
 
 test.each([
