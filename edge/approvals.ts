@@ -116,6 +116,12 @@ export function unfolded(prompt: Approval['prompt'], args: Record<string, unknow
     })
 }
 
+/** JSON in which everything shows as what it is, and that means the same. */
+export const unambiguous = (json: string): string =>
+  json.replace(DECEIVING, (char) =>
+    Array.from({ length: char.length }, (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''),
+  )
+
 /** Whatever would not show as what it is, as its number. */
 export const written = (text: string): string => text.replace(DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 

@@ -117,24 +117,26 @@ export const hasAnswered = ({ answers }: Approval, name: string): boolean =>
 
 type Shown = {
   approval: Approval
-  /** Where what happens to it is followed. */
-  events: string
+  /** Where what happens to it is followed; `null` where it can't be any more. */
+  events: string | null
   approver: string
   nonce: string | null
   now: number
   /** What the card left out, and which part of it is asked for; no part opens none. */
   whole?: Result<readonly Unfolded[]>
   part?: number
+  /** What it takes to change the arguments: fields within the form, and the form that sends them. */
+  change?: { readonly fields: unknown; readonly form: unknown } | null
 }
 
-export function approvalPage({ approval, events, approver, nonce, now, whole = ok([]), part = 0 }: Shown) {
+export function approvalPage({ approval, events, approver, nonce, now, whole = ok([]), part = 0, change = null }: Shown) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
   const rest = whole.ok ? whole.value.map((one) => <Whole {...one} part={part} />) : ''
   if (!open) return <EndedPage approval={approval} events={events} rest={rest} />
   return (
     <Page title={prompt.title}>
-      <form method="post" data-live={events}>
+      <form method="post" data-live={events ?? undefined}>
         <input type="hidden" name="nonce" value={nonce} />
         <h1>{prompt.title}</h1>
         <p class="tags">
@@ -146,6 +148,7 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
         </div>
         <Facts approval={approval} />
         {rest}
+        {change?.fields as string}
         <div class="field">
           <label for="reason">Reason</label>
           <span class="quiet" id="reason-help">
@@ -171,6 +174,7 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
           </div>
         </div>
       </form>
+      {change?.form as string}
       <script>{raw(PAGE_SCRIPT)}</script>
     </Page>
   )
@@ -186,12 +190,12 @@ source.addEventListener('answers', ({ data }) => {
 })
 source.addEventListener('over', () => {
   source.close()
-  const reason = document.getElementById('reason')
-  if (reason === null || reason.value === '') return location.replace(location.pathname)
+  const texts = [...document.querySelectorAll('textarea')]
+  if (texts.every(({ value, defaultValue }) => value === defaultValue)) return location.replace(location.pathname)
   document.getElementById('over').hidden = false
   for (const button of document.querySelectorAll('button')) button.disabled = true
 })
-document.querySelector('form')?.addEventListener('submit', () => source.close())
+for (const form of document.querySelectorAll('form')) form.addEventListener('submit', () => source.close())
 }`
 
 /** All of a text that the card has shortened: folded until asked for, a part at a time where it is too long for one page. */
@@ -239,10 +243,10 @@ function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['st
 }
 
 /** What became of it, or what it waits for: there is nothing to answer here. */
-function EndedPage({ approval, events, rest = '' }: { approval: Approval; events?: string; rest?: unknown }) {
+function EndedPage({ approval, events = null, rest = '' }: { approval: Approval; events?: string | null; rest?: unknown }) {
   const { prompt, status, answers } = approval
   const last = answers.at(-1)
-  const waits = status === 'pending' && events !== undefined
+  const waits = status === 'pending' && events !== null
   return (
     <Page title={OUTCOME[status]}>
       <section class={`outcome ${status}`} role="status" data-live={waits ? events : undefined}>
@@ -342,7 +346,7 @@ export function Facts({ approval: { status, prompt, digest, call, requested_at, 
 }
 
 /** What was changed, place by place. */
-function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
+export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
   return (
     <>
       <dl class="changes">

@@ -47,6 +47,8 @@ button:hover{filter:brightness(1.08)}
 button:active{transform:translateY(1px)}
 @media (min-height:34rem){.answer{position:sticky;bottom:0;border-top-color:var(--line)}}
 :focus-visible{outline:3px solid var(--focus);outline-offset:2px}
+textarea.code{font:.8125rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+button.show{background:var(--paper);color:var(--ink);border-color:var(--field)}
 textarea:focus-visible{outline-offset:0}
 .outcome{margin:1rem 0;padding:.875rem 1rem;border-radius:.75rem;background:var(--wash);border-left:.25rem solid currentColor}
 .outcome h1{margin:0 0 .25rem}

@@ -33,6 +33,9 @@ export const LIMITS = {
   /** How often an approval's arguments are changed, and the places of one change that are told. */
   edits: 8,
   edit_changes: 32,
+  /** Arguments that the link page offers for change, and a form that carries them. */
+  page_edit_chars: 8_000,
+  page_edit_bytes: 64 * KiB,
   /** One side of such a place. */
   edit_chars: 400,
   /** How long an answer may stand for further calls; one for a session too: what nobody remembers having said should not be acted on. */

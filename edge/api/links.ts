@@ -2,8 +2,10 @@
 // stored; the answer is its approver's, and only while that operator still may answer (P09).
 
 import type { Failure } from '../../shared/failures.ts'
-import { failure } from '../../shared/failures.ts'
+import { FAILURES, failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
+import { parseJson } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
@@ -11,6 +13,7 @@ import { Answer } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import type { Link } from '../approvals.ts'
 import { isRevoked, macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
+import { ChangeFields, ChangeForm, changePage, type Draft, textToChange } from '../change-page.tsx'
 import { authorize } from '../decide.ts'
 import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
@@ -30,19 +33,13 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
   async showApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
-    const { link, approval, run } = opened.value
+    const { approval, run } = opened.value
     if (approval.status === 'expired' || (approval.status === 'pending' && Date.now() >= approval.expires_at))
       return ok(refused(failure('approval_expired', 'not enough people answered in time'), { ...approval, status: 'expired' }))
-    const page = approvalPage({
-      approval,
-      events: eventsOf(params.token),
-      approver: link.approver,
-      nonce: nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest }),
-      now: Date.now(),
-      whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
-      part: Number(new URL(request.url).searchParams.get('part') ?? 0),
-    })
-    return ok(live(page, approval))
+    const args = await run.editable(split(approval.id).n)
+    const text = args.ok ? textToChange(args.value.arguments) : null
+    const part = Number(new URL(request.url).searchParams.get('part') ?? 0)
+    return ok(live(await shown(env, params.token, opened.value, text === null ? null : { text }, part), approval))
   },
 
   /** What others answer, to whoever has the page open; it ends with the question, and with the link. */
@@ -63,29 +60,76 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const { link, approval, run } = opened.value
-    const form = await readForm(request)
+    const form = await readForm(request, LIMITS.page_edit_bytes)
     const nonce = form?.get('nonce') ?? ''
     const ours = fromOurPage(request, identityOf(env).publicUrl)
     if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, approval.digest, nonce)) {
       return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
     }
-    const answer = Answer.safeParse({
-      ...saidIn(form),
-      digest: approval.digest,
-      reason: (form.get('reason') ?? '').replaceAll('\r\n', '\n'),
-    }) // browsers send CRLF, and count it as one
-    if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
     if (!(await mayAnswer(env, link))) return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
+    if (form.get('step') === 'change') return ok(await changing(env, params.token, opened.value, form))
+    const changed = changedIn(form)
+    if (!changed.ok) return ok(refused(changed.error, approval))
+    const reason = (form.get('reason') ?? '').replaceAll('\r\n', '\n') // browsers send CRLF, and count it as one
+    const answer = Answer.safeParse({ ...saidIn(form), ...changed.value, digest: approval.digest, reason })
+    if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
     const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
     if (answered.ok) {
-      const events = eventsOf(params.token)
-      const page = approvalPage({ approval: answered.value, events, approver: link.approver, nonce: null, now: Date.now() })
-      return ok(live(page, answered.value))
+      const now = answered.value
+      const events = now.digest === approval.digest ? eventsOf(params.token) : null // a link is to what it was given for
+      const page = approvalPage({ approval: now, events, approver: link.approver, nonce: null, now: Date.now() })
+      return ok(events === null ? html(page) : live(page, now))
     }
     if (answered.error.code === 'link_revoked') return ok(refused(answered.error))
     const now = await run.approval(split(approval.id).n)
     return ok(refused(answered.error, now.ok ? now.value : undefined))
   },
+}
+
+/** The page with its form; with what somebody wrote there, where that can't be done. */
+async function shown(env: Env, token: string, { link, approval, run }: Opened, draft: Draft | null, part = 0): Promise<Node> {
+  const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest })
+  return approvalPage({
+    approval,
+    events: eventsOf(token),
+    approver: link.approver,
+    nonce,
+    now: Date.now(),
+    whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
+    part,
+    change: draft === null ? null : { fields: ChangeFields(draft), form: ChangeForm({ nonce }) },
+  })
+}
+
+/** The first step of a change: it shows, and records nothing. */
+async function changing(env: Env, token: string, opened: Opened, form: URLSearchParams): Promise<Response> {
+  const { link, approval, run } = opened
+  const text = form.get('arguments') ?? ''
+  const args = argumentsIn(text)
+  const preview = args.ok ? await run.preview(split(approval.id).n, link.approver, 'link', args.value) : args
+  if (!preview.ok)
+    return withScript(
+      html(await shown(env, token, opened, { text, refusal: preview.error }), FAILURES[preview.error.code].status),
+      PAGE_SCRIPT,
+    )
+  const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest })
+  return html(changePage({ approval, approver: link.approver, nonce, text, preview: preview.value }))
+}
+
+function argumentsIn(text: string): Result<Record<string, unknown>> {
+  const read = parseJson(Buffer.from(text))
+  if (!read.ok) return read
+  const { value } = read
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isObject ? ok(value) : err(failure('invalid_arguments', 'the arguments are to be one JSON object'))
+}
+
+/** What the second step carries: only a yes is to it. */
+function changedIn(form: URLSearchParams): Result<{ arguments?: Record<string, unknown>; becomes?: string }> {
+  const becomes = form.get('becomes')
+  if (becomes === null || form.get('decision') !== 'approve') return ok({})
+  const args = argumentsIn(form.get('arguments') ?? '')
+  return args.ok ? ok({ arguments: args.value, becomes }) : args
 }
 
 const eventsOf = (token: string): string => `/approve/${token}/events`
@@ -134,10 +178,10 @@ function saidIn(form: URLSearchParams): Record<string, unknown> {
   return span === 'session' ? { decision, scope: 'session' } : { decision, scope: 'timeboxed', ttl_s: Number(span) }
 }
 
-export async function readForm(request: Request): Promise<URLSearchParams | undefined> {
+export async function readForm(request: Request, limit = 16 * 1024): Promise<URLSearchParams | undefined> {
   if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(request.headers.get('content-type') ?? '')) return undefined
   const body = await readBody(request)
-  return body.ok && body.value.byteLength < 16_384 ? new URLSearchParams(new TextDecoder().decode(body.value)) : undefined
+  return body.ok && body.value.byteLength < limit ? new URLSearchParams(new TextDecoder().decode(body.value)) : undefined
 }
 
 const STATUS: Partial<Record<Failure['code'], number>> = {

@@ -6,8 +6,10 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { PAGE_SCRIPT } from '../../edge/page.tsx'
 import { openBrowser } from '../support/browser.ts'
+import { PHONE } from '../support/console-page.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { aboveAnswers, faintTexts, focused, sideways } from '../support/in-page.ts'
+import { inert, openPage } from '../support/link-page.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('approval-page', sharedStack())
@@ -15,7 +17,6 @@ const agent = await desk.agent()
 const anything = { type: 'object' }
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: anything, executor: { argv: ['echo', '{...words}'] } })
 
-const PHONE = { width: 390, height: 844 }
 let browser: Browser
 beforeAll(async () => {
   browser = await openBrowser()
@@ -25,21 +26,12 @@ afterEach(async () => {
   for (const context of browser.contexts()) await context.close()
 })
 
-async function opened(url: string, options: BrowserContextOptions = {}): Promise<Page> {
-  const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: false, ...options })
-  const page = await context.newPage()
-  await page.goto(url)
-  return page
-}
+const opened = (url: string, options: BrowserContextOptions = {}): Promise<Page> => openPage(browser, url, options)
 async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
   const { approval } = await desk.asked(agent.client, tool, args)
   return { id: approval.id, link: await desk.link(desk.root, approval.id) }
 }
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
-
-const inert = async (page: Page): Promise<void> => {
-  expect(await page.locator('form, button, input, textarea, a').count()).toBe(0)
-}
 
 describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
   test('approve on a phone, without JavaScript; the page is over then, and stays so', async () => {
@@ -88,13 +80,20 @@ test('by keyboard alone: the order is the order of reading, no comes before yes,
   const { id, link } = await asked()
   const page = await opened(link)
   const order: string[] = []
-  for (let i = 0; i < 5; i++) {
+  for (let i = 0; i < 6; i++) {
     await page.keyboard.press('Tab')
     const { element, outline } = await page.evaluate(focused)
     expect([element, outline]).toEqual([element, 'solid'])
     order.push(element)
   }
-  expect(order).toEqual(['SUMMARY Details', 'TEXTAREA', 'SUMMARY Answer for more than this call', 'BUTTON Deny', 'BUTTON Approve once'])
+  expect(order).toEqual([
+    'SUMMARY Details',
+    'SUMMARY Approve less than this',
+    'TEXTAREA',
+    'SUMMARY Answer for more than this call',
+    'BUTTON Deny',
+    'BUTTON Approve once',
+  ])
   await page.keyboard.press('Enter')
   await page.getByRole('status').waitFor()
   expect((await approvalOf(id)).status).toBe('approved')
@@ -103,7 +102,7 @@ test('by keyboard alone: the order is the order of reading, no comes before yes,
 test('what is focused is not hidden behind the answers', async () => {
   const { link } = await asked({ words: Array.from({ length: 60 }, (_, i) => `word ${i}`) })
   const page = await opened(link, { javaScriptEnabled: true })
-  for (const name of ['SUMMARY', 'TEXTAREA']) {
+  for (const name of ['SUMMARY', 'SUMMARY', 'TEXTAREA']) {
     await page.keyboard.press('Tab')
     expect([name, (await page.evaluate(aboveAnswers)) >= 0]).toEqual([name, true])
   }
@@ -166,7 +165,7 @@ test('G09 hostile arguments are text, whatever they want to be', async () => {
   expect(await page.title()).toContain('wants to run')
   expect(await page.locator('script').allTextContents()).toEqual([PAGE_SCRIPT])
   expect(await page.locator('img, iframe, object, embed, svg, a:visible, b, link').count()).toBe(0)
-  expect([await page.locator('form').count(), await page.locator('button').count(), await page.locator('style').count()]).toEqual([1, 6, 1])
+  expect([await page.locator('form').count(), await page.locator('button').count(), await page.locator('style').count()]).toEqual([2, 7, 1])
   expect(await page.getByRole('button', { name: 'Deny' }).isVisible()).toBe(true)
   const shown = await page.locator('pre').allTextContents()
   for (const text of Object.values(HOSTILE)) {
@@ -263,67 +262,6 @@ test('what policy wants asked each time offers no yes for more', async () => {
   )
 })
 
-// ── While it is open ──
-
-const others = [await desk.operator(['approver']), await desk.operator(['approver'])] as const
-const yesBy = async (id: string, { client } = others[0]) =>
-  granted(await client('answerApproval', { params: { id }, body: { decision: 'approve', reason: 'seen' } }))
-const needsTwo = (name: string) =>
-  `@id("two-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
-
-test('a page that is open follows: an answer of somebody else shows, and then what happened', async () => {
-  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
-  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
-    const { id, link } = await asked({}, tool)
-    const page = await opened(link, { javaScriptEnabled: true })
-    await yesBy(id)
-    await page.getByText(`Yes by ${others[0].name} (api)`).waitFor()
-    expect(await page.getByRole('button', { name: 'Approve once' }).isEnabled()).toBe(true)
-    await yesBy(id, others[1])
-    await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-    await inert(page)
-  })
-})
-
-test('what somebody writes is not taken from them: the page says that it was decided, and lets nothing be sent', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link, { javaScriptEnabled: true })
-  await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
-  await yesBy(id)
-  await page.getByRole('alert').waitFor()
-  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('because I have thought about it')
-  expect(await page.getByRole('button', { name: 'Deny' }).isDisabled()).toBe(true)
-  await page.getByRole('link', { name: 'See what happened' }).click()
-  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-})
-
-test('who has answered and waits for others can look again, and with JavaScript need not', async () => {
-  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
-  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
-    const { id, link } = await asked({}, tool)
-    const plain = await opened(link)
-    await plain.getByRole('button', { name: 'Approve once' }).click()
-    await plain.getByRole('heading', { name: 'Your answer is recorded; others are still asked' }).waitFor()
-    expect(await plain.locator('form, button, input, textarea').count()).toBe(0)
-    const following = await opened(link, { javaScriptEnabled: true })
-    await following.getByText('Yes by root (link)').waitFor()
-    await yesBy(id)
-    await following.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-    await plain.getByRole('link', { name: 'look again' }).click()
-    await plain.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-    await inert(plain)
-  })
-})
-
-test('a page whose link is taken back says so, and is over', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link, { javaScriptEnabled: true })
-  granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
-  await page.getByText('This link was taken back').waitFor()
-  await inert(page)
-  expect((await approvalOf(id)).status).toBe('pending')
-})
-
 // ── From another site ──
 
 let evil: Server
@@ -347,7 +285,7 @@ test('P03 the page shows in no frame of another site', async () => {
 
 test('P03 a form on another site decides nothing, even with the right nonce in it', async () => {
   const { id, link } = await asked()
-  const nonce = await (await opened(link)).locator('input[name=nonce]').getAttribute('value')
+  const nonce = await (await opened(link)).locator('input[name=nonce]').first().getAttribute('value')
   evilPage = `<form method=post action="${link}"><input name=nonce value="${nonce}"><button name=decision value=approve>Win a prize</button></form>`
   const page = await opened(evilUrl())
   await page.getByRole('button').click()

@@ -1,0 +1,109 @@
+// Saying yes to other arguments, on the link page: the arguments as JSON to change, and then the change, said before it is answered. Two steps of plain
+// forms; what is hidden stays hidden, and what runs is what the second step showed, or nothing.
+
+import type { Failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Approval, Revision } from '../shared/wire.ts'
+import { unambiguous } from './approvals.ts'
+import { Changes, Facts, type Node, NotDone, Page } from './page.tsx'
+
+/** As much of a text as the page offers; one of more is changed at the command line. */
+export const textToChange = (args: Record<string, unknown>): string | null => {
+  const text = unambiguous(JSON.stringify(args, null, 2))
+  return text.length <= LIMITS.page_edit_chars ? text : null
+}
+
+export type Draft = { text: string; refusal?: Failure }
+
+/** Stands within the form that answers, and is sent by one of its own. */
+export function ChangeFields({ text, refusal }: Draft) {
+  return (
+    <details open={refusal !== undefined}>
+      <summary>Approve less than this</summary>
+      {refusal === undefined ? '' : <NotDone title="This change can’t be made" role="alert" failure={refusal} />}
+      {refusal?.errors?.map(({ at, message }) => (
+        <p>
+          <code>{at}</code>: {message}
+        </p>
+      ))}
+      <div class="field">
+        <label for="change-text">The arguments, as JSON</label>
+        <span class="quiet" id="change-help">
+          They may reach no further than the agent’s. What is hidden stays so where you leave it. You see the change before you answer.
+        </span>
+        <textarea
+          id="change-text"
+          class="code"
+          name="arguments"
+          form="change"
+          rows={Math.min(16, text.split('\n').length + 1)}
+          spellcheck={false}
+          autocapitalize="none"
+          autocomplete="off"
+          aria-describedby="change-help"
+        >
+          {text}
+        </textarea>
+      </div>
+      <div class="buttons">
+        <button type="submit" form="change" class="show">
+          Show the change
+        </button>
+      </div>
+    </details>
+  )
+}
+
+export function ChangeForm({ nonce }: { nonce: string }) {
+  return (
+    <form method="post" id="change">
+      <input type="hidden" name="nonce" value={nonce} />
+      <input type="hidden" name="step" value="change" />
+    </form>
+  )
+}
+
+type Shown = { approval: Approval; approver: string; nonce: string; text: string; preview: Revision }
+
+/** The second step: what would be otherwise, and the call as it would be. No comes first here too (T28). */
+export function changePage({ approval, approver, nonce, text, preview }: Shown): Node {
+  const changed: Approval = { ...approval, digest: preview.becomes, prompt: preview.prompt }
+  return (
+    <Page title="Approve with changes">
+      <form method="post">
+        <input type="hidden" name="nonce" value={nonce} />
+        <input type="hidden" name="arguments" value={text} />
+        <input type="hidden" name="becomes" value={preview.becomes} />
+        <h1>Approve with these changes?</h1>
+        <p>
+          Nothing is recorded yet. <a href="?">Back to what the agent asked</a>
+        </p>
+        <h2>What you change</h2>
+        <Changes {...preview} />
+        <h2>The call as it would be</h2>
+        <Facts approval={changed} />
+        <div class="field">
+          <label for="reason">Reason</label>
+          <span class="quiet" id="reason-help">
+            Optional. It is kept on record, and a denial’s is told to the agent.
+          </span>
+          <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
+        </div>
+        <div class="answer">
+          <p class="quiet">
+            You answer as <strong>{approver}</strong>.{' '}
+            {preview.effect === 'ask' ? 'Others are still asked, about the changed call.' : 'The agent is told of the change.'}
+          </p>
+          <div class="buttons">
+            <button type="submit" class="deny" name="decision" value="deny">
+              Deny the call
+            </button>
+            <button type="submit" class="approve" name="decision" value="approve">
+              Approve with changes
+            </button>
+          </div>
+        </div>
+      </form>
+    </Page>
+  )
+}
