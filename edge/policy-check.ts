@@ -17,6 +17,8 @@ import type { ToolTypes } from './policy-schema.ts'
 import { tenantSchema } from './policy-schema.ts'
 import { toolsIn } from './policy-slices.ts'
 import { invalidPolicies, place, readTexts, SHOWN, unitsIn } from './policy-text.ts'
+import type { Contract } from './policy-tools.ts'
+import { lostBy } from './policy-tools.ts'
 import type { Schema } from './schemas.ts'
 import { argumentTypes } from './typed-arguments.ts'
 
@@ -28,6 +30,7 @@ const LOOK_ALIKE = /bidi control|mixed scripts|general security profile|confusab
 let base: CedarSchema | undefined
 
 type Tools = readonly { readonly name: string; readonly input_schema: Schema }[]
+type Registered = Contract & Tools[number]
 
 /**
  * Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. `bounded`:
@@ -73,36 +76,36 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true):
   return all.length === 0 ? ok(warnings.slice(0, SHOWN)) : invalidPolicies(all)
 }
 
-/** Holds the active set against one tool as it would be (`null`: gone). What the set had wrong before, the change does not break. */
-export function checkToolChange(texts: PolicyTexts, tools: Tools, name: string, schema: Schema | null): Result<true> {
+/**
+ * Holds the active set against one tool as it would be (`null`: gone). What the set had wrong before, the change does not break. Rules that would hold
+ * and no longer be about it, or count nothing of it, are broken too.
+ */
+export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[], name: string, next: Registered | null): Result<true> {
   const set = readyUnderFloor(texts)
   if (!set.ok) return ok(true) // it is not in force
-  const named = schema === null ? placesOfTool(set.value, name) : []
-  if (named.length > 0)
-    return err(
-      failure(
-        'tool_breaks_policies',
-        `without \`${name}\`, ${named.length} of the active rules would be about nothing`,
-        named.slice(0, SHOWN),
-      ),
-    )
-  const others = new Map(tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, null]))
-  const errorsWith = (changed: Schema | null): readonly FieldError[] =>
-    hold(set.value, changed === null ? others : new Map([...others, [name, argumentTypes(changed).record]])).errors
-  const present = tools.find((tool) => tool.name === name)?.input_schema ?? null
-  if (present !== null && schema !== null && digestOf(present) === digestOf(schema)) return ok(true) // to policies it is the same tool
-  if (present === null && schema !== null && costOf(set.value, [...tools, { name, input_schema: schema }]) > LIMITS.policy_checks) {
+  const present = tools.find((tool) => tool.name === name) ?? null
+  const change = next === null ? `without \`${name}\`` : `with \`${name}\` as it would be`
+  const refused = (what: string, broken: readonly FieldError[]) =>
+    err(failure('tool_breaks_policies', `${change}, ${what}`, broken.slice(0, SHOWN)))
+  if (next === null) {
+    const named = placesOfTool(set.value, name)
+    if (named.length > 0) return refused(`${named.length} of the active rules would be about nothing`, named)
+  } else if (present !== null) {
+    const lost = [...lostBy(set.value, present, next).take(SHOWN)]
+    if (lost.length > 0) return refused('the active rules would no longer hold it to what they say', lost)
+    if (digestOf(present.input_schema) === digestOf(next.input_schema)) return ok(true) // its arguments are what they were
+  } else if (costOf(set.value, [...tools, next]) > LIMITS.policy_checks) {
     const detail = `with \`${name}\` too, the active rules could not be checked in time; name in their scopes the tools that they are about`
     return err(failure('limit_reached', detail))
   }
-  const errors = errorsWith(schema)
+  const others = new Map(tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, null]))
+  const errorsWith = (tool: Registered | null): readonly FieldError[] =>
+    hold(set.value, tool === null ? others : new Map([...others, [name, argumentTypes(tool.input_schema).record]])).errors
+  const errors = errorsWith(next)
   if (errors.length === 0) return ok(true)
-  const before = errorsWith(present)
-  const had = new Set(before.map(({ at, message }) => `${at} ${message}`))
+  const had = new Set(errorsWith(present).map(({ at, message }) => `${at} ${message}`))
   const broken = errors.filter(({ at, message }) => !had.has(`${at} ${message}`))
-  if (broken.length === 0) return ok(true)
-  const change = schema === null ? `without \`${name}\`` : `with \`${name}\` as it would be`
-  return err(failure('tool_breaks_policies', `${change}, ${broken.length} of the active rules would not hold`, broken.slice(0, SHOWN)))
+  return broken.length === 0 ? ok(true) : refused(`${broken.length} of the active rules would not hold`, broken)
 }
 
 /** Rules are held in portions, until there are `enough` mistakes: what is wrong takes the engine far longer to tell than what is right to pass. */

@@ -19,3 +19,29 @@ export function partsOf(text: string): Part[] {
   }
   return parts
 }
+
+/** A name and what is said of it, comments and blanks: what stands before the scope of a statement. */
+const NOTES = /^(?:[\s\u0085]|\/\/[^\n\r]*|@\s*\w+(?:\s*\(\s*"(?:[^"\\]|\\[\s\S])*"\s*\))?)*/
+
+/**
+ * Where a statement first says a text, in its scope or in what follows that; else where these begin. Annotations and comments say nothing that
+ * decides. A text is looked for as it is quoted, or else within what is no text.
+ */
+export function whereIn(statement: string, from: 'scope' | 'conditions', text: string): number {
+  const quoted = JSON.stringify(text)
+  const head = NOTES.exec(statement)?.[0].length ?? 0
+  let [begin, open] = [head, 0]
+  let bare: number | undefined
+  for (const { 0: token, index } of statement.slice(head).matchAll(TOKEN)) {
+    const at = head + index
+    if (BETWEEN.test(token)) continue
+    const isText = token.startsWith('"')
+    const inScope = from === 'conditions' && begin === head
+    if (!inScope && token === quoted) return at
+    if (!inScope && !isText && bare === undefined && token.includes(text)) bare = at + token.indexOf(text)
+    if (!inScope || isText) continue
+    open += token.split('(').length - token.split(')').length
+    if (open === 0 && token.includes(')')) begin = at + token.lastIndexOf(')') + 1
+  }
+  return bare ?? begin
+}

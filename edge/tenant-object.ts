@@ -176,7 +176,7 @@ export class TenantObject extends DurableObject<Env> {
     if (active?.digest === digest) return ok(active)
     if (active === undefined && this.#directory.tools.length >= LIMITS.tools)
       return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
-    const fits = this.#fits(name, spec.input_schema)
+    const fits = this.#fits(name, { name, ...spec })
     if (!fits.ok) return fits
     const last = this.#db
       .select({ version: tools.version })
@@ -216,8 +216,8 @@ export class TenantObject extends DurableObject<Env> {
     const done = write()
     return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
   }
-  #fits(name: string, schema: ToolSpec['input_schema'] | null): Result<true> {
-    return checkToolChange(this.#directory.policies.texts, this.#directory.tools, name, schema)
+  #fits(name: string, tool: (ToolSpec & { name: string }) | null): Result<true> {
+    return checkToolChange(this.#directory.policies.texts, this.#directory.tools, name, tool)
   }
 
   async putPolicies(put: PolicyPut): Promise<Result<CheckedVersion>> {

@@ -62,6 +62,29 @@ test('a tool does not change under the set in force, and can once no rule minds'
   granted(await desk.root('deleteTool', { params: { name } }))
 })
 
+test('a tool does not leave the group that a rule in force is over, nor forget what it spends, until the policy says so', async () => {
+  const [name, group] = [desk.name(), desk.name()]
+  const schema = { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } }, required: ['amount'] }
+  const again = (change: Parameters<typeof toolSpec>[0]) =>
+    desk.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema, ...change }) })
+  granted(await again({ groups: [group], spends: { arg: 'amount' } }))
+  const agent = await desk.agent()
+  const effect = async () => granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } })).decision.effect
+  const over = `@id("over") forbid (principal, action in Action::"tool.execute", resource in ToolGroup::"${group}") unless { context.approval.granted };`
+  const cap = `@id("cap") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.budget.run.tool.spent > 500 };`
+  await desk.withPolicies({ over, cap }, async () => {
+    expect(await effect()).toBe('ask')
+    const refused = [await again({ spends: { arg: 'amount' } }), await again({ groups: [group] })]
+    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(Array(2).fill('409 tool_breaks_policies'))
+    expect(refused.map((answer) => (answer.ok ? [] : answer.error.errors?.map(({ at, hint }) => [at.split(':')[0], hint])))).toEqual([
+      [['over', expect.stringContaining('in the policy first')]],
+      [['cap', expect.stringContaining('in the policy first')]],
+    ])
+    expect(await effect()).toBe('ask')
+  })
+  granted(await again({}))
+})
+
 test('of a set and a change of a tool that can’t both be, one is refused, at any order', async () => {
   for (let round = 0; round < 5; round++) {
     const name = desk.name()

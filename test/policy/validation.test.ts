@@ -10,6 +10,7 @@ import type { Failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Route } from '../../shared/routes/route.ts'
+import { toolSpec } from '../support/desk.ts'
 
 const properties = {
   amount: { type: 'integer' },
@@ -312,8 +313,10 @@ test.each([
 })
 
 const RULE = on('context.args.amount > 100')
-const change = (schema: Record<string, unknown> | null, name = 'refund', text = RULE) =>
-  checkToolChange({ mine: text }, TOOLS, name, schema)
+const asTool = (name: string, input_schema: Record<string, unknown>) => ({ ...toolSpec({ input_schema }), name })
+const REGISTERED = TOOLS.map((tool) => asTool(tool.name, tool.input_schema))
+const change = (input_schema: Record<string, unknown> | null, name = 'refund', text = RULE) =>
+  checkToolChange({ mine: text }, REGISTERED, name, input_schema === null ? null : asTool(name, input_schema))
 
 test('a change of a tool that the active set does not survive is refused, by the place in the set', () => {
   for (const schema of [

@@ -1,0 +1,70 @@
+// What rules have to do with one tool, whatever its calls bring: which rules are about it, and which would be less so once its contract lost a
+// group, a capability or what it spends. It tells, and refuses nothing. Pure.
+
+import type { FieldError } from '../shared/failures.ts'
+import type { Capability, ToolSpec } from '../shared/wire.ts'
+import { capabilitiesOf } from './capabilities.ts'
+import type { PolicySet, Rule } from './policy.ts'
+import { whereIn } from './policy-parts.ts'
+import { pathOf } from './policy-reads.ts'
+import type { Traits } from './policy-remainder.ts'
+import { remainder } from './policy-remainder.ts'
+import { place } from './policy-text.ts'
+
+export type Contract = Pick<ToolSpec, 'groups' | 'capabilities' | 'secrets' | 'egress' | 'spends'> & { readonly name: string }
+const traitsOf = (tool: Contract): Traits => ({ name: tool.name, groups: tool.groups ?? [], capabilities: capabilitiesOf(tool) })
+
+/** What rules say of a tool as it is and would not of it as it would be, by their places, one after the other. */
+export function* lostBy({ rules }: PolicySet, before: Contract, after: Contract): Generator<FieldError> {
+  const is = stillOf(before, after)
+  const losses = lossesOf(is, traitsOf(after))
+  const noLongerSpends = before.spends !== undefined && after.spends === undefined
+  for (const rule of rules.values()) {
+    if (losses.length > 0 && weakens(rule, is, without(is, losses))) {
+      const alone = losses.filter((loss) => weakens(rule, is, without(is, [loss])))
+      for (const { name, what } of alone.length > 0 ? alone : losses) yield said(rule, is.name, name, what)
+    }
+    if (noLongerSpends && readsSpent(remainder(rule, is))) yield said(rule, is.name, 'tool.spent', 'what it spends')
+  }
+}
+
+type Loss = { readonly of: 'groups' | 'capabilities'; readonly name: string; readonly what: string }
+
+/** As it is, but for what it could not do any more: secrets that are gone, a network that the kernel shuts. Not to be said to do that is no loss. */
+function stillOf(before: Contract, after: Contract): Traits {
+  const is = traitsOf(before)
+  const can = capabilitiesOf(after)
+  const shut = after.egress.mode === 'strict' && after.egress.hosts.length === 0
+  const cannot = (name: Capability): boolean => !can.includes(name) && (name === 'secrets_read' || (name === 'network' && shut))
+  return { ...is, capabilities: is.capabilities.filter((name) => !cannot(name)) }
+}
+
+function lossesOf(is: Traits, willBe: Traits): Loss[] {
+  const gone = (of: Loss['of'], word: string): Loss[] =>
+    is[of].filter((name) => !willBe[of].some((one) => one === name)).map((name) => ({ of, name, what: `the ${word} \`${name}\`` }))
+  return [...gone('groups', 'group'), ...gone('capabilities', 'capability')]
+}
+
+function without(is: Traits, losses: readonly Loss[]): Traits {
+  const isLost = (of: Loss['of'], name: string): boolean => losses.some((loss) => loss.of === of && loss.name === name)
+  return {
+    name: is.name,
+    groups: is.groups.filter((name) => !isLost('groups', name)),
+    capabilities: is.capabilities.filter((name) => !isLost('capabilities', name)),
+  }
+}
+
+const said = ({ source }: Rule, tool: string, text: string, what: string): FieldError => ({
+  at: place(source.file, source.whole, source.at + whereIn(source.text, 'scope', text)),
+  message: `it turns on ${what}, which \`${tool}\` would lose`,
+  hint: `if that is meant, say so in the policy first: \`unless { resource == Tool::"${tool}" }\``,
+})
+
+const weakens = (rule: Rule, is: Traits, less: Traits): boolean =>
+  JSON.stringify(remainder(rule, is, less)) !== JSON.stringify(remainder(rule, is))
+
+function readsSpent(node: unknown): boolean {
+  if (typeof node !== 'object' || node === null) return false
+  const path = pathOf(node)
+  return path === undefined ? Object.values(node).some(readsSpent) : /^budget\.(?:run|session)\.tool\.spent$/.test(path.join('.'))
+}
