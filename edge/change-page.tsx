@@ -45,7 +45,7 @@ export function ChangeFields({ text, refusal }: Draft) {
           {text}
         </textarea>
       </div>
-      <div class="buttons">
+      <div class="buttons one">
         <button type="submit" form="change" class="show">
           Show the change
         </button>

@@ -281,7 +281,7 @@ export function Facts({ approval: { status, prompt, digest, call, requested_at, 
     <>
       {edits.map((edit) => (
         <section aria-label="What was changed">
-          <p class="alert">
+          <p class="alert changed">
             <strong>{edit.by}</strong> has changed the arguments ({edit.channel}), <Time ms={edit.at_ms} />. This is the call as it is now.
           </p>
           <Changes {...edit} />

@@ -31,6 +31,8 @@ code{font-size:.875em}
 pre{margin:.25rem 0 .375rem;padding:.625rem .75rem;background:var(--wash);border:1px solid var(--line);border-radius:.5rem;font-size:.8125rem;line-height:1.5;white-space:pre-wrap;tab-size:2}
 pre.command{font-size:.875rem;font-weight:600;border-left:.25rem solid var(--soft)}
 details{margin:1rem 0;border-top:1px solid var(--line);border-bottom:1px solid var(--line)}
+details+details{margin-top:-1rem;border-top:0}
+details .buttons{margin:.75rem 0 1rem}
 summary{cursor:pointer;padding:.75rem 0;font-size:.875rem;font-weight:600;color:var(--soft)}
 details dl{margin:0 0 1rem}
 details dt:first-child{margin-top:0}
@@ -60,10 +62,11 @@ textarea:focus-visible{outline-offset:0}
 .changes pre.now{border-left:.25rem solid var(--go)}
 .alert{margin:1rem 0;padding:.625rem .875rem;border-radius:.5rem;background:var(--no-wash);color:var(--no)}
 .alert a{color:inherit}
+.alert.changed{background:var(--warn-wash);color:var(--warn)}
 button:disabled{opacity:.5;cursor:default}
 table{border-collapse:collapse;width:100%;font-size:.9375rem}
 td,th{text-align:left;padding:.5rem .75rem .5rem 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
-@media (min-width:48rem){.buttons{grid-template-columns:auto auto;justify-content:end}button{min-width:10rem}header{padding-top:1.5rem}h1{font-size:1.625rem}}
+@media (min-width:48rem){.buttons{grid-template-columns:auto auto;justify-content:end}.buttons.one{grid-template-columns:auto}button{min-width:10rem}header{padding-top:1.5rem}h1{font-size:1.625rem}}
 @media (prefers-reduced-motion:reduce){button:active{transform:none}}
 @media print{.answer,.field,header{display:none}}
 `

@@ -77,6 +77,13 @@ describe.each([
     const link = await desk.link(desk.root, await asked())
     await page.goto(link)
     expect(await barriers(page)).toEqual([])
+    await page.goto(await desk.link(desk.root, (await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id))
+    expect(await barriers(page)).toEqual([]) // with the arguments to change
+    await page.locator('#change-text').fill('{"words":["a"],"more":1}')
+    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+    expect(await barriers(page)).toEqual([])
+    await page.goto(link)
     await page.getByRole('button', { name: 'Approve once' }).click()
     await page.getByRole('status').waitFor()
     expect(await barriers(page)).toEqual([])
