@@ -7,10 +7,10 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Decision } from '../shared/wire.ts'
 import { waysToAllow } from './explain/alternatives.ts'
 import type { Flip, Question } from './explain/facts.ts'
-import { applied, appliedTo, asksAsMuch, bySize, changedBy } from './explain/facts.ts'
+import { applied, appliedTo, asksAsMuch, changedBy } from './explain/facts.ts'
 import type { Reader } from './explain/telling.ts'
 import { byWhom, tell } from './explain/telling.ts'
-import { search } from './explain/ways.ts'
+import { bySize, search } from './explain/ways.ts'
 import type { CedarValueJson, Matter, Rule, Verdict } from './policy.ts'
 import { evaluate, readable } from './policy.ts'
 import { place } from './policy-text.ts'
@@ -44,7 +44,8 @@ function look({ set, slice }: Matter, question: Question, verdict: Verdict): Fou
   const determining = verdict.policies.map((id) => set.rules.get(id)).filter((rule) => rule !== undefined)
   const concerned = Object.keys(slice.texts).flatMap((id) => set.rules.get(id) ?? [])
   const ways = waysToAllow(at, applying(determining, 'forbid'), applying(concerned, 'permit'))
-  const proposed = [...ways].sort((a, b) => bySize(a, b) || effort(a) - effort(b)).slice(0, LIMITS.explanation_tries)
+  const tries = Math.min(LIMITS.explanation_tries, Math.ceil(LIMITS.explanation_tried_chars / JSON.stringify(question.context).length))
+  const proposed = bySize([...ways].sort((a, b) => effort(a) - effort(b))).slice(0, tries)
   let alternatives: (readonly Flip[])[] = []
   for (const way of proposed) {
     if (alternatives.length >= KEPT) break
@@ -87,11 +88,12 @@ function changesFor(
   const question = { ...grounds.matter.subject, context: grounds.context }
   const changes = new Map<string, Change[]>()
   for (const flips of alternatives) {
+    if (changes.size === LIMITS.explanation_changes) break
     if (!fits(flips, subject) || (effect === 'deny' && !wouldBeAsked(grounds, flips, reader))) continue
     const told = flips.map((flip) => tell(question, flip, reader))
     changes.set(told.map(({ words }) => words).join(), told) // two that are told alike are one to the reader
   }
-  return { changes: [...changes.values()].slice(0, LIMITS.explanation_changes), fixed: [...fixed] }
+  return { changes: [...changes.values()], fixed: [...fixed] }
 }
 
 /** Nobody is asked where everybody's yes would not do: of exactly two yeses that policy may want, humans who are more can't be told. */

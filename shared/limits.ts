@@ -115,6 +115,10 @@ export const LIMITS = {
   explanation_facts: 3,
   explanation_changes: 3,
   explanation_tries: 16,
+  /** What the engine is handed for that in all: it takes some 0.1 ms for each KiB. */
+  explanation_tried_chars: 1 * MiB,
+  /** What one alternative may ask for in all: of one fact, a list, it may ask for several things. */
+  explanation_flips: 9,
   /** The search for them: nodes of policies that are looked at and alternatives that are joined, and how many are carried along. */
   explanation_steps: 3_000,
   explanation_width: 16,
@@ -122,6 +126,8 @@ export const LIMITS = {
   explanation_members: 3,
   /** A value as it is told: who can mend a longer one knows it. */
   explanation_chars: 120,
+  /** Of a value that is longer than this, its length is told: what is told is searched for secrets first. */
+  explanation_read_chars: 4_096,
   /** An operator's sign-in to the console: how long it lasts unused, how long at the most, and how many one operator has; the oldest ends. */
   console_idle_ms: 30 * 60_000,
   console_ms: 12 * 3600_000,

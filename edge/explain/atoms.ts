@@ -5,10 +5,10 @@ import type { Op } from '../../shared/explanation.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { CedarValueJson, Expr } from '../policy.ts'
 import { pathOf } from '../policy-reads.ts'
-import type { Fact, Flip, Question } from './facts.ts'
-import { changedBy, GROUPS, idOf, nameOf, rank, same, valueAt } from './facts.ts'
+import type { Fact, Flip } from './facts.ts'
+import { changedBy, GROUPS, membership, nameOf, rank, same, textOf, valueAt } from './facts.ts'
 import type { Operands, Search, Ways } from './ways.ts'
-import { DONE, NONE, read } from './ways.ts'
+import { CHARS_AN_ITEM, DONE, NONE, paidFor, read, spend } from './ways.ts'
 
 type Value = CedarValueJson | undefined
 type Relation = '<' | '<=' | '>' | '>=' | '==' | '!='
@@ -71,11 +71,16 @@ const factOf = (expr: Expr): Fact | undefined => {
   return path === undefined || path.length === 0 ? undefined : path
 }
 
-/** A literal, an attribute, or a sum of such; `undefined` for whatever else, and for what is not there. */
-function resolve(question: Question, expr: Expr): Value {
+/** A literal, an attribute, or a sum of such; `undefined` for whatever else, for what is not there, and for what can't be paid for. */
+function resolve(at: Search, expr: Expr): Value {
+  return at.steps < 0 ? undefined : paidFor(at, worth(at, expr))
+}
+
+function worth(at: Search, expr: Expr): Value {
+  const { question } = at
   const [op, operands, listed] = read(expr)
   const number = (inner: Expr): number => {
-    const value = resolve(question, inner)
+    const value = resolve(at, inner)
     return typeof value === 'number' ? value : Number.NaN
   }
   const whole = (result: number): Value => (Number.isSafeInteger(result) ? result : undefined)
@@ -83,7 +88,7 @@ function resolve(question: Question, expr: Expr): Value {
     case 'Value':
       return operands as unknown as CedarValueJson // a literal's operand is the value itself
     case 'Set': {
-      const items = listed.map((item) => resolve(question, item))
+      const items = listed.map((item) => resolve(at, item))
       return items.every((item) => item !== undefined) ? items : undefined
     }
     case 'neg':
@@ -104,7 +109,7 @@ function resolve(question: Question, expr: Expr): Value {
         : undefined
     default: {
       const [first] = CONSTRUCTORS.includes(op) ? listed : []
-      const arg = first === undefined ? undefined : resolve(question, first)
+      const arg = first === undefined ? undefined : resolve(at, first)
       return arg === undefined ? undefined : { __extn: { fn: op, arg } }
     }
   }
@@ -124,7 +129,7 @@ const one = (flip: Flip): Ways => [[flip]]
 const ONE_APPROVAL: Flip = { fact: ['approval', 'count'], op: '>=', value: 1, sample: 1 }
 
 function boolean(at: Search, expr: Expr, target: boolean): Ways {
-  const value = resolve(at.question, expr)
+  const value = resolve(at, expr)
   if (value === target) return DONE
   const fact = factOf(expr)
   if (!changeable(at, fact)) {
@@ -148,7 +153,7 @@ function noteEntity(at: Search, expr: Expr): void {
 }
 
 function compared(at: Search, relation: Relation, left: Expr, right: Expr): Ways {
-  const [mine, theirs] = [resolve(at.question, left), resolve(at.question, right)]
+  const [mine, theirs] = [resolve(at, left), resolve(at, right)]
   if (mine !== undefined && theirs !== undefined && related(relation, mine, theirs)) return DONE
   for (const side of [left, right]) if (read(side)[0] === 'Var') at.fixed.add(String(read(side)[1]))
   const ways: Ways = [...moved(at, left, relation, theirs), ...moved(at, right, MIRRORED[relation], mine)]
@@ -167,7 +172,7 @@ function moved(at: Search, expr: Expr, relation: Relation, bound: Value): Ways {
   if (bound === undefined) return NONE
   const [op, operands] = read(expr)
   if ((op === '+' || op === '-') && typeof bound === 'number') {
-    const [left, right] = [resolve(at.question, operands.left), resolve(at.question, operands.right)]
+    const [left, right] = [resolve(at, operands.left), resolve(at, operands.right)]
     const sign = op === '+' ? 1 : -1
     const ofLeft = typeof right === 'number' ? moved(at, operands.left, relation, bound - sign * right) : NONE
     const rest = typeof left === 'number' ? sign * (bound - left) : undefined
@@ -241,9 +246,10 @@ function belongs(at: Search, op: 'in' | 'is', { left, right, entity_type, in: wi
     const is = self.type === entity_type
     return is && within !== undefined ? belongs(at, 'in', { left, right: within } as Operands, target) : fixed(is)
   }
-  const wanted = [resolve(question, right)].flat().flatMap((value) => (isEntity(value) ? [value.__entity] : []))
-  const mine = ancestors(question, self)
-  const held = wanted.filter(({ type, id }) => mine.has(`${type} ${id}`))
+  const wanted = [resolve(at, right)].flat().flatMap((value) => (isEntity(value) ? [value.__entity] : []))
+  if (at.steps < 0) return NONE
+  const mine = at.ancestors(self)
+  const held = wanted.filter((entity) => mine.has(textOf(entity)))
   if (held.length > 0 === target) return DONE
   if (name !== 'principal' || self.type !== 'Agent' || (target ? wanted : held).some(({ type }) => type !== 'Group'))
     return fixed(held.length > 0)
@@ -255,17 +261,9 @@ function belongs(at: Search, op: 'in' | 'is', { left, right, entity_type, in: wi
 const isEntity = (value: Value): value is { __entity: { type: string; id: string } } =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && '__entity' in value
 
-function ancestors({ entities }: Question, self: { type: string; id: string }): Set<string> {
-  const all = new Set([`${self.type} ${self.id}`])
-  for (const known of all) // grows as it goes
-    for (const { uid, parents } of entities)
-      if (`${idOf(uid).type} ${idOf(uid).id}` === known) for (const parent of parents) all.add(`${idOf(parent).type} ${idOf(parent).id}`)
-  return all
-}
-
 /** `list.contains(value)`: the list is a fact, or the value is. */
 function contained(at: Search, { left, right }: Operands, target: boolean): Ways {
-  const [list, value] = [resolve(at.question, left), resolve(at.question, right)]
+  const [list, value] = [resolve(at, left), resolve(at, right)]
   if (Array.isArray(list) && value !== undefined && list.some((item) => same(item, value)) === target) return DONE
   const [ofList, ofValue] = [factOf(left), factOf(right)]
   const ways: (readonly Flip[])[] = []
@@ -284,11 +282,12 @@ function contained(at: Search, { left, right }: Operands, target: boolean): Ways
 
 /** `list.containsAny(list)`, `list.containsAll(list)`, where one is a fact and the other is known. */
 function containedMany(at: Search, all: boolean, { left, right }: Operands, target: boolean): Ways {
-  const [held, asked] = [resolve(at.question, left), resolve(at.question, right)]
+  const [held, asked] = [resolve(at, left), resolve(at, right)]
   if (!Array.isArray(held) || !Array.isArray(asked)) return NONE
-  const there = asked.filter((item) => held.some((other) => same(item, other)))
+  const isHeld = membership(held)
+  const there = asked.filter(isHeld)
   if ((all ? there.length === asked.length : there.length > 0) === target) return DONE
-  const missing = asked.filter((item) => !there.includes(item))
+  const missing = asked.filter((item) => !isHeld(item))
   const [holder, asker] = [factOf(left), factOf(right)]
   const each = (fact: Fact, op: Op, items: readonly CedarValueJson[]): readonly Flip[] =>
     items.map((value) => ({ fact, op, value, sample: value }))
@@ -307,7 +306,7 @@ function containedMany(at: Search, all: boolean, { left, right }: Operands, targ
 }
 
 function empty(at: Search, arg: Expr, target: boolean): Ways {
-  const list = resolve(at.question, arg)
+  const list = resolve(at, arg)
   if (Array.isArray(list) && (list.length === 0) === target) return DONE
   const fact = factOf(arg)
   if (!Array.isArray(list) || !changeable(at, fact) || fact[0] === 'approval') return NONE
@@ -315,12 +314,20 @@ function empty(at: Search, arg: Expr, target: boolean): Ways {
 }
 
 function like(at: Search, { left, pattern }: Operands, target: boolean): Ways {
-  const [value, fact] = [resolve(at.question, left), factOf(left)]
+  const [value, fact] = [resolve(at, left), factOf(left)]
+  if (!payForMatch(at, value, pattern)) return NONE
   if (typeof value === 'string' && matches(value, pattern) === target) return DONE
   if (!changeable(at, fact) || fact[0] === 'approval') return NONE
   const text = pattern.map((part) => (part === 'Wildcard' ? '*' : part.Literal)).join('')
   const sample = target ? pattern.map((part) => (part === 'Wildcard' ? '' : part.Literal)).join('') : ''
   return matches(sample, pattern) === target ? one({ fact, op: target ? 'like' : 'not like', value: text, sample }) : NONE
+}
+
+/** A text may be walked once for each character of a literal, where both repeat themselves. */
+function payForMatch(at: Search, value: Value, pattern: Operands['pattern']): boolean {
+  const literals = pattern.map((part) => (part === 'Wildcard' ? 0 : part.Literal.length))
+  const longest = literals.reduce((most, length) => Math.max(most, length), 1)
+  return spend(at, literals.length + (typeof value === 'string' ? (value.length * longest) / CHARS_AN_ITEM : 0))
 }
 
 /** In one pass: a pattern that backtracks could be made to stall the edge (G06). */

@@ -89,15 +89,12 @@ function entails(one: Flip, other: Flip): boolean {
 }
 
 export const factsIn = (flips: readonly Flip[]): number => new Set(flips.map(({ fact }) => nameOf(fact))).size
-/** Fewer facts first, then less that is asked of them. */
-export const bySize = (a: readonly Flip[], b: readonly Flip[]): number => factsIn(a) - factsIn(b) || a.length - b.length
-
 /** Whether the first asks for all that the second asks for. */
 export const asksAsMuch = (one: readonly Flip[], other: readonly Flip[]): boolean =>
   other.every((flip) => one.some((mine) => entails(mine, flip)))
 
 function fuseOne(group: readonly Flip[]): readonly Flip[] | undefined {
-  const distinct = [...new Map(group.map((flip) => [JSON.stringify([flip.op, flip.value]), flip])).values()]
+  const distinct = group.filter((flip, i) => !group.slice(i + 1).some(({ op, value }) => op === flip.op && same(value, flip.value)))
   const exact = distinct.filter(({ op }) => op === '==')
   if (exact.length > 1) return undefined
   if (exact.length === 1) return exact
@@ -138,10 +135,24 @@ function changed(before: CedarValueJson | undefined, { op, sample }: Flip): Ceda
   return op === 'has' && sample !== undefined ? [...others, sample] : others
 }
 
-export const same = (one: CedarValueJson | undefined, other: CedarValueJson | undefined): boolean =>
-  one === other ||
-  (rank(one) !== undefined && typeof one === typeof other && rank(one) === rank(other)) ||
-  JSON.stringify(one) === JSON.stringify(other)
+type Value = CedarValueJson | undefined
+
+/** In one pass: lists are as long as arguments are. */
+export function same(one: Value, other: Value): boolean {
+  if (one === other) return true
+  if (typeof one !== 'object' || typeof other !== 'object') return false
+  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((item, i) => same(item, other[i]))
+  return keyOf(one) === keyOf(other)
+}
+
+/** Equal for what is the same, among values of one type, as those of a list are. */
+const keyOf = (value: Value): unknown => (typeof value === 'object' ? (rank(value) ?? JSON.stringify(value)) : value)
+
+/** Whether a list holds a value, for many values: each is looked for once, not held against each item. */
+export function membership(list: readonly CedarValueJson[]): (value: CedarValueJson) => boolean {
+  const keys = new Set(list.map(keyOf))
+  return (value) => keys.has(keyOf(value))
+}
 
 function put(
   values: Values,
@@ -215,3 +226,20 @@ function regrouped(agent: string, entities: readonly EntityJson[], { op, sample 
   const parents = op === 'has' ? [...others, { type: 'Group', id: String(sample) }] : others
   return [...entities.filter((entity) => !isAgent(entity)), { ...mine, parents }]
 }
+
+/** What each entity of a question is in, itself included; found once for each. */
+export function ancestorsIn({ entities }: Question): (self: { type: string; id: string }) => ReadonlySet<string> {
+  const parents = new Map(entities.map(({ uid, parents }) => [textOf(idOf(uid)), parents.map((parent) => textOf(idOf(parent)))]))
+  const found = new Map<string, ReadonlySet<string>>()
+  return (self) => {
+    const name = textOf(self)
+    const all = new Set([name])
+    if (!found.has(name)) for (const one of all) for (const parent of parents.get(one) ?? []) all.add(parent) // grows as it goes
+    const known = found.get(name) ?? all
+    found.set(name, known)
+    return known
+  }
+}
+
+/** No type has a blank in it, so no two entities share a text. */
+export const textOf = ({ type, id }: { type: string; id: string }): string => `${type} ${id}`

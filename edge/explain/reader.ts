@@ -41,6 +41,7 @@ export function readerOf(
   { tool }: LoadedTool,
   reach: () => readonly [ApprovalContext, ...ApprovalContext[]],
 ): Reader {
+  let most: ReturnType<typeof reach> | undefined
   return {
     kind,
     names: (text) => namesOther(directory, agent.name.toLowerCase(), text),
@@ -49,6 +50,9 @@ export function readerOf(
       ...(tool.egress.named_by === undefined ? [] : ['plan.egress_hosts']),
       ...(tool.executor.timeout_ms === undefined ? [] : ['plan.timeout_ms']),
     ],
-    reach,
+    reach: () => {
+      most ??= reach()
+      return most
+    },
   }
 }

@@ -22,7 +22,8 @@ export type Reader = {
 
 export function tell(question: Question, flip: Flip, reader: Reader): Change {
   const { fact, op } = flip
-  const shown = (value: CedarValueJson | undefined): { value?: Told } => {
+  const shown = (whole: CedarValueJson | undefined): { value?: Told } => {
+    const value = whole === undefined ? undefined : shortened(whole)
     const one = value === undefined ? undefined : told(fact, value)
     const untold = reader.kind === 'agent' && value !== undefined && (isHidden(fact, value) || !harmless(fact, one, reader.names))
     return one === undefined || untold ? {} : { value: one }
@@ -62,6 +63,13 @@ const secretNames = (fact: Fact): readonly string[] => (fact[0] === 'args' ? fac
 /** Of a longer list, its beginning. */
 const LISTED = 12
 
+/** What is not told need not be searched for secrets; and a part of a text can't be, for a secret might be cut in two. */
+function shortened(value: CedarValueJson): CedarValueJson {
+  if (Array.isArray(value)) return value.slice(0, LISTED).map(shortened)
+  const chars = typeof value === 'string' ? value.length : typeof value === 'object' ? JSON.stringify(value).length : 0
+  return chars > LIMITS.explanation_read_chars ? `«${chars} characters»` : value
+}
+
 function told(fact: Fact, value: CedarValueJson): Told {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
   const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? redact(plain, name) : rest), plain)
@@ -69,7 +77,7 @@ function told(fact: Fact, value: CedarValueJson): Told {
   const scalar = (item: unknown): Told | undefined =>
     typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined
   if (Array.isArray(shown)) {
-    const items = shown.slice(0, LISTED).map(scalar)
+    const items = shown.map(scalar)
     if (items.every((item) => typeof item === 'string' || typeof item === 'number' || typeof item === 'boolean')) return items
   }
   return scalar(shown) ?? (isTime(value) ? timeOf(value) : short(JSON.stringify(shown)))
