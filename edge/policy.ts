@@ -6,6 +6,7 @@ import * as cedar from '@cedar-policy/cedar-wasm/web'
 import wasm from '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm'
 import type { FieldError } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Part } from './policy-parts.ts'
@@ -39,7 +40,7 @@ type Weight = { readonly scope: Scope; readonly parts: number; readonly steps: n
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
 /** The policies of a set that can matter to a subject. `yesPermits`: whether a human's yes may make one of its permits hold. */
-export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads; readonly yesPermits: boolean }
+export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads; readonly yesPermits: boolean; readonly patterns: number }
 export type PolicySet = {
   readonly digest: string
   readonly rules: ReadonlyMap<string, Rule>
@@ -148,14 +149,18 @@ function weigh(tree: unknown, weight: { parts: number; steps: number; patterns: 
   weight.parts++
   if (typeof tree !== 'object' || tree === null) return
   if (!('Value' in tree || 'Var' in tree)) weight.steps++
-  if ('like' in tree) weight.patterns += JSON.stringify(tree.like).length
-  for (const part of Object.values(tree)) weigh(part, weight)
+  for (const [name, part] of Object.entries(tree)) {
+    if (name === 'pattern' && Array.isArray(part))
+      weight.patterns += 1 + part.length // of single characters
+    else weigh(part, weight)
+  }
 }
 
 const sliceOf = (members: readonly Member[]): Slice => ({
   texts: Object.fromEntries(members.map(({ id, text }) => [id, text])),
   reads: together(members.map(({ reads }) => reads)),
   yesPermits: members.some(({ effect, reads }) => effect === 'permit' && readsApproval(reads)),
+  patterns: members.reduce((sum, { patterns }) => sum + patterns, 0),
 })
 
 /** The policies that the engine found, as they follow each other in the text. */
@@ -233,12 +238,19 @@ export const standsRegardless = ({ set: { rules }, slice }: Matter, { policies, 
 const ANSWERS_KEPT = 1_000
 const LONGEST_KEPT = 2_048
 
-/** One question. The engine is asked once for each: what policies read repeats far more than calls do. */
+/**
+ * One question. The engine is asked once for each: what policies read repeats far more than calls do. And it can't be stopped: what would keep
+ * all others waiting is not asked.
+ */
 export function ask(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
   const { answers } = matter.set
   const text = JSON.stringify([matter.subject, context])
   const known = answers.get(text)
   if (known !== undefined) return known
+  const { patterns } = matter.slice
+  const looks = patterns * text.length
+  if (looks > LIMITS.policy_looks)
+    return { allowed: false, policies: [], errors: [`${patterns} characters of patterns are too many for ${text.length} of a question`] } // L6
   const verdict = evaluate(matter, context)
   if (answers.size >= ANSWERS_KEPT) answers.clear()
   if (text.length <= LONGEST_KEPT && verdict.errors.length === 0) answers.set(text, verdict)

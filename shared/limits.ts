@@ -92,6 +92,8 @@ export const LIMITS = {
   policy_checks: 3_000_000,
   /** What telling all that may be wrong with one rule may take at the worst, in µs: each mistake is told for each action that the rule covers. */
   policy_check_us: 2_000_000,
+  /** Characters of patterns times characters of a question: at the worst, the engine holds each against each, about 1 ns for both. */
+  policy_looks: 100_000_000,
   /** A rehearsal of a policy set: how far back, how many calls, of how many runs, how long, and how many flips are told one by one. */
   rehearsal_days: 90,
   rehearsal_calls: 5_000,

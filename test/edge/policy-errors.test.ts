@@ -51,6 +51,25 @@ test('G13 a policy that errs only for some arguments denies those', async () => 
   })
 })
 
+test('L6 what the engine would look through for too long is denied before it is asked', async () => {
+  const likes = Array.from({ length: 200 }, (_, i) => `context.args has text && context.args.text like "*charge${i}back*"`)
+  const rules = { few: rule('forbid', likes[0] ?? ''), many: likes.map((like) => rule('forbid', like, healthy)).join('\n') }
+  const text = 'charge'.repeat(20_000)
+  await desk.withPolicies(rules, async () => {
+    expect(await decisionOn(broken, { text })).toMatchObject({ effect: 'allow' })
+    expect(await decisionOn(healthy, { text: text.slice(0, 1_000) })).toMatchObject({ effect: 'allow' })
+    expect(await decisionOn(healthy, { text })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+    const { explanation } = granted(await desk.root('decide', { body: { agent: agent.name, tool: healthy, args: { text } } })).decision
+    expect(explanation?.errors).toEqual([expect.stringMatching(/^\d+ characters of patterns are too many for \d+ of a question$/)])
+  })
+  const one = rule('forbid', `context.args has text && context.args.text like "*${'a'.repeat(60_000)}b*"`)
+  await desk.withPolicies({ one }, async () => {
+    const began = performance.now()
+    expect(await decisionOn(broken, { text: 'a'.repeat(200_000) })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+    expect(performance.now() - began).toBeLessThan(2_000)
+  })
+})
+
 test('G13 a call that an erring policy denied is attested, journalled and counted like any other', async () => {
   const call = await desk.withPolicies({ erring: rule('forbid', OVER) }, async () =>
     granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } })),
