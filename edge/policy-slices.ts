@@ -62,17 +62,23 @@ export function toolsIn({ principal, actions, resource }: Scope): 'all' | readon
 const groupsOf = ({ entities }: Subject): string[] =>
   entities.flatMap(({ uid, parents }) => (plain(uid).type === 'Action' ? parents.map((parent) => textOf(plain(parent))) : []))
 
-/** Questions remembered with their slices; past this, they are found anew. */
+/** Questions remembered with their slices, and members of those; past these, they are found anew. */
 const KEPT = 5_000
+const MEMBERS_KEPT = 200_000
+/** Members of slices that stand by themselves. What needn't be asked costs a question 1 µs; a slice that is parsed anew, 100 for each member. */
+const ALONE = 5_000
 
 /**
  * Cuts a set into slices: for a subject, the members whose scope it may meet, made into what the caller keeps of them. Each slice is made
- * once, however many subjects share it.
+ * once, however many subjects share it. Where there are too many, the rest stand `within` the whole set: they are asked with it.
  */
 export function slicer<M extends { readonly scope: Scope }, S>(
   members: readonly M[],
-  make: (members: readonly M[]) => S,
+  make: (members: readonly M[], within: S | null) => S,
 ): (subject: Subject) => S {
+  let kept = 0
+  let alone = 0
+  let whole: S | undefined
   const named = new Set(members.flatMap(({ scope: { principal, resource } }) => [principal.uid, resource.uid]))
   // Of an entity that no scope names, only the type counts.
   const told = (entity: TypeAndId): string => (named.has(textOf(entity)) ? textOf(entity) : entity.type)
@@ -89,12 +95,23 @@ export function slicer<M extends { readonly scope: Scope }, S>(
       fits(who, principal) && fits(what, resource) && (actions === null || covers(actions, action, groups))
     const chosen = members.flatMap((member, index) => (meets(member) ? [index] : []))
     const name = chosen.join()
-    const slice = byMembers.get(name) ?? make(chosen.flatMap((index) => members[index] ?? []))
-    if (bySubject.size >= KEPT) {
+    if (bySubject.size >= KEPT || kept > MEMBERS_KEPT) {
       bySubject.clear()
       byMembers.clear()
+      kept = alone = 0
     }
-    byMembers.set(name, slice)
+    let slice = byMembers.get(name)
+    if (slice === undefined) {
+      kept += chosen.length
+      const isAlone = alone + chosen.length <= ALONE
+      if (isAlone) alone += chosen.length
+      else whole ??= make(members, null)
+      slice = make(
+        chosen.flatMap((index) => members[index] ?? []),
+        isAlone ? null : (whole ?? null),
+      )
+      byMembers.set(name, slice)
+    }
     bySubject.set(key, slice)
     return slice
   }

@@ -39,8 +39,17 @@ type Weight = { readonly scope: Scope; readonly parts: number; readonly steps: n
 /** A policy's text, the file that it is from, and where in that it begins. */
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
-/** The policies of a set that can matter to a subject. `yesPermits`: whether a human's yes may make one of its permits hold. */
-export type Slice = { readonly texts: PolicyTexts; readonly reads: Reads; readonly yesPermits: boolean; readonly patterns: number }
+/**
+ * The policies of a set that can matter to a subject. `yesPermits`: whether a human's yes may make one of its permits hold. `patterns`: characters
+ * that texts are looked through for. `within`: the larger one that the engine is asked in its stead.
+ */
+export type Slice = {
+  readonly texts: PolicyTexts
+  readonly reads: Reads
+  readonly yesPermits: boolean
+  readonly patterns: number
+  readonly within: Slice | null
+}
 export type PolicySet = {
   readonly digest: string
   readonly rules: ReadonlyMap<string, Rule>
@@ -134,7 +143,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
     }
   }
   if (errors.length > 0) return invalidPolicies(errors)
-  const whole = sliceOf(members)
+  const whole = sliceOf(members, null)
   return ok({
     digest: digestOf(whole.texts),
     rules,
@@ -156,11 +165,12 @@ function weigh(tree: unknown, weight: { parts: number; steps: number; patterns: 
   }
 }
 
-const sliceOf = (members: readonly Member[]): Slice => ({
+const sliceOf = (members: readonly Member[], within: Slice | null): Slice => ({
   texts: Object.fromEntries(members.map(({ id, text }) => [id, text])),
   reads: together(members.map(({ reads }) => reads)),
   yesPermits: members.some(({ effect, reads }) => effect === 'permit' && readsApproval(reads)),
   patterns: members.reduce((sum, { patterns }) => sum + patterns, 0),
+  within,
 })
 
 /** The policies that the engine found, as they follow each other in the text. */
@@ -280,7 +290,7 @@ export function engineAnswers(): boolean {
 }
 
 function evaluated({ slice, subject }: Matter, context: Record<string, CedarValueJson>): Verdict {
-  const held = hold(slice)
+  const held = hold(slice.within ?? slice)
   if (!held.ok) return { allowed: false, policies: [], errors: held.error }
   const answer = cedar.statefulIsAuthorized({
     principal: subject.principal,
@@ -297,7 +307,7 @@ function evaluated({ slice, subject }: Matter, context: Record<string, CedarValu
   return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason.toSorted(), errors }
 }
 
-/** The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. 2 to 4 KB each; a set that names each of 500 tools fits. */
+/** The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. 2 to 4 KB each. Of one set they are no more than `slicer` lets stand alone, and the set. */
 const HELD_POLICIES = 10_000
 /** Slices by their names in the engine, the latest asked last. */
 const held = new Map<Slice, string>()

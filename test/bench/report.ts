@@ -20,6 +20,7 @@ const DECISION_TITLES: Readonly<Record<DecisionName, string>> = {
   engine: 'floor: the engine alone, with 10 policies',
   of_10: 'allowed, 10 policies',
   of_1000: 'allowed, 1,000 policies of which 10 mention the tool',
+  of_98_agents: 'allowed, 100 rules for all and one for each of 98 agents, who ask by turns',
   denied_of_10: 'denied and explained, 10 policies',
   asked_before: 'the same question again',
   checked_1000: 'a set of 1,000, held strictly against 100 tools',

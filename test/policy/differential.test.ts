@@ -224,6 +224,33 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
   for (const count of Object.values(seen)) expect(count, JSON.stringify(seen)).toBeGreaterThan((SETS * QUESTIONS) / 20)
 })
 
+test('where there are too many slices, the rest are asked within the whole set, and answer alike', () => {
+  const common = Array.from(
+    { length: 100 },
+    (_, i) => `@id("c${i}") forbid (principal, action, resource) when { context.args.amount == ${i} };`,
+  )
+  const people = Array.from({ length: 98 }, (_, i) => `p${i}`)
+  const own = people.map(
+    (who, i) => `@id("${who}") forbid (principal == Agent::"${who}", action, resource) when { context.args.amount == ${1_000 + i} };`,
+  )
+  const texts = ['@id("all") permit (principal, action, resource);', ...common, ...own]
+  const set = made(Object.fromEntries(texts.map((text, i) => [`f${i}`, text])))
+  const whole: CedarSet = { staticPolicies: Object.fromEntries(texts.map((text) => [/"(.*?)"/.exec(text)?.[1] ?? '', text])) }
+  let [alone, within] = [0, 0]
+  for (const [i, who] of people.entries()) {
+    const { slice } = about(set, calls(who, 'read'))
+    expect(Object.keys(slice.texts)).toEqual(['all', ...common.map((_, j) => `c${j}`), who])
+    if (slice.within === null) alone += Object.keys(slice.texts).length
+    else within++
+    for (const amount of [5, 500, 1_000 + i, 1_001 + i]) {
+      const bare = verdictOf(isAuthorized({ ...call(calls(who, 'read'), { args: { amount } }), policies: whole }))
+      expect(sorted(asked(set, calls(who, 'read'), { args: { amount } }))).toEqual(sorted(bare))
+    }
+  }
+  expect(within).toBeGreaterThan(20)
+  expect(alone).toBeLessThanOrEqual(5_000)
+})
+
 describe('a scope', () => {
   const CASES: ReadonlyArray<readonly [scope: string, of: Subject, inSlice: boolean]> = [
     ['principal, action, resource', calls('a', 'pay'), true],

@@ -49,30 +49,40 @@ const rule = (i: number): string => {
 const APPROVERS = '@id("approvers") permit (principal is Operator, action == Action::"approval.decide", resource);'
 const rules = (count: number): string[] => Array.from({ length: count }, (_, i) => rule(i))
 
-function directoryWith(count: number): Loaded {
-  return directoryFrom(`tenant-${count}`, {
-    tenant: `tenant-${count}`,
+const COMMON = Array.from(
+  { length: 100 },
+  (_, i) => `@id("common ${i}") forbid (principal, action in Action::"tool.execute", resource) when { context.run_id == "none ${i}" };`,
+)
+const AGENTS = Array.from({ length: 98 }, (_, i) => `agent-${i}`)
+const PERSONAL = AGENTS.map(
+  (name) =>
+    `@id("of ${name}") forbid (principal == Agent::"${name}", action in Action::"tool.execute", resource) when { context.session_id == "none" };`,
+)
+
+function directoryWith(tenant: string, policies: readonly string[], names: readonly string[] = ['bench']): Loaded {
+  return directoryFrom(tenant, {
+    tenant,
     version: 1,
-    agents: [{ name: 'bench', keyHash: '0'.repeat(64), spec: { tools: [TOOL.name], groups: ['clerks'] } }],
-    operators: [{ name: 'approver', keyHash: '1'.repeat(64), spec: { roles: ['approver'] } }],
+    agents: names.map((name, i) => ({ name, keyHash: String(i).padStart(64, '0'), spec: { tools: [TOOL.name], groups: ['clerks'] } })),
+    operators: [{ name: 'approver', keyHash: 'f'.repeat(64), spec: { roles: ['approver'] } }],
     tools: TOOLS,
     shadow: null,
-    policies: { version: 1, texts: { rules: rules(count).join('\n'), APPROVERS } },
+    policies: { version: 1, texts: { rules: policies.join('\n'), APPROVERS } },
     workers: [],
   })
 }
 
 const budget = { ...DEFAULT_BUDGET }
 
-function situationIn(directory: Loaded, amount: number): Situation {
-  const [agent, tool] = [directory.agents.get('bench'), directory.tools.get(TOOL.name)]
+function situationIn(directory: Loaded, amount: number, name = 'bench'): Situation {
+  const [agent, tool] = [directory.agents.get(name), directory.tools.get(TOOL.name)]
   if (agent === undefined || tool === undefined) throw new Error('the directory lacks what it was given')
   const run = { id: 'run_bench', session: 'bench', channel: null, device: null, budget }
   return { agent, tool, args: { amount, to: 'account-x' }, run, answers: [], used: null, now: 0 }
 }
 
-function decided(directory: Loaded, amount: number): string {
-  const answer = decide(directory, situationIn(directory, amount))
+function decided(directory: Loaded, amount: number, name?: string): string {
+  const answer = decide(directory, situationIn(directory, amount, name))
   return answer.ok ? answer.value.decision.effect : answer.error.code
 }
 
@@ -98,8 +108,9 @@ function bareEngine(directory: Loaded): (amount: number) => string {
   }
 }
 
-const ten = directoryWith(10)
-const thousand = directoryWith(1_000)
+const ten = directoryWith('ten', rules(10))
+const thousand = directoryWith('thousand', rules(1_000))
+const many = directoryWith('many', [rule(0), ...COMMON, ...PERSONAL], AGENTS)
 const engine = bareEngine(ten)
 let next = 0
 let sets = 0
@@ -109,6 +120,7 @@ const WORK: Readonly<Record<string, () => string>> = {
   engine: () => engine(next++),
   of_10: () => decided(ten, next++),
   of_1000: () => decided(thousand, next++),
+  of_98_agents: () => decided(many, next++, AGENTS[next % AGENTS.length]),
   denied_of_10: () => decided(ten, -1 - next++),
   asked_before: () => decided(thousand, 7),
   /** Against the schemas of all tools, as when a set is put. */
