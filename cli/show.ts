@@ -110,7 +110,10 @@ function showExplanation({ policies, plans, changes, fixed, errors = [] }: Expla
         '    ',
       )}${text === undefined || text === '' ? '' : quoted(text)}`,
   )
-  const tried = plans.map(({ tier, egress, policies: by }) => [`tier ${tier}, egress ${egress}`, by.join(', ') || 'nothing permits it'])
+  const tried = plans.map(({ tier, egress, policies: by, asks }) => [
+    `tier ${tier}, egress ${egress}`,
+    `${by.join(', ') || 'nothing permits it'}${asks === true ? '; a human would be asked' : ''}`,
+  ])
   const part = (title: string, text: string): string => (text === '' ? '' : `${paint.dim(title)}\n${text}`)
   return [
     part('policies:', determining.join('') || '  none permits it\n'),

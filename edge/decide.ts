@@ -49,24 +49,34 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
   const refused: Explanation['plans'] = []
+  let asking: (() => Decided) | undefined
   let last: (() => Decided) | undefined
   for (const plan of plans.value) {
     const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
     const present = asked(said(directory, situation))
     const real = ask(matter, present)
-    const decided = (effect: Decision['effect'], verdict: Verdict): Decided => {
+    const decided = (effect: Decision['effect'], verdict: Verdict, others = refused): Decided => {
       const decision = decisionOf(directory, situation, effect, verdict)
-      return { plan, decision: explained(directory, situation, decision, { matter, context: present, verdict: real, refused }, told) }
+      const grounds = { matter, context: present, verdict: real, refused: others }
+      return { plan, decision: explained(directory, situation, decision, grounds, told) }
     }
     if (real.allowed) return ok(decided('allow', real))
     if (real.errors.length > 0) return ok(decided('deny', real)) // L6: no yes mends an error, and no other plan
+    if (asking !== undefined) continue // a human would be asked about a less isolated plan, unless one runs unasked
     const question = (approval: ApprovalContext) => ask(matter, asked(approval))
     const utmost = standsRegardless(matter, real) ? final(directory, real) : atTheMost(directory, situation, question)
-    if (utmost.allowed) return ok(decided('ask', real))
-    refused.push({ tier: plan.tier, egress: plan.egress.mode, policies: [...utmost.policies] })
+    const tried = { tier: plan.tier, egress: plan.egress.mode }
+    if (utmost.allowed) {
+      const before = [...refused]
+      asking = () => decided('ask', real, before)
+      refused.push({ ...tried, policies: [...real.policies], asks: true })
+      continue
+    }
+    refused.push({ ...tried, policies: [...utmost.policies] })
     last = () => decided('deny', utmost)
   }
-  return last === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(last())
+  const best = asking ?? last
+  return best === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(best())
 }
 
 /** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
