@@ -74,12 +74,19 @@ const holds = ({ refusal, findings: found }: Checked): boolean => refusal === nu
 
 function findings({ findings: found }: Checked, dir: string, policies: Readonly<Record<string, string>>, paint: Paint): string {
   return found
-    .map(({ at, message, hint, severity }) => {
-      const said = severity === 'error' ? paint.bad('error') : paint.warn('warning')
-      return `${inline(pathed(at, dir, policies))}: ${said}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
-    })
+    .map(({ at, severity, ...said }) =>
+      finding({ at: pathed(at, dir, policies), ...said }, severity === 'error' ? paint.bad('error') : paint.warn('warning')),
+    )
     .join('')
 }
+
+type Said = { readonly at: string; readonly message: string; readonly hint?: string | undefined }
+
+const finding = ({ at, message, hint }: Said, what: string): string =>
+  `${inline(at)}: ${what}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
+
+export const warned = (warnings: readonly Said[], paint: Paint): string =>
+  warnings.map((warning) => finding(warning, paint.warn('warning'))).join('')
 
 function verdict(checked: Checked, paint: Paint, beside = 0): string {
   if (checked.refusal !== null) return `${paint.bad('refused')}: ${inline(checked.refusal.detail)}\n`

@@ -8,6 +8,7 @@ import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Command, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
+import { warned } from './policy-check.ts'
 import { nextStep } from './policy-diff.ts'
 import { readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
@@ -108,8 +109,12 @@ const shadow = command({
     const named = args['VERSION|off']
     if (named !== undefined && named !== 'off' && !isVersion(named)) return err(usage('name a version, or `off`'))
     const version = named === 'off' ? null : Number(named)
-    const told = named === undefined ? await api('readPolicyShadow', {}) : await api('putPolicyShadow', { body: { version } })
-    return told.ok ? ok({ ok: true, json: told.value, text: showShadow(told.value, paint) }) : told
+    if (named === undefined) {
+      const told = await api('readPolicyShadow', {})
+      return told.ok ? ok({ ok: true, json: told.value, text: showShadow(told.value, paint) }) : told
+    }
+    const put = await api('putPolicyShadow', { body: { version } })
+    return put.ok ? ok({ ok: true, json: put.value, text: `${showShadow(put.value, paint)}${warned(put.value.warnings, paint)}` }) : put
   },
 })
 

@@ -7,6 +7,7 @@ import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Command, Output, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
+import { warned } from './policy-check.ts'
 import { nextStep, showChange } from './policy-diff.ts'
 import { DIR, pathed, readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
@@ -82,11 +83,13 @@ const put = command({
     if (!policies.ok) return policies
     const { note } = flags
     const body = { policies: policies.value, activate: !flags['no-activate'], ...(note === undefined ? {} : { note }) }
-    const done = await changing(api, flags.expect, paint, ({ match }) => api('putPolicies', { body, headers: { 'if-match': match } }))
-    if (!done.ok && done.error.errors !== undefined) {
-      const errors = done.error.errors.map((error) => ({ ...error, at: pathed(error.at, dir, policies.value) }))
-      return err({ ...done.error, errors })
-    }
+    const here = <P extends { readonly at: string }>(places: readonly P[]): P[] =>
+      places.map((place) => ({ ...place, at: pathed(place.at, dir, policies.value) }))
+    const done = await changing(api, flags.expect, paint, async ({ match }) => {
+      const answer = await api('putPolicies', { body, headers: { 'if-match': match } })
+      return answer.ok ? ok({ ...answer.value, warnings: here(answer.value.warnings) }) : answer
+    })
+    if (!done.ok && done.error.errors !== undefined) return err({ ...done.error, errors: here(done.error.errors) })
     if (!done.ok || note === undefined || note === '' || done.value.set.note === note) return done
     const kept = `  the note \`${inline(note)}\` is not kept: this set is version ${done.value.set.version} already, and was in force under another\n`
     return ok({ ...done.value, text: `${done.value.text}${paint.warn(kept)}` })
@@ -182,10 +185,9 @@ function about(
     ['made', `${time(created_at_ms)} by ${author}`],
     ...(set.activations ?? last).map(({ at_ms, by }) => ['put in force', `${time(at_ms)} by ${by}`]),
     ...(note === '' ? [] : [['note', note]]),
-    ...(set.warnings ?? []).map(({ at, message }) => ['warning', `${at}: ${message}`]),
   ]
   const change = instead === null ? '' : instead === version ? ', as it was already' : `, in place of version ${instead}`
-  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}`
+  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}${warned(set.warnings ?? [], paint)}`
 }
 
 export const POLICY: readonly Command[] = [list, show, put, activate, rollback, diff]

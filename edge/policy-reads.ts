@@ -55,6 +55,17 @@ export function pathOf(node: unknown): string[] | undefined {
   return before !== undefined && names.every((name) => typeof name === 'string') ? [...before, ...names] : undefined
 }
 
+/** Every record of a tree, as they are written. */
+export function* nodesIn(tree: unknown): Generator<Readonly<Record<string, unknown>>> {
+  const left = [tree]
+  while (left.length > 0) {
+    const node = left.pop()
+    if (typeof node !== 'object' || node === null) continue
+    if (!Array.isArray(node)) yield node as Record<string, unknown> // what is neither null nor a list
+    for (const inner of Object.values(node).reverse()) left.push(inner)
+  }
+}
+
 const along = ([first, ...rest]: readonly string[]): Reading => (first === undefined ? 'whole' : new Map([[first, along(rest)]]))
 
 /** What is read by any of them. */

@@ -23,7 +23,8 @@ export type Scope = {
 
 /** No type has a blank in it, so no two entities share a text. */
 const textOf = ({ type, id }: TypeAndId): string => `${type} ${id}`
-const plain = (uid: EntityUidJson): TypeAndId => ('__entity' in uid ? uid.__entity : uid)
+/** In either of the forms of its JSON. */
+export const idOf = (uid: EntityUidJson): TypeAndId => ('__entity' in uid ? uid.__entity : uid)
 
 export function scopeOf({ principal, action, resource }: PolicyJson): Scope {
   return { principal: pinOf(principal), actions: actionsOf(action), resource: pinOf(resource) }
@@ -31,14 +32,14 @@ export function scopeOf({ principal, action, resource }: PolicyJson): Scope {
 
 function pinOf(constraint: PolicyJson['principal'] | PolicyJson['resource']): Pin {
   if (constraint.op === 'is') return { type: constraint.entity_type }
-  if (constraint.op === '==' && 'entity' in constraint) return { uid: textOf(plain(constraint.entity)) }
+  if (constraint.op === '==' && 'entity' in constraint) return { uid: textOf(idOf(constraint.entity)) }
   return {}
 }
 
 function actionsOf(constraint: PolicyJson['action']): Scope['actions'] {
   if (constraint.op === 'All' || 'slot' in constraint) return null
   const uids = 'entities' in constraint ? constraint.entities : [constraint.entity]
-  return { uids: uids.map((uid) => textOf(plain(uid))), groups: constraint.op === 'in' }
+  return { uids: uids.map((uid) => textOf(idOf(uid))), groups: constraint.op === 'in' }
 }
 
 const fits = ({ type, uid }: Pin, entity: TypeAndId): boolean =>
@@ -60,7 +61,7 @@ export function toolsIn({ principal, actions, resource }: Scope): 'all' | readon
 
 /** Every group that any action among the entities is said to be in: more than this action's own do no harm. */
 const groupsOf = ({ entities }: Subject): string[] =>
-  entities.flatMap(({ uid, parents }) => (plain(uid).type === 'Action' ? parents.map((parent) => textOf(plain(parent))) : []))
+  entities.flatMap(({ uid, parents }) => (idOf(uid).type === 'Action' ? parents.map((parent) => textOf(idOf(parent))) : []))
 
 /** Questions remembered with their slices, and members of those; past these, they are found anew. */
 const KEPT = 5_000

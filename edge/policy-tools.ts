@@ -1,18 +1,21 @@
-// What rules have to do with one tool, whatever its calls bring: which rules are about it, and which would be less so once its contract lost a
-// group, a capability or what it spends. It tells, and refuses nothing. Pure.
+// What rules have to do with tools, whatever calls bring: which name one, which count what it spends, and which would say less of it once its
+// contract lost a group, a capability or what it spends. It tells, and refuses nothing. Pure.
 
 import type { FieldError } from '../shared/failures.ts'
 import type { Capability, ToolSpec } from '../shared/wire.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import type { PolicySet, Rule } from './policy.ts'
 import { whereIn } from './policy-parts.ts'
-import { pathOf } from './policy-reads.ts'
+import { nodesIn, pathOf } from './policy-reads.ts'
 import type { Traits } from './policy-remainder.ts'
 import { remainder } from './policy-remainder.ts'
 import { place } from './policy-text.ts'
 
 export type Contract = Pick<ToolSpec, 'groups' | 'capabilities' | 'secrets' | 'egress' | 'spends'> & { readonly name: string }
 const traitsOf = (tool: Contract): Traits => ({ name: tool.name, groups: tool.groups ?? [], capabilities: capabilitiesOf(tool) })
+
+/** A tool that is in nothing and can do nothing: what is about it is about all. */
+const STRANGER: Traits = { name: '', groups: [], capabilities: [] }
 
 /** What rules say of a tool as it is and would not of it as it would be, by their places, one after the other. */
 export function* lostBy({ rules }: PolicySet, before: Contract, after: Contract): Generator<FieldError> {
@@ -27,6 +30,32 @@ export function* lostBy({ rules }: PolicySet, before: Contract, after: Contract)
     if (noLongerSpends && readsSpent(remainder(rule, is))) yield said(rule, is.name, 'tool.spent', 'what it spends')
   }
 }
+
+/** Whether a rule counts what a tool spends, and which of the tools that it is about name nothing that they spend; of a rule over all, if none does. */
+export function uncountedBy(rule: Rule, tools: Iterable<Contract>): readonly string[] {
+  if (!readsSpent(rule.applies.conditions)) return []
+  const isAboutAll = remainder(rule, STRANGER) !== false
+  const uncounted: string[] = []
+  for (const tool of tools) {
+    if (isAboutAll && tool.spends !== undefined) return []
+    if (tool.spends === undefined && readsSpent(remainder(rule, traitsOf(tool)))) uncounted.push(tool.name)
+  }
+  return uncounted
+}
+
+/** Where the rules of a set name this tool as a resource. */
+export const placesOfTool = ({ rules }: PolicySet, tool: string): FieldError[] =>
+  [...rules.values()].flatMap((rule) =>
+    [...nodesIn(rule.applies)].some(({ type, id }) => type === 'Tool' && id === tool)
+      ? [{ at: placeIn(rule, tool), message: `it is about \`Tool::"${tool}"\`` }]
+      : [],
+  )
+
+/** Every action that the rules of a set name, in their scopes and their conditions. */
+export const actionsIn = ({ rules }: PolicySet): string[] =>
+  [...rules.values()].flatMap(({ applies }) =>
+    [...nodesIn(applies)].flatMap(({ type, id }) => (type === 'Action' && typeof id === 'string' ? [id] : [])),
+  )
 
 type Loss = { readonly of: 'groups' | 'capabilities'; readonly name: string; readonly what: string }
 
@@ -54,8 +83,11 @@ function without(is: Traits, losses: readonly Loss[]): Traits {
   }
 }
 
-const said = ({ source }: Rule, tool: string, text: string, what: string): FieldError => ({
-  at: place(source.file, source.whole, source.at + whereIn(source.text, 'scope', text)),
+const placeIn = ({ source }: Rule, text: string): string =>
+  place(source.file, source.whole, source.at + whereIn(source.text, 'scope', text))
+
+const said = (rule: Rule, tool: string, text: string, what: string): FieldError => ({
+  at: placeIn(rule, text),
   message: `it turns on ${what}, which \`${tool}\` would lose`,
   hint: `if that is meant, say so in the policy first: \`unless { resource == Tool::"${tool}" }\``,
 })

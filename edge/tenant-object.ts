@@ -245,10 +245,12 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   /** Held against the tools of now, as if it were put in force: what could not be is nothing to compare with. */
-  async shadowPolicies(version: number | null, by: string): Promise<Result<true>> {
+  async shadowPolicies(version: number | null, by: string): Promise<Result<FieldError[]>> {
     const texts = version === null ? undefined : this.#sets.read(version)?.texts
     const holds = texts === undefined ? ok([]) : checkPolicies(texts, this.#directory.tools)
-    return holds.ok ? this.#sets.setShadow(version, by) : holds
+    if (!holds.ok) return holds
+    const set = this.#sets.setShadow(version, by)
+    return set.ok ? ok([...holds.value]) : set
   }
 
   // ── Workers ──

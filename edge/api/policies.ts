@@ -20,9 +20,7 @@ import type { Checked } from '../policy-cases.ts'
 import { aroundCases, decideCases } from '../policy-cases.ts'
 import { checkPolicies } from '../policy-check.ts'
 import { changesBetween } from '../policy-diff.ts'
-import { probablyUnmeant } from '../policy-intent.ts'
-import { namesNothing } from '../policy-names.ts'
-import { SHOWN } from '../policy-text.ts'
+import { allWarnings } from '../policy-intent.ts'
 
 type Names =
   | 'readPolicies'
@@ -46,7 +44,9 @@ export const policyRoutes: Verbs<Names> = {
   async putPolicies({ env, caller, headers, body: { policies, note, activate } }) {
     const author = caller.principal.name
     const fit = fitToEnforce(caller, policies, activate)
-    return fit.ok ? here(env, caller).putPolicies({ policies, note, author, activate, expected: headers['if-match'] }) : fit
+    if (!fit.ok) return fit
+    const put = await here(env, caller).putPolicies({ policies, note, author, activate, expected: headers['if-match'] })
+    return put.ok ? ok({ ...put.value, warnings: allWarnings(put.value.warnings, fit.value, caller.directory) }) : put
   },
 
   async listPolicyVersions({ env, caller, query }) {
@@ -62,7 +62,9 @@ export const policyRoutes: Verbs<Names> = {
     const set = await here(env, caller).policyVersion(version)
     if (set === undefined) return err(gone(version))
     const fit = fitToEnforce(caller, set.texts, true)
-    return fit.ok ? here(env, caller).activatePolicies(version, caller.principal.name, headers['if-match']) : fit
+    if (!fit.ok) return fit
+    const put = await here(env, caller).activatePolicies(version, caller.principal.name, headers['if-match'])
+    return put.ok ? ok({ ...put.value, warnings: allWarnings(put.value.warnings, fit.value, caller.directory) }) : put
   },
 
   async diffPolicyVersions({ env, caller, params: { version }, query: { against = caller.directory.policyVersion } }) {
@@ -107,16 +109,15 @@ function checkedAround(texts: PolicyTexts, { tools }: Loaded): Result<Checked> {
   return warnings.ok ? ok({ set: set.value, warnings: warnings.value }) : warnings
 }
 
-/** Whether a set can be worked with; and, if it is to be enforced, whether this operator may do that, and could undo it. */
-function fitToEnforce(caller: Identified, texts: PolicyTexts, enforce: boolean): Result<true> {
+/** A set that can be worked with; and that, if it is to be enforced, this operator may enforce, and could undo. */
+function fitToEnforce(caller: Identified, texts: PolicyTexts, enforce: boolean): Result<PolicySet> {
   const set = ready(texts)
-  if (!set.ok) return set
-  if (!enforce) return ok(true)
+  if (!set.ok || !enforce) return set
   if (!mayActivate(caller))
     return err(
       failure('forbidden', 'policy does not permit `policy.activate`; store the set with `activate: false`, and have it activated'),
     )
-  return mayActivate(caller, set.value) ? ok(true) : err(failure('invalid_policy', LOCKED_OUT))
+  return mayActivate(caller, set.value) ? set : err(failure('invalid_policy', LOCKED_OUT))
 }
 
 /** A set under which nobody could put another in force would lock everybody out. */
@@ -135,8 +136,6 @@ function findingsOf(caller: Identified, checked: Result<Checked>, around: Loaded
   const lockedOut = mayActivate(caller) && !mayActivate(caller, set)
   return [
     ...(lockedOut ? [{ at: 'policies', message: LOCKED_OUT, severity: 'error' as const }] : []),
-    ...[...warnings, ...probablyUnmeant(set, around.operators.values()), ...namesNothing(set, around)]
-      .slice(0, SHOWN)
-      .map((warning) => ({ ...warning, severity: 'warning' as const })),
+    ...allWarnings(warnings, set, around).map((warning) => ({ ...warning, severity: 'warning' as const })),
   ]
 }

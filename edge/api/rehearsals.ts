@@ -2,12 +2,12 @@
 
 import type { Output } from '../../shared/client.ts'
 import { failure } from '../../shared/failures.ts'
-import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
 import { candidateOf } from '../candidate.ts'
 import type { Env } from '../env.ts'
 import { logObject, tenantObject } from '../env.ts'
+import { allWarnings } from '../policy-intent.ts'
 import { rehearse } from '../rehearsal/log.ts'
 
 export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow' | 'putPolicyShadow'> = {
@@ -25,22 +25,25 @@ export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow'
   },
 
   async readPolicyShadow({ env, caller: { directory } }) {
-    return shadowing(env, directory.tenant)
+    return ok(await shadowing(env, directory.tenant))
   },
 
   async putPolicyShadow({ env, caller: { directory, principal }, body: { version } }) {
     const fit = version === null ? ok(directory) : await candidateOf(env, directory, version)
-    const put = fit.ok ? await tenantObject(env, directory.tenant).shadowPolicies(version, principal.name) : fit
-    return put.ok ? shadowing(env, directory.tenant) : put
+    if (!fit.ok) return fit
+    const put = await tenantObject(env, directory.tenant).shadowPolicies(version, principal.name)
+    if (!put.ok) return put
+    const warnings = version === null ? [] : allWarnings(put.value, fit.value.policies, fit.value)
+    return ok({ ...(await shadowing(env, directory.tenant)), warnings })
   },
 }
 
-async function shadowing(env: Env, tenant: string): Promise<Result<Output<'readPolicyShadow'>>> {
+async function shadowing(env: Env, tenant: string): Promise<Output<'readPolicyShadow'>> {
   const shadow = await tenantObject(env, tenant).policyShadow()
-  if (shadow === null) return ok({ version: null, since_ms: null, by: null, calls: 0, differ: 0, counts: [], latest: [] })
+  if (shadow === null) return { version: null, since_ms: null, by: null, calls: 0, differ: 0, counts: [], latest: [] }
   const { version, since, by } = shadow
   const { counts, latest } = await logObject(env, tenant).shadowed(since)
   const sum = (some: typeof counts) => some.reduce((all, { count }) => all + count, 0)
   const differ = sum(counts.filter(({ from, to }) => from !== to))
-  return ok({ version, since_ms: since, by, calls: sum(counts), differ, counts, latest })
+  return { version, since_ms: since, by, calls: sum(counts), differ, counts, latest }
 }

@@ -44,11 +44,10 @@ const PolicyVersion = z.strictObject({
 })
 export type PolicyVersion = z.infer<typeof PolicyVersion>
 
-const CheckedVersion = z.strictObject({
-  ...PolicyVersion.shape,
-  /** What is no mistake but probably not meant: a rule that never applies, by file, line and column. */
-  warnings: z.array(z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() })),
-})
+/** What is no mistake but probably not meant: a rule that never applies, by file, line and column. */
+export const Warnings = z.array(z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() }))
+
+const CheckedVersion = z.strictObject({ ...PolicyVersion.shape, warnings: Warnings })
 
 const PolicyChange = z.strictObject({
   /** The policy's `@id`, or its text's name and its number there. */

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
 import * as wire from '../wire.ts'
-import { versioned } from './policies.ts'
+import { versioned, Warnings } from './policies.ts'
 import { routes } from './route.ts'
 
 /** `ask_more`: humans were asked, and what they answered does not suffice. */
@@ -92,7 +92,7 @@ export const REHEARSAL = routes({
       'Have a version asked about each proposed call beside the one in force, which alone decides; `null` ends that. Another one counts anew',
     body: z.strictObject({ version: z.int().min(1).max(1e9).nullable() }),
     status: 200,
-    result: Shadowing,
+    result: z.strictObject({ ...Shadowing.shape, warnings: Warnings }),
     failures: ['not_found', 'invalid_policy', 'conflict', 'limit_reached'],
   },
   rehearsePolicyVersion: {

@@ -11,7 +11,8 @@ const desk = new Desk('sets', stack.dev)
 const { root } = desk
 
 const DEFAULTS = granted(await root('readPolicies', {})).policies
-const TIDE = '@id("no-tide") forbid (principal, action in Action::"tool.execute", resource) when { context.session_id == "tide" };'
+const TIDE =
+  '@id("no-tide") @reason("the tide") forbid (principal, action in Action::"tool.execute", resource) when { context.session_id == "tide" };'
 /** The defaults and one more text, unlike that of any other set. */
 const setWith = (more: Record<string, string> = {}) => ({ ...DEFAULTS, mark: `@id("${desk.name()}") ${TIDE.slice(15)}`, ...more })
 
@@ -271,6 +272,55 @@ test.each([
   expect(await versions()).toEqual(all)
 })
 
+test('what is probably not meant of a set is told wherever it is checked: linted, put, put in force, shadowing', async () => {
+  const odd = '@id("odd") @reason("odd") forbid (principal in Group::"nosuch", action, resource) unless { context has args && false };'
+  const quorum = `@id("two") @reason("two")\nforbid (principal, action in Action::"tool.execute", resource)\nunless { context.approval.quorum.contains("two of finance") };`
+  const policies = setWith({ odd, quorum })
+  const { findings } = granted(await root('checkPolicies', { body: { policies } }))
+  const found = findings.map(({ severity: _, ...warning }) => warning)
+  expect(found).toEqual(
+    expect.arrayContaining([
+      { at: `odd:1:${odd.indexOf('"nosuch"') + 1}`, message: expect.stringContaining('`nosuch`') },
+      {
+        at: `quorum:3:${'unless { context.approval.quorum.contains('.length + 1}`,
+        message: expect.stringContaining('two of finance'),
+        hint: expect.any(String),
+      },
+    ]),
+  )
+  const made = granted(await put(policies, undefined, false))
+  expect(made.warnings).toEqual(found)
+  expect(granted(await root('putPolicyShadow', { body: { version: made.version } })).warnings).toEqual(found)
+  expect(granted(await root('putPolicyShadow', { body: { version: null } })).warnings).toEqual([])
+  expect(granted(await activate(made.version)).warnings).toEqual(found)
+  granted(await put(setWith()))
+})
+
+test('the oldest versions go where there are too many; what was ever in force, or shadows what is, stays and can be again', async () => {
+  granted(await activate(1))
+  const { version: unused } = granted(await put(setWith(), undefined, false))
+  granted(await root('putPolicyShadow', { body: { version: unused } }))
+  const { previous } = await inForce()
+  const history = (await versions()).filter(({ activated_at_ms }) => activated_at_ms !== null)
+  const { version: from } = granted(await put(setWith(), undefined, false))
+  // What is only stored may be as small as can be: it is their number that counts, and the edge checks each against every tool that it is about.
+  const least = () => ({
+    mark: `@id("${desk.name()}") @reason("none") forbid (principal, action == Action::"tool.list", resource is Tenant);`,
+  })
+  for (let done = from; done < from + LIMITS.policy_versions; done += 20)
+    await Promise.all(Array.from({ length: 20 }, async () => granted(await put(least(), undefined, false))))
+  const newest = (await versions())[0]?.version ?? 0
+  const oldest = newest - LIMITS.policy_versions + 1
+  expect(oldest).toBeGreaterThan(unused)
+  const known = granted(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
+  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, unused, ...history.map((set) => set.version)])
+  expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe('404 not_found')
+  expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS, previous })
+  expect(known.slice(3)).toEqual(history)
+  expect(granted(await root('readPolicyShadow', {})).version).toBe(unused)
+  expect(granted(await activate(previous ?? 0)).version).toBe(previous)
+}, 240_000)
+
 test('a set that was in force can be again, though there are more tools than it could be put with', async () => {
   const numbers = Array.from({ length: 12_000 }, (_, i) => i % 10).join()
   const heavy = setWith({ heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };` })
@@ -283,26 +333,4 @@ test('a set that was in force can be again, though there are more tools than it 
   expect(refusal(await put({ ...heavy, more: '' }))).toBe('409 limit_reached')
   expect(granted(await activate(made.version))).toMatchObject({ version: made.version, active: true })
   granted(await put(DEFAULTS))
-})
-
-test('the oldest versions go where there are too many; what was ever in force, or shadows what is, stays and can be again', async () => {
-  granted(await activate(1))
-  const { version: unused } = granted(await put(setWith(), undefined, false))
-  granted(await root('putPolicyShadow', { body: { version: unused } }))
-  const { previous } = await inForce()
-  const history = (await versions()).filter(({ activated_at_ms }) => activated_at_ms !== null)
-  const { version: from } = granted(await put(setWith(), undefined, false))
-  const lean = { operators: DEFAULTS['operators'] ?? '' }
-  for (let done = from; done < from + LIMITS.policy_versions; done += 20)
-    await Promise.all(Array.from({ length: 20 }, async () => granted(await put({ ...lean, mark: setWith().mark }, undefined, false))))
-  const newest = (await versions())[0]?.version ?? 0
-  const oldest = newest - LIMITS.policy_versions + 1
-  expect(oldest).toBeGreaterThan(unused)
-  const known = granted(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
-  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, unused, ...history.map((set) => set.version)])
-  expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe('404 not_found')
-  expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS, previous })
-  expect(known.slice(3)).toEqual(history)
-  expect(granted(await root('readPolicyShadow', {})).version).toBe(unused)
-  expect(granted(await activate(previous ?? 0)).version).toBe(previous)
 })

@@ -76,6 +76,12 @@ test('what can’t be meant is said, and stops nothing', async () => {
   const ran = await policy(['lint', 'odd'])
   expect(ran).toMatchObject({ code: 0, err: '' })
   expect(ran.out).toMatch(/^odd\/refunds\.cedar:1:\d+: warning: .*\nthese policies can be put; warnings: 1\n$/)
+  withRule('nobody', 'context.approval.quorum.contains("two of nobody")')
+  const put = await policy(['put', 'nobody', '--no-activate'])
+  expect(put).toMatchObject({ code: 0, err: '' })
+  expect(put.out).toMatch(
+    /^version \d+ {2}not in force\n(?: {2}.*\n)*nobody\/refunds\.cedar:4:\d+: warning: no approval ever bears .* \(.+\)\n$/,
+  )
 })
 
 test('a set that locks everybody out is found though it could be stored', async () => {

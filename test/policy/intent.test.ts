@@ -1,22 +1,36 @@
-// Promise: what can't be meant by those who ask humans, and what can't say why, is told before it is in force. Pure: the engine, no stack.
+// Promise: what can't be meant by those who ask humans, what names what there is not, what no tool counts, and what can't say why, is told by its place
+// before it is in force. Pure: the engine, no stack.
 
 import { expect, test } from 'vitest'
-import { DEFAULTS, underFloor } from '../../edge/policies.ts'
-import { compile } from '../../edge/policy.ts'
-import { probablyUnmeant } from '../../edge/policy-intent.ts'
+import { DEFAULTS, readyUnderFloor } from '../../edge/policies.ts'
+import { allWarnings } from '../../edge/policy-intent.ts'
+import { placesOfTool } from '../../edge/policy-tools.ts'
+import { toolSpec } from '../support/desk.ts'
 
 const operator = (name: string, ...roles: string[]) => {
   const parents = roles.map((id) => ({ type: 'Role', id }))
-  return { entities: [{ uid: { type: 'Operator', id: name }, attrs: {}, parents }] }
+  return [name, { entities: [{ uid: { type: 'Operator', id: name }, attrs: {}, parents }] }] as const
 }
-const PEOPLE = [operator('ann', 'approver', 'finance'), operator('ben', 'approver', 'finance'), operator('zoe', 'security')]
+const tool = (name: string, change: Parameters<typeof toolSpec>[0] = {}) => [name, { tool: { ...toolSpec(change), name } }] as const
+const THERE = {
+  agents: new Map([['bot', { spec: { groups: ['interns'] } }]]),
+  operators: new Map([operator('ann', 'approver', 'finance'), operator('ben', 'approver', 'finance'), operator('zoe', 'security')]),
+  tools: new Map([
+    tool('pay', { groups: ['money'] }),
+    tool('refund', { groups: ['money', 'back'], spends: { arg: 'amount' } }),
+    tool('grep'),
+  ]),
+}
 
-function found(texts: Readonly<Record<string, string>>) {
-  const whole = underFloor(texts)
-  const set = whole.ok ? compile(whole.value) : whole
+function compiled(texts: Readonly<Record<string, string>>) {
+  const set = readyUnderFloor(texts)
   if (!set.ok) throw new Error(set.error.detail)
-  return probablyUnmeant(set.value, PEOPLE)
+  return set.value
 }
+const found = (texts: Readonly<Record<string, string>>) => allWarnings([], compiled(texts), THERE)
+const ANY = 'principal, action, resource'
+const rule = (scope: string, condition = 'true', notes = '@id("a") @reason("b")') => `${notes}\nforbid (${scope})\nwhen { ${condition} };`
+const told = (scope: string, condition?: string) => found({ mine: rule(scope, condition) })
 const unless = (condition: string) => `@id("a")\n@reason("b")\nforbid (principal, action, resource)\nunless { ${condition} };`
 
 test.each([
@@ -54,4 +68,129 @@ test('a policy that says neither its name nor why is told; those that ship with 
     { at: 'mine:2:1', message: 'no `@id` and no `@reason`: decisions call this `mine/1`, and say nothing of why' },
     { at: 'mine:3:1', message: 'no `@reason`: decisions call this `x`, and say nothing of why' },
   ])
+})
+
+test('what is there is not told', () => {
+  expect(told('principal == Agent::"bot", action, resource == Tool::"pay"')).toEqual([])
+  expect(told('principal in Group::"interns", action, resource in ToolGroup::"money"')).toEqual([])
+  const all = [
+    'context.plan.tier == "C"',
+    '["B","C"].contains(context.plan.tier)',
+    'context.plan.egress_mode != "strict"',
+    'context.plan.workspace == "run"',
+    'context.capabilities.containsAny(["network", "secrets_read"])',
+    'context.approval.assurance == "link"',
+    'context.approval.count >= 2',
+    'context.approval.approvers.contains("ann")',
+    '[6, 7].contains(context.weekday)',
+    'context.weekday == 1',
+    'context.tool_name == "pay"',
+    'context.args.tier == "z"',
+    'context.session_id == "z"',
+  ]
+  expect(told(ANY, all.join(' && '))).toEqual([])
+})
+
+test.each([
+  ['principal == Agent::"bat", action, resource', 'true', 'no agent `bat`'],
+  ['principal in Group::"Interns", action, resource', 'true', 'no group of agents `Interns`', 'did you mean `interns`?'],
+  ['principal, action, resource == Tool::"repay"', 'true', 'no tool `repay`'],
+  ['principal, action, resource in ToolGroup::"gold"', 'true', 'no group of tools `gold`'],
+  [ANY, 'principal in [Group::"interns", Group::"x"]', 'no group of agents `x`'],
+  [ANY, 'context.tool_name == "repay"', 'no tool `repay`'],
+  [ANY, 'context.plan.tier == "c"', '`plan.tier` never holds `c`; there are `B`, `C`', 'did you mean `C`?'],
+  [ANY, '"open" != context.plan.egress_mode', '`plan.egress_mode` never holds `open`'],
+  [ANY, '["shared"].contains(context.plan.workspace)', '`plan.workspace` never holds `shared`'],
+  [ANY, 'context.capabilities.contains("proces_exec")', '`capabilities` never holds `proces_exec`'],
+  [ANY, 'context.capabilities.containsAll(["network", "net"])', '`capabilities` never holds `net`'],
+  [ANY, 'context.approval.assurance == "passkey"', '`approval.assurance` never holds `passkey`'],
+  [ANY, 'context.approval.approvers.contains("anne")', 'no operator `anne`'],
+  [ANY, 'context.approval.approvers.containsAny(["ann", "Ben"])', 'no operator `Ben`', 'did you mean `ben`?'],
+  [ANY, 'context.weekday == 0', '`weekday` never holds `0`', 'Monday is 1, Sunday is 7'],
+  [ANY, '[0, 6].contains(context.weekday)', '`weekday` never holds `0`'],
+  [ANY, '8 != context.weekday', '`weekday` never holds `8`'],
+  [ANY, 'context.approval.count == 2', '`approval.count ==`', 'write `>=` or `<`'],
+  [ANY, 'context.approval.independent.count != 1', '`approval.independent.count !=`', 'write `>=` or `<`'],
+])('(%s) when %s', (scope, condition, message, hint?: string) => {
+  const text = rule(scope, condition)
+  const found = told(scope, condition)
+  expect(found).toMatchObject([{ message: expect.stringContaining(message), ...(hint === undefined ? {} : { hint }) }])
+  const said = found[0]?.message ?? ''
+  const named = (/(?:holds|no [a-z ]+) `([^`]+)`/.exec(said) ?? /^`([^` ]+)/.exec(said))?.[1] ?? ''
+  const name = /^\d$/.test(named) ? 'weekday' : named
+  const [file, line = 0, column = 0] = found[0]?.at.split(':').map((part, i) => (i === 0 ? part : Number(part))) ?? []
+  expect(file).toBe('mine')
+  expect(text.split('\n')[Number(line) - 1]?.slice(Number(column) - 1)).toMatch(new RegExp(`^"?${name}`))
+})
+
+test('where a tool is named as a resource is found, in scopes and conditions, and nowhere else', () => {
+  const texts = {
+    scope: rule('principal, action, resource == Tool::"pay"'),
+    text: rule(ANY, 'context.tool_name == "pay"').replace('"a"', '"c"'),
+  }
+  const list = rule(ANY, '[Tool::"pay", Tool::"x"].contains(resource)').replace('"a"', '"d"')
+  expect(placesOfTool(compiled({ ...texts, list }), 'pay').map(({ at }) => at.split(':')[0])).toEqual(['scope', 'list'])
+})
+
+const SPENT = 'context.budget.session.tool.spent > 500'
+test.each([
+  ['principal, action == Action::"tool.execute/pay", resource', SPENT, ['pay']],
+  ['principal, action in Action::"tool.execute", resource in ToolGroup::"money"', SPENT, ['pay']],
+  [ANY, `resource in ToolGroup::"money" && context.budget.run.tool.spent >= 1`, ['pay']],
+  ['principal, action in [Action::"tool.execute/pay", Action::"tool.execute/grep"], resource', SPENT, ['pay', 'grep']],
+  [
+    'principal, action in [Action::"tool.execute/refund", Action::"tool.execute/grep"], resource',
+    'context.budget.session.tool.calls > 5',
+    [],
+  ],
+  ['principal, action == Action::"tool.execute/refund", resource', SPENT, []],
+  ['principal, action in Action::"tool.execute", resource in ToolGroup::"back"', SPENT, []],
+  // What is over all tools is meant for those that spend.
+  ['principal, action in Action::"tool.execute", resource', SPENT, []],
+  ['principal is Operator, action, resource', SPENT, []],
+])('a cap on what a tool spends is told of tools that spend nothing: (%s) when %s', (scope, condition, tools) => {
+  const text = rule(scope, condition)
+  expect(found({ mine: text })).toEqual(
+    tools.map((name) => ({
+      at: `mine:3:${(text.split('\n')[2] ?? '').indexOf('tool.spent') + 1}`,
+      message: expect.stringContaining(`\`${name}\``),
+      hint: expect.stringContaining(`tools put ${name}`),
+    })),
+  )
+})
+
+test('a cap over all tools is told where none spends anything', () => {
+  const none = { ...THERE, tools: new Map([tool('pay'), tool('grep')]) }
+  const set = compiled({ mine: rule('principal, action in Action::"tool.execute", resource', SPENT) })
+  expect(allWarnings([], set, none)).toHaveLength(2)
+  expect(allWarnings([], set, { ...none, tools: new Map() })).toEqual([])
+})
+
+test.each([
+  ['a note', '@id("interns2") @reason("finance, \\"legal\\" and \\"legal\\"") @advice("legal")', ANY],
+  ['a comment', '@id("a") // "legal" (\n@reason("b") // @id("legal"', ANY],
+  ['the scope', '@id("a") @reason("b")', 'principal in Group::"legal", action, resource == Tool::"pay" /*'],
+])('what stands in %s too is told by the place where it decides', (_what, notes, head) => {
+  const scope = head.replace(' /*', '')
+  const text = `${notes}\nforbid (${scope}) // "legal"\nwhen { context.args has x && context.approval.roles.contains("legal") };`
+  const [at] = found({ mine: text }).flatMap((one) => (one.message.includes('role') ? [one.at] : []))
+  const line = text.split('\n').length
+  expect(at).toBe(`mine:${line}:${(text.split('\n').at(-1) ?? '').indexOf('"legal"') + 1}`)
+})
+
+test('as many as are shown are placed and hinted at, the others not: much that is unmeant takes no time', () => {
+  const names = (from: string) => JSON.stringify(Array.from({ length: 6_000 }, (_, i) => `${from}${i}`))
+  const texts = Object.fromEntries(
+    Array.from({ length: 10 }, (_, i) => [
+      `f${i}`,
+      `${rule(ANY, `context.approval.roles.containsAny(${names('r')})`, `@id("r${i}") @reason("b")`)}`,
+    ]),
+  )
+  const many = { ...THERE, agents: new Map(Array.from({ length: 2_000 }, (_, i) => [`a${i}`, { spec: { groups: [`g${i}`] } }])) }
+  const group = `[${'Group::"x",'.repeat(4_000).slice(0, -1)}]`
+  const set = compiled({ ...texts, same: rule(ANY, `principal in ${group}`, '@id("s") @reason("b")') })
+  const began = performance.now()
+  expect(allWarnings([], set, many)).toHaveLength(20)
+  expect(allWarnings([], compiled({ same: rule(ANY, `principal in ${group}`) }), many)).toHaveLength(1)
+  expect(performance.now() - began).toBeLessThan(1_000)
 })
