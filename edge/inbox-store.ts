@@ -25,21 +25,68 @@ export type Changes = { items: { seq: number; approval: Approval }[]; latest: nu
 /** `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are some; `number` is that of the last news. */
 export type InboxPage = { items: Waiting[]; waiting: number; matching: number; more: boolean; number: number }
 
+/** What has ended is nobody’s head. */
+const KINDS = [
+  { pending: true, head: true },
+  { pending: true, head: false },
+  { pending: false, head: false },
+] as const
 const RISKS: readonly string[] = ['critical', 'high', 'medium', 'low']
 const prompt = (name: string) => sql`json_extract(${inbox.approval}, ${`$.prompt.${name}`})`
 /** Times have as many digits until the year 2286: as text they come in the same order. */
 const PLACE = sql<string>`${inbox.requestedAt} || ' ' || ${inbox.id}`
 const shown = sql`${prompt('title')} || ' ' || ${prompt('command')} || ' ' || ${prompt('arguments')} || ' ' || ${prompt('reason')}`
 
+const p = sql.placeholder
+
+/** What every question and every answer needs, prepared once: building a statement takes longer than running it. */
+function mirrorStatements(db: Database) {
+  const row = {
+    id: p('id'),
+    pending: p('pending'),
+    requestedAt: p('requestedAt'),
+    approval: p('approval'),
+    group: p('group'),
+    head: p('head'),
+    agent: p('agent'),
+    tool: p('tool'),
+    risk: p('risk'),
+    changed: p('changed'),
+  }
+  const set = row as never // drizzle's types know no placeholders in `set`
+  return {
+    known: db
+      .select({ pending: inbox.pending, head: inbox.head, group: inbox.group })
+      .from(inbox)
+      .where(eq(inbox.id, p('id')))
+      .prepare(),
+    headOf: db
+      .select({ id: inbox.id })
+      .from(inbox)
+      .where(and(eq(inbox.group, p('group')), eq(inbox.head, true)))
+      .prepare(),
+    put: db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set }).prepare(),
+  }
+}
+
 export class InboxStore {
   readonly #db: Database
+  readonly #mirror: ReturnType<typeof mirrorStatements>
   readonly news = new News()
+  /** The number of the last change: read once, and kept by every write. */
+  #latest: number
   readonly figures: FiguresStore
 
   constructor(db: Database) {
     this.#db = db
+    this.#mirror = mirrorStatements(db)
     this.figures = new FiguresStore(db)
     this.#adopt()
+    this.#latest =
+      this.#db
+        .select({ n: max(inbox.changed) })
+        .from(inbox)
+        .get()?.n ?? 0
   }
 
   mirror(approvals: readonly Approval[]): void {
@@ -47,33 +94,33 @@ export class InboxStore {
       const { id, group, status, requested_at: requestedAt } = approval
       const { agent, tool, risk } = approval.prompt
       const pending = status === 'pending'
-      const known = this.#db
-        .select({ pending: inbox.pending, head: inbox.head, group: inbox.group })
-        .from(inbox)
-        .where(eq(inbox.id, id))
-        .get()
+      const known = this.#mirror.known.get({ id })
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
       this.figures.count(approval, known === undefined)
       const led = known?.head === true && (!pending || known.group !== group) ? known.group : null // it asks no more, or something else
-      const head = pending && ((known?.head === true && led === null) || this.#headOf(group) === undefined)
-      const changed = this.#latest() + 1
+      const head = pending && ((known?.head === true && led === null) || this.#mirror.headOf.get({ group }) === undefined)
+      const changed = ++this.#latest
       const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk), changed }
-      this.#db.insert(inbox).values(row).onConflictDoUpdate({ target: inbox.id, set: row }).run()
+      this.#mirror.put.run(row)
       if (led !== null) this.#succeed(led)
     }
     this.news.tell()
   }
 
-  /** Newest first. */
+  /** Newest first: of each kind its newest, by the index, and then of all. */
   list({ status, alike, group, after }: ListQuery): ListedApproval[] {
-    const before = after === undefined ? undefined : this.#at(after)
-    const wanted = and(
-      status === 'all' ? undefined : eq(inbox.pending, status === 'pending'),
+    const last = after === undefined ? undefined : this.#at(after)
+    const rest = and(
       group === undefined ? undefined : eq(inbox.group, group),
-      alike === 'once' ? eq(inbox.head, true) : undefined,
-      before === undefined ? undefined : sql`(${inbox.requestedAt}, ${inbox.id}) < (${before.requestedAt}, ${before.id})`,
+      last === undefined ? undefined : sql`(${inbox.requestedAt}, ${inbox.id}) < (${last.requestedAt}, ${last.id})`,
     )
-    const rows = this.#first(wanted, LIMITS.page, desc(inbox.requestedAt), desc(inbox.id))
+    const kinds = KINDS.filter(
+      ({ pending, head }) => (status === 'all' || pending === (status === 'pending')) && (alike === 'each' || head || !pending),
+    )
+    const newest = kinds.flatMap(({ pending, head }) =>
+      this.#first(and(eq(inbox.pending, pending), eq(inbox.head, head), rest), LIMITS.page, desc(inbox.requestedAt), desc(inbox.id)),
+    )
+    const rows = newest.sort((a, b) => b.requested_at - a.requested_at || (a.id < b.id ? 1 : -1)).slice(0, LIMITS.page)
     return alike === 'each' ? rows : this.#counted(rows).map(({ approval, alike }) => ({ ...approval, alike }))
   }
 
@@ -87,8 +134,8 @@ export class InboxStore {
           ? sql`(${inbox.risk}, ${inbox.requestedAt}, ${inbox.id}) > (${place.risk}, ${place.requestedAt}, ${place.id})`
           : sql`(${inbox.requestedAt}, ${inbox.id}) > (${place.requestedAt}, ${place.id})`
     const order = [...(asked.order === 'riskiest' ? [asc(inbox.risk)] : []), asc(inbox.requestedAt), asc(inbox.id)]
-    const rows = this.#first(and(eq(inbox.head, true), ...filters, rest), LIMITS.page + 1, ...order)
     const waits = eq(inbox.pending, true)
+    const rows = this.#first(and(waits, eq(inbox.head, true), ...filters, rest), LIMITS.page + 1, ...order)
     const waiting = this.#number(waits)
     return {
       items: this.#counted(rows.slice(0, LIMITS.page)),
@@ -116,20 +163,11 @@ export class InboxStore {
   }
 
   changes(after: number | null): Changes {
-    const latest = this.#latest()
+    const latest = this.#latest
     if (after === null) return { items: [], latest }
     const rows = this.#db.select({ seq: inbox.changed, approval: inbox.approval }).from(inbox).where(gt(inbox.changed, after))
     const page = rows.orderBy(asc(inbox.changed)).limit(LIMITS.page).all()
     return { items: page.map(({ seq, approval }) => ({ seq: seq ?? 0, approval })), latest }
-  }
-
-  #latest(): number {
-    return (
-      this.#db
-        .select({ n: max(inbox.changed) })
-        .from(inbox)
-        .get()?.n ?? 0
-    )
   }
 
   #first(wanted: SQL | undefined, most: number, ...order: SQL[]): Approval[] {
@@ -156,11 +194,6 @@ export class InboxStore {
       const own = `${approval.requested_at} ${approval.id}`
       return { approval, alike: 1 + n, newest: (last !== null && last > own ? last : own).split(' ')[1] ?? '' }
     })
-  }
-
-  #headOf(group: string): string | undefined {
-    const row = this.#db.select({ id: inbox.id }).from(inbox)
-    return row.where(and(eq(inbox.group, group), eq(inbox.head, true))).get()?.id
   }
 
   /** The head has ended: the next of those behind it takes its place. */

@@ -12,6 +12,7 @@ import { redisProgram } from '../../infra/redis.ts'
 import { sayOnStderr } from '../../infra/setup.ts'
 import { type Stack, startStack } from '../../infra/stack.ts'
 import { ROOT } from '../../infra/state.ts'
+import { timeApprovals } from './approvals.ts'
 import { timeDecisions } from './decisions.ts'
 import type { Spawns } from './floor.ts'
 import type { Load } from './load.ts'
@@ -32,6 +33,8 @@ type Scale = {
   readonly executed: number
   /** Rounds of decisions inside the edge. */
   readonly decisions: number
+  /** Pages of the inbox, and updates of open consoles. */
+  readonly approvals: { readonly extent: Extent; readonly updates: number }
 }
 const FULL: Scale = {
   rounds: 8,
@@ -40,6 +43,7 @@ const FULL: Scale = {
   crowdedRounds: 6,
   executed: 1_500,
   decisions: 300,
+  approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
 }
 const QUICK: Scale = {
   rounds: 4,
@@ -48,6 +52,7 @@ const QUICK: Scale = {
   crowdedRounds: 2,
   executed: 300,
   decisions: 30,
+  approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
 }
 const STORED = 10_000
 const PATIENCE: Extent = { ms: 120_000, count: 0 }
@@ -97,6 +102,8 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
         )),
       )
     }
+    sayOnStderr('measuring the inbox, with 10,000 approvals that wait')
+    const approvals = await timeApprovals(stack, load, scale.approvals)
     sayOnStderr('measuring decisions inside the edge')
     const decisions = await timeDecisions(scale.decisions)
     return {
@@ -107,6 +114,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
         begun,
       ),
       rows: [...before, ...crowded],
+      approvals,
       decisions,
       stored: STORED,
       growth: growthOf(before, after),

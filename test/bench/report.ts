@@ -1,5 +1,6 @@
 // Owns what is said in the end: the tables, and for each figure of the contract whether it was met. Pure.
 
+import { type Approvals, CONSOLES, WAITING } from './approvals.ts'
 import type { DecisionName, Decisions } from './decisions.ts'
 import type { Machine } from './machine.ts'
 import type { Row } from './rounds.ts'
@@ -27,6 +28,16 @@ const DECISION_TITLES: Readonly<Record<DecisionName, string>> = {
   set_of_1000: 'a set of 1,000, made ready once',
 }
 
+type PageName = Exclude<keyof Approvals, 'update'>
+const PAGE_TITLES: Readonly<Record<PageName, string>> = {
+  empty: 'floor: the page with nothing on it',
+  page: 'first page',
+  last: 'last page',
+  riskiest: 'riskiest first',
+  filtered: 'filtered by agent and risk',
+  listed: 'GET /v1/approvals, those alike once',
+}
+
 export type Growth = { readonly name: Name; readonly before: number; readonly after: number; readonly change: number }
 export type Figure = { readonly what: string; readonly wanted: string; readonly got: string; readonly met: boolean }
 export type Results = {
@@ -34,6 +45,7 @@ export type Results = {
   readonly settings: string
   /** At 1, 8 and 32. */
   readonly rows: readonly Row<Name>[]
+  readonly approvals: Approvals
   readonly decisions: Decisions
   readonly stored: number
   readonly growth: readonly Growth[]
@@ -50,6 +62,8 @@ const WANTED = {
   decision_us: 120,
   slicing: 2,
   checked_s: 2,
+  page_ms: 20,
+  update_ms: 1_000,
   bundle: 3 * MiB,
 } as const
 /** What must not become dearer as the store fills. */
@@ -66,7 +80,7 @@ export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>
   })
 }
 
-export function figuresOf({ rows, growth, decisions, bundle, stored }: Results): Figure[] {
+export function figuresOf({ rows, growth, approvals, decisions, bundle, stored }: Results): Figure[] {
   const at = (name: Name, concurrency: number): Row<Name> => {
     const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
     if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
@@ -109,23 +123,33 @@ export function figuresOf({ rows, growth, decisions, bundle, stored }: Results):
       `${(decisions.checked_1000 / 1e6).toFixed(2)} s`,
       decisions.checked_1000 <= WANTED.checked_s * 1e6,
     ),
+    figure(`inbox, first page of ${WAITING}, p50`, `≤ ${WANTED.page_ms} ms`, `${ms(approvals.page)} ms`, approvals.page <= WANTED.page_ms),
+    figure(
+      `${CONSOLES} open consoles show one more`,
+      `≤ ${WANTED.update_ms} ms`,
+      `${ms(approvals.update.worst)} ms at worst`,
+      approvals.update.worst <= WANTED.update_ms,
+    ),
     figure('edge bundle, gzip', '≤ 3 MiB', `${(bundle.gzip / MiB).toFixed(2)} MiB`, bundle.gzip <= WANTED.bundle),
   ]
 }
 
 export function reportOf(results: Results): string {
-  const { machine, settings, rows, growth, decisions, stored } = results
+  const { machine, settings, rows, growth, approvals, decisions, stored } = results
   const said = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
   const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) => tableAt(concurrency, rows))
   const grown = growth.map(({ name, before, after, change }) => [TITLES[name], ms(before), ms(after), percent(change)])
   // What is decided is told in the order of the titles.
   const decided = (Object.keys(DECISION_TITLES) as DecisionName[]).map((name) => [DECISION_TITLES[name], decisions[name].toFixed(0)])
+  const inbox = (Object.keys(PAGE_TITLES) as PageName[]).map((name) => [PAGE_TITLES[name], ms(approvals[name])]) // in the order of the titles
+  const { p50, worst } = approvals.update
   const figures = figuresOf(results).map(({ what, wanted, got, met }) => [met ? 'met' : 'MISSED', what, wanted, got])
   return [
     said.join(' · '),
     settings,
     ...tables,
     `p50 at 1 with few and with ${stored} calls stored, ms\n${table(['', 'few', `${stored}`, 'change'], grown)}`,
+    `the inbox with ${WAITING} that wait\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show one more after ${ms(p50)} ms, ${ms(worst)} at worst`,
     `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
     `figures\n${table(['', '', 'wanted', 'got'], figures)}`,
   ].join('\n\n')

@@ -82,7 +82,7 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
   }
 }
 
-function done<T>(answer: Result<T, { code: string; detail: string }>): T {
+export function done<T>(answer: Result<T, { code: string; detail: string }>): T {
   if (!answer.ok) throw new Error(`the edge refused the bench's set-up: ${answer.error.code}: ${answer.error.detail}`)
   return answer.value
 }
