@@ -19,6 +19,8 @@ export type StackOptions = {
   readonly port?: number
   /** 127.0.0.1 unless somebody means it. */
   readonly host?: string
+  /** What browsers reach it by, where that is another address: behind a proxy that speaks TLS. */
+  readonly publicUrl?: string
   /** workerd serves the built edge; wrangler serves the sources, for development. */
   readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
@@ -90,7 +92,14 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
   if (program === undefined) return err('no redis-server on this machine; install the package redis-tools, or Redis 7 or newer')
   const redisAt = await redisPort(state)
   const url = `http://127.0.0.1:${port}`
-  const edgeAt = { host, port, redisPort: redisAt, loopbackChannels: options.loopbackChannels === true ? {} : options.loopbackChannels }
+  const { publicUrl } = options
+  const edgeAt = {
+    host,
+    port,
+    publicUrl,
+    redisPort: redisAt,
+    loopbackChannels: options.loopbackChannels === true ? {} : options.loopbackChannels,
+  }
   return ok({
     url,
     redisPort: redisAt,

@@ -95,6 +95,8 @@ export type EdgeAt = {
   readonly host: string
   readonly port: number
   readonly redisPort: number
+  /** What browsers reach it by, where that is not this. */
+  readonly publicUrl?: string | undefined
   /** For tests: channels may send to this host, and what they send to one of these origins goes to the one that stands in for it here. */
   readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }
@@ -111,7 +113,7 @@ export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secre
   return {
     name: 'edge',
     argv: pdeathsig([join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', '--experimental', config]),
-    env: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8', ...edgeEnv(secrets, at.redisPort, url) },
+    env: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8', ...edgeEnv(secrets, at.redisPort, at.publicUrl ?? url) },
     cwd: state.edge,
     log: join(state.log, 'edge.log'),
     ready: () => answersReady(url),

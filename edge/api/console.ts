@@ -151,7 +151,7 @@ function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
   return async (incoming) => {
     const { env, request } = incoming
     const { pathname, search } = new URL(request.url)
-    const found = await sessionOf(request, env)
+    const found = await sessionOf(request, env, name === 'consoleEvents' ? 'watched' : 'used') // a stream that is cut comes back by itself
     if (!found.ok) return ok(signInAgain(wayBack(pathname + search)))
     const session = found.value
     const shown = permitted(session, CONSOLE[name].action) ? await show(incoming, session) : err(mayNot(CONSOLE[name].action))

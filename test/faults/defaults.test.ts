@@ -1,21 +1,14 @@
 // Promise: an edge that comes with other defaults than the last one brings them to tenants that never put a set of their own, and to no other. A set that
 // it can't read allows nothing, and can be replaced.
 
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { expect, onTestFinished, test } from 'vitest'
 import { bearer, client } from '../../shared/client.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { startTestStack } from '../support/stack.ts'
-
-function tenantIn(state: string): DatabaseSync {
-  const folder = join(state, 'edge/objects/countersign-tenant')
-  const [file, ...more] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
-  if (file === undefined || more.length > 0) throw new Error('there is one tenant')
-  return new DatabaseSync(join(folder, file))
-}
+import { tenantIn } from '../support/tenant-file.ts'
 
 /** The state as another edge left it, whose defaults knew nobody who may put a set in force. */
 function leftByAnotherEdge(state: string, versions: number): void {

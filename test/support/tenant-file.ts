@@ -1,0 +1,12 @@
+// What a stack's one tenant has on disk, opened beside the edge while that is not running: for what no test can wait for.
+
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+export function tenantIn(state: string): DatabaseSync {
+  const folder = join(state, 'edge/objects/countersign-tenant')
+  const [file, ...more] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
+  if (file === undefined || more.length > 0) throw new Error('there is one tenant')
+  return new DatabaseSync(join(folder, file))
+}
