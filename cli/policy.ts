@@ -71,7 +71,7 @@ const put = command({
   words: ['policy', 'put'],
   args: DIR,
   flags: {
-    note: { value: 'TEXT', what: 'why; kept with the version, and replaced until that has been in force' },
+    note: { value: 'TEXT', what: 'why; kept with the version, and replaced by its author’s next until that has been in force' },
     'no-activate': { what: 'only check and store it; what is in force stays' },
     ...EXPECT,
   },
@@ -90,9 +90,7 @@ const put = command({
       return answer.ok ? ok({ ...answer.value, warnings: here(answer.value.warnings) }) : answer
     })
     if (!done.ok && done.error.errors !== undefined) return err({ ...done.error, errors: here(done.error.errors) })
-    if (!done.ok || note === undefined || note === '' || done.value.set.note === note) return done
-    const kept = `  the note \`${inline(note)}\` is not kept: this set is version ${done.value.set.version} already, and was in force under another\n`
-    return ok({ ...done.value, text: `${done.value.text}${paint.warn(kept)}` })
+    return done
   },
 })
 

@@ -110,12 +110,13 @@ export class PolicyStore {
 
   /**
    * What the newest version says already makes no other. A request that came twice changes nothing, and is not held against what it did.
-   * A new note replaces that of a version which has never been in force: nobody has acted on it.
+   * A new note of its author's replaces that of a version which has never been in force: nobody has acted on it, and nobody else's word is theirs.
    */
   put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
     const newest = this.#about(this.#newest())
     const same = newest?.digest === digestOf(policies) ? newest : undefined
-    const renoted = same !== undefined && same.activated_at_ms === null && note !== '' && note !== same.note
+    const mayNote = same !== undefined && same.author === author && same.activated_at_ms === null
+    const renoted = mayNote && note !== '' && note !== same.note
     if (same !== undefined && (same.active || !activate) && !renoted) return ok(same)
     const stale = this.#stale(expected)
     if (stale !== undefined) return stale

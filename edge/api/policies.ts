@@ -1,12 +1,12 @@
 // What operators may do with policies: put a set, put a version in force, read and compare. What gets as far as the tenant's object would
 // leave its author able to take it back.
 
-import type { Failure } from '../../shared/failures.ts'
+import type { Failure, FieldError } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Finding } from '../../shared/routes/policies.ts'
+import type { Finding, PolicyVersion } from '../../shared/routes/policies.ts'
 import type { Verbs } from '../app.ts'
 import { authorize } from '../decide.ts'
 import type { Loaded } from '../directory.ts'
@@ -46,7 +46,9 @@ export const policyRoutes: Verbs<Names> = {
     const fit = fitToEnforce(caller, policies, activate)
     if (!fit.ok) return fit
     const put = await here(env, caller).putPolicies({ policies, note, author, activate, expected: headers['if-match'] })
-    return put.ok ? ok({ ...put.value, warnings: allWarnings(put.value.warnings, fit.value, caller.directory) }) : put
+    if (!put.ok) return put
+    const warnings = allWarnings(put.value.warnings, fit.value, caller.directory)
+    return ok({ ...put.value, warnings: [...unnoted(note, author, put.value), ...warnings] })
   },
 
   async listPolicyVersions({ env, caller, query }) {
@@ -86,6 +88,13 @@ export const policyRoutes: Verbs<Names> = {
     const results = cases === undefined ? ok([]) : await decideCases(under, texts, cases, checkedAround)
     return results.ok ? ok({ refusal: null, findings, results: results.value }) : results
   },
+}
+
+/** What was sent with a set that is a version already, and stays as it was noted. */
+function unnoted(note: string, by: string, { version, author, note: kept }: PolicyVersion): FieldError[] {
+  if (note === '' || note === kept) return []
+  const why = author === by ? 'has been in force under another' : `is \`${author}\`’s, whose note it keeps`
+  return [{ at: '/note', message: `the note is not kept: this set is version ${version} already, and ${why}` }]
 }
 
 const here = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)

@@ -44,7 +44,7 @@ const PolicyVersion = z.strictObject({
 })
 export type PolicyVersion = z.infer<typeof PolicyVersion>
 
-/** What is no mistake but probably not meant: a rule that never applies, by file, line and column. */
+/** What is no mistake but probably not meant: a rule that never applies, by file, line and column; or a `/note` that is not kept. */
 export const Warnings = z.array(z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() }))
 
 const CheckedVersion = z.strictObject({ ...PolicyVersion.shape, warnings: Warnings })
@@ -94,7 +94,7 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.write',
     summary:
-      'A new version of the tenant’s policy set; what the newest says already makes no other, and a new `note` replaces its own until it has been in force. Putting it in force asks for `policy.activate` too. Without `If-Match` it takes the place of whatever is in force',
+      'A new version of the tenant’s policy set; what the newest says already makes no other, and a new `note` of its author replaces its own until it has been in force. Putting it in force asks for `policy.activate` too. Without `If-Match` it takes the place of whatever is in force',
     headers: expecting,
     body: z.strictObject({
       policies: PutTexts,

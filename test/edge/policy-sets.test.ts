@@ -68,6 +68,22 @@ test('what the newest version says already makes no other; what an older one sai
   expect(granted(await put(policies)).version).toBe(first.version + 2)
 })
 
+test('nobody puts words into the mouth of another version’s author', async () => {
+  const policies = setWith()
+  const noted = async (by: typeof root, note: string) => granted(await by('putPolicies', { body: { policies, note, activate: false } }))
+  const mal = (await desk.operator(['admin'])).client
+  const { version } = await noted(root, 'for the tide')
+  const { note, author, warnings } = await noted(mal, 'signed off by security')
+  expect({ note, author, warnings }).toEqual({
+    note: 'for the tide',
+    author: 'root',
+    warnings: [{ at: '/note', message: expect.stringMatching(/not kept: .* `root`’s/) }],
+  })
+  expect(await read(version)).toMatchObject({ note: 'for the tide', author: 'root' })
+  expect(await noted(mal, 'for the tide')).toMatchObject({ warnings: [] })
+  expect(await noted(root, 'for the ebb')).toMatchObject({ version, note: 'for the ebb', warnings: [] })
+})
+
 test('rolling back puts an older version in force, and its calls are decided by it at once', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool()

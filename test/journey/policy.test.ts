@@ -94,7 +94,10 @@ test('a note is kept, or said not to be', async () => {
   expect((await told(policy('put', 'mine', '--no-activate', '--json'))).note).toBe('thursdays')
   expect((await told(policy('put', 'mine', '--note', 'Thursdays', '--json'))).note).toBe('Thursdays')
   const { code, out } = await policy('put', 'mine', '--note', 'fridays')
-  expect([code, out]).toEqual([0, expect.stringMatching(/ {2}note +Thursdays\n {2}the note `fridays` is not kept: /)])
+  expect([code, out]).toEqual([
+    0,
+    expect.stringMatching(/ {2}note +Thursdays\n\/note: warning: the note is not kept: .* in force under another\n/),
+  ])
 })
 
 test('a set that is wrong is refused by file, line and column, and nothing changes', async () => {
