@@ -315,32 +315,49 @@ function empty(at: Search, arg: Expr, target: boolean): Ways {
 
 function like(at: Search, { left, pattern }: Operands, target: boolean): Ways {
   const [value, fact] = [resolve(at, left), factOf(left)]
-  if (!payForMatch(at, value, pattern)) return NONE
-  if (typeof value === 'string' && matches(value, pattern) === target) return DONE
+  if (!spend(at, pattern.length)) return NONE
+  const parts = partsOf(pattern)
+  const sample = target ? parts.join('') : ''
+  if (!payForMatch(at, value, sample, parts)) return NONE
+  if (typeof value === 'string' && matches(value, parts) === target) return DONE
   if (!changeable(at, fact) || fact[0] === 'approval') return NONE
-  const text = pattern.map((part) => (part === 'Wildcard' ? '*' : part.Literal)).join('')
-  const sample = target ? pattern.map((part) => (part === 'Wildcard' ? '' : part.Literal)).join('') : ''
-  return matches(sample, pattern) === target ? one({ fact, op: target ? 'like' : 'not like', value: text, sample }) : NONE
+  const text = parts.map((part) => part ?? '*').join('')
+  return matches(sample, parts) === target ? one({ fact, op: target ? 'like' : 'not like', value: text, sample }) : NONE
 }
 
-/** A text may be walked once for each character of a literal, where both repeat themselves. */
-function payForMatch(at: Search, value: Value, pattern: Operands['pattern']): boolean {
-  const literals = pattern.map((part) => (part === 'Wildcard' ? 0 : part.Literal.length))
-  const longest = literals.reduce((most, length) => Math.max(most, length), 1)
-  return spend(at, literals.length + (typeof value === 'string' ? (value.length * longest) / CHARS_AN_ITEM : 0))
+/** `null` is the wildcard. The engine takes texts apart into characters; what is searched for is the whole. */
+type Parts = readonly (string | null)[]
+
+function partsOf(pattern: Operands['pattern']): Parts {
+  const parts: (string | null)[] = []
+  for (const part of pattern) {
+    const before = parts.at(-1)
+    if (part === 'Wildcard') parts.push(null)
+    else if (typeof before === 'string') parts[parts.length - 1] = before + part.Literal
+    else parts.push(part.Literal)
+  }
+  return parts
+}
+
+/** A text may be walked once for each character of a part, where both repeat themselves. */
+function payForMatch(at: Search, value: Value, sample: string, parts: Parts): boolean {
+  const longest = parts.reduce((most, part) => Math.max(most, part?.length ?? 0), 1)
+  const chars = (typeof value === 'string' ? value.length : 0) + sample.length
+  return spend(at, (chars * longest) / CHARS_AN_ITEM)
 }
 
 /** In one pass: a pattern that backtracks could be made to stall the edge (G06). */
-function matches(text: string, pattern: Operands['pattern']): boolean {
+function matches(text: string, parts: Parts): boolean {
   let [from, anchored] = [0, true]
-  for (const [index, part] of pattern.entries()) {
-    if (part === 'Wildcard') {
+  for (const [index, part] of parts.entries()) {
+    if (part === null) {
       anchored = false
       continue
     }
-    const found = index === pattern.length - 1 && !anchored ? text.length - part.Literal.length : text.indexOf(part.Literal, from)
-    if (found < from || (anchored && found !== from) || !text.startsWith(part.Literal, found)) return false
-    from = found + part.Literal.length
+    const last = index === parts.length - 1
+    const found = anchored ? from : last ? text.length - part.length : text.indexOf(part, from)
+    if (found < from || !text.startsWith(part, found)) return false
+    from = found + part.length
     anchored = true
   }
   return !anchored || from === text.length

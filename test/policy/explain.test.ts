@@ -43,6 +43,18 @@ describe('each kind of condition has its smallest change', () => {
     ['!["a"].containsAll(context.args.tags)', ['args.tags without `z`'], { args: { tags: ['a', 'z'] } }],
     ['context.args.tags.isEmpty()', ['args.tags not empty'], { args: { tags: [] } }],
     ['context.args.path like "/etc/*"', ['args.path not like `/etc/*`'], { args: { path: '/etc/passwd' } }],
+    [
+      'context.args.path like "*.md" && context.args.n > 5',
+      ['args.path not like `*.md`', 'args.n ≤ 5'],
+      { args: { path: 'x.y.md', n: 9 } },
+    ],
+    ['!(context.args.path like "*.md" && context.args.n < 5)', ['args.n ≤ 4'], { args: { path: 'x.y.md', n: 9 } }],
+    ['context.args.path like "*ab" && context.args.n > 5', ['args.path not like `*ab`', 'args.n ≤ 5'], { args: { path: 'aab', n: 9 } }],
+    [
+      'context.args.path like "a*ab*b" && context.args.n > 5',
+      ['args.path not like `a*ab*b`', 'args.n ≤ 5'],
+      { args: { path: 'aaabb', n: 9 } },
+    ],
     ['!(context.args.path like "docs/*.md")', ['args.path like `docs/*.md`'], { args: { path: 'x' } }],
     ['context.args has force', ['args.force left out'], { args: { force: 1 } }],
     ['!(context.args has why)', ['args.why given']],
