@@ -24,10 +24,11 @@ import { told } from '../console/telling.tsx'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, tenantObject } from '../env.ts'
+import { fromOurPage } from '../form-origin.ts'
 import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
-import { fromOurPage, readForm } from './links.ts'
+import { readForm } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
 
 type Names = keyof typeof CONSOLE

@@ -18,6 +18,7 @@ import { authorize } from '../decide.ts'
 import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
+import { fromOurPage } from '../form-origin.ts'
 import { isTenant, readBody } from '../intake.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
@@ -156,18 +157,6 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   if (!holds(approval.value.digest)) return err(approval.value.edits?.some(({ from }) => holds(from)) === true ? OUTDATED : INVALID)
   if (isRevoked(approval.value, link.approver)) return err(REVOKED) // whoever holds it now is told nothing of what it asked
   return ok({ link, approval: approval.value, run })
-}
-
-/**
- * Browsers say where a form was sent from; one that says nothing is no browser with our page in it (P03). A page that asks
- * for `no-referrer`, as ours does, has its forms sent with the origin `null`: then the browser's own word for the site counts.
- */
-export function fromOurPage(request: Request, publicUrl: string): boolean {
-  const site = request.headers.get('sec-fetch-site')
-  const origin = request.headers.get('origin')
-  if (origin === 'null') return site === 'same-origin'
-  const allowed = new Set([new URL(publicUrl).origin, new URL(request.url).origin])
-  return origin !== null && allowed.has(origin) && (site === null || site === 'same-origin')
 }
 
 /** One button was pressed: `decision` for this call, or `standing` for more, as `approve session` or `approve 600`. */

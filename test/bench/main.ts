@@ -12,6 +12,8 @@ import { redisProgram } from '../../infra/redis.ts'
 import { sayOnStderr } from '../../infra/setup.ts'
 import { type Stack, startStack } from '../../infra/stack.ts'
 import { ROOT } from '../../infra/state.ts'
+import { bearer, client } from '../../shared/client.ts'
+import { timeAnswers } from './answers.ts'
 import { timeApprovals } from './approvals.ts'
 import { timeDecisions } from './decisions.ts'
 import type { Spawns } from './floor.ts'
@@ -33,6 +35,8 @@ type Scale = {
   readonly executed: number
   /** Rounds of decisions inside the edge. */
   readonly decisions: number
+  /** Calls that a human says yes to. */
+  readonly answers: number
   /** Pages of the inbox, and updates of open consoles. */
   readonly approvals: { readonly extent: Extent; readonly updates: number }
 }
@@ -43,6 +47,7 @@ const FULL: Scale = {
   crowdedRounds: 6,
   executed: 1_500,
   decisions: 300,
+  answers: 100,
   approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
 }
 const QUICK: Scale = {
@@ -52,6 +57,7 @@ const QUICK: Scale = {
   crowdedRounds: 2,
   executed: 300,
   decisions: 30,
+  answers: 20,
   approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
 }
 const STORED = 10_000
@@ -102,6 +108,8 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
         )),
       )
     }
+    sayOnStderr('measuring from an answer to its execution')
+    const answers = await timeAnswers(scale.answers, stack.operator, (key) => client(stack.url, bearer(key)))
     sayOnStderr('measuring the inbox, with 10,000 approvals that wait')
     const approvals = await timeApprovals(stack, load, scale.approvals)
     sayOnStderr('measuring decisions inside the edge')
@@ -116,6 +124,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
       rows: [...before, ...crowded],
       approvals,
       decisions,
+      answers,
       stored: STORED,
       growth: growthOf(before, after),
       bundle: bundleBytes(join(stack.state.edge, 'bundle')),

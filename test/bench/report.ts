@@ -1,5 +1,6 @@
 // Owns what is said in the end: the tables, and for each figure of the contract whether it was met. Pure.
 
+import type { Answers } from './answers.ts'
 import { type Approvals, CONSOLES, WAITING } from './approvals.ts'
 import type { DecisionName, Decisions } from './decisions.ts'
 import type { Machine } from './machine.ts'
@@ -47,6 +48,7 @@ export type Results = {
   readonly rows: readonly Row<Name>[]
   readonly approvals: Approvals
   readonly decisions: Decisions
+  readonly answers: Answers
   readonly stored: number
   readonly growth: readonly Growth[]
   readonly bundle: { readonly raw: number; readonly gzip: number }
@@ -62,6 +64,7 @@ const WANTED = {
   decision_us: 120,
   slicing: 2,
   checked_s: 2,
+  answered_ms: 30,
   page_ms: 20,
   update_ms: 1_000,
   bundle: 3 * MiB,
@@ -80,7 +83,7 @@ export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>
   })
 }
 
-export function figuresOf({ rows, growth, approvals, decisions, bundle, stored }: Results): Figure[] {
+export function figuresOf({ rows, growth, approvals, decisions, answers: { answered }, bundle, stored }: Results): Figure[] {
   const at = (name: Name, concurrency: number): Row<Name> => {
     const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
     if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
@@ -104,6 +107,12 @@ export function figuresOf({ rows, growth, approvals, decisions, bundle, stored }
       share >= WANTED.tier_c_share,
     ),
     figure(`p50 with ${stored} calls stored`, `within ${WANTED.growth * 100} %`, `${percent(worst)} at worst`, worst <= WANTED.growth),
+    figure(
+      'yes → execution begins, tier C, p50',
+      `≤ ${WANTED.answered_ms} ms`,
+      `${ms(answered.p50)} ms`,
+      answered.p50 <= WANTED.answered_ms,
+    ),
     figure(
       'decision with 10 policies, p50',
       `≤ ${WANTED.decision_us} µs`,
@@ -135,10 +144,14 @@ export function figuresOf({ rows, growth, approvals, decisions, bundle, stored }
 }
 
 export function reportOf(results: Results): string {
-  const { machine, settings, rows, growth, approvals, decisions, stored } = results
+  const { machine, settings, rows, growth, approvals, decisions, answers, stored } = results
   const said = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
   const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) => tableAt(concurrency, rows))
   const grown = growth.map(({ name, before, after, change }) => [TITLES[name], ms(before), ms(after), percent(change)])
+  const begun = [
+    ['floor: proposal of an allowed call', ms(answers.allowed.p50), ms(answers.allowed.p95)],
+    ['an operator’s yes', ms(answers.answered.p50), ms(answers.answered.p95)],
+  ]
   // What is decided is told in the order of the titles.
   const decided = (Object.keys(DECISION_TITLES) as DecisionName[]).map((name) => [DECISION_TITLES[name], decisions[name].toFixed(0)])
   const inbox = (Object.keys(PAGE_TITLES) as PageName[]).map((name) => [PAGE_TITLES[name], ms(approvals[name])]) // in the order of the titles
@@ -149,6 +162,7 @@ export function reportOf(results: Results): string {
     settings,
     ...tables,
     `p50 at 1 with few and with ${stored} calls stored, ms\n${table(['', 'few', `${stored}`, 'change'], grown)}`,
+    `from the word until the execution begins, tier C, idle worker\n${table(['', 'p50 ms', 'p95 ms'], begun)}`,
     `the inbox with ${WAITING} that wait\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show one more after ${ms(p50)} ms, ${ms(worst)} at worst`,
     `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
     `figures\n${table(['', '', 'wanted', 'got'], figures)}`,

@@ -29,7 +29,7 @@ export type Subjects = {
 const LIMITS = { timeout_ms: 10_000, cpu_ms: 2_000, memory_bytes: 64 * 1024 * 1024, pids: 8, output_bytes: 4_096 }
 
 /** The cheapest program there is: what is measured is the way to it and back. */
-const doesNothing = (tier: 'B' | 'C'): ToolSpec => ({
+export const doesNothing = (tier: 'B' | 'C'): ToolSpec => ({
   description: 'Does nothing, successfully.',
   input_schema: { type: 'object', properties: {}, additionalProperties: false },
   capabilities: [],
