@@ -309,9 +309,8 @@ export class ChannelObject extends DurableObject<Env> {
 
   /** What the medium called the question that this is the end of. */
   #refOf(row: DeliveryRow): string | null {
-    return (
-      this.#store.ofApproval(row.approval).find((other) => other.kind === 'asked' && questionOf(other) === questionOf(row))?.ref ?? null
-    )
+    const asked = this.#store.ofApproval(row.approval).filter((other) => other.kind === 'asked' && questionOf(other) === questionOf(row))
+    return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null // the last one: an operator may have changed what is asked
   }
 
   #useless({ kind, recipient }: DeliveryRow, ref: string | null, approval: Approval, directory: Loaded, now: number): string | undefined {

@@ -88,6 +88,26 @@ test('an approval is told, signed by each key, with a link that its recipient al
   expect(new Set(came(call).map(idOf)).size).toBe(2)
 })
 
+test('an operator changes what is asked: whoever was asked about something else is asked anew, with a link to what it is now', async () => {
+  await put('pager', { recipients: { roles: ['approver'], operators: [] } })
+  const before = must(await hurt.operator('readPolicies', {})).policies
+  const two = '@id("two") forbid (principal, action == Action::"tool.execute/mark.asking", resource) when { context.approval.count < 2 };'
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two } } }))
+  const call = await ask()
+  await delivered('pager', call, 'asked', 'sent')
+  const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
+  const { digest } = must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
+  const [first, second] = await eventually('it is asked anew', () => came(call).length === 2 && came(call))
+  expect([second?.type, second?.data.recipient, second?.data.approval.digest]).toEqual(['approval.requested', 'ada', digest])
+  expect(idOf(second ?? { headers: {} })).not.toBe(idOf(first ?? { headers: {} }))
+  const [old, now] = [first?.data.approval.url ?? '', second?.data.approval.url ?? '']
+  expect([(await fetch(old)).status, (await fetch(now)).status]).toEqual([410, 200])
+  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  await delivered('pager', call, 'ended', 'sent')
+  expect(came(call).length).toBe(3)
+})
+
 test('killed between the question and its delivery, and again between two attempts: told under the id that it had', async () => {
   await put('pager')
   receiver.reply = (response) => response.writeHead(503).end()
