@@ -97,7 +97,7 @@ test('an operator changes what is asked: whoever was asked about something else 
   await delivered('pager', call, 'asked', 'sent')
   const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
   const { digest } = must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
-  const [first, second] = await eventually('it is asked anew', () => came(call).length === 2 && came(call))
+  const [first, second] = await eventually('it is asked anew', () => came(call).length === 2 && came(call), 30_000)
   expect([second?.type, second?.data.recipient, second?.data.approval.digest]).toEqual(['approval.requested', 'ada', digest])
   expect(idOf(second ?? { headers: {} })).not.toBe(idOf(first ?? { headers: {} }))
   const [old, now] = [first?.data.approval.url ?? '', second?.data.approval.url ?? '']

@@ -61,7 +61,7 @@ test('seed T20: what is asked about is not exchanged while it waits: not by the 
 })
 
 test('seed T21: who stops listening has said nothing: the call waits on, and ends as a denial', async () => {
-  const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 2 })
+  const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 8 })
   const run = granted(await agent.client('createRun', { body: {} })).id
   const gone = new AbortController()
   const waiting = agent.client('proposeCall', { params: { run }, body: { tool: urgent, args: {} }, wait: 20, signal: gone.signal })
@@ -74,10 +74,14 @@ test('seed T21: who stops listening has said nothing: the call waits on, and end
   const id = asked?.call ?? ''
   expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('awaiting_approval')
   expect(refusal(await peer.claim(id))).toBe('409 not_claimable')
-  const ended = await eventually('it is over', async () => {
-    const call = granted(await agent.client('readCall', { params: { run, call: id } }))
-    return call.ended_at_ms !== undefined && call
-  })
+  const ended = await eventually(
+    'it is over',
+    async () => {
+      const call = granted(await agent.client('readCall', { params: { run, call: id } }))
+      return call.ended_at_ms !== undefined && call
+    },
+    40_000,
+  )
   expect(ended).toMatchObject({ state: 'expired', attestation: { executor: 'edge' }, result: { error: { code: 'approval_expired' } } })
 })
 
