@@ -12,7 +12,7 @@ import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
 import { refusedPage, signInPage } from '../console/frame.tsx'
 import { historyPage } from '../console/history.tsx'
-import { inboxPage } from '../console/inbox.tsx'
+import { glimpse, inboxPage } from '../console/inbox.tsx'
 import { liveInbox, SCRIPT } from '../console/live.ts'
 import { detailPage } from '../console/pages.tsx'
 import type { Session } from '../console/session.ts'
@@ -133,14 +133,10 @@ async function chosenIds(env: Env, { directory: { tenant } }: Session, chosen: r
 async function answerOne({ run, n, id }: Place, { principal }: Session, answer: Answer): Promise<Answered> {
   const done = await run.answer(n, principal.name, 'console', answer)
   const now = done.ok ? done : await run.approval(n)
-  const title = now.ok ? now.value.prompt.title : id
-  if (!done.ok) return { id, title, note: done.error.detail }
+  const asked = now.ok ? { id, title: now.value.prompt.title, what: glimpse(now.value.prompt) } : { id, title: id, what: '' }
+  if (!done.ok) return { ...asked, note: done.error.detail }
   const { status } = done.value
-  return {
-    id,
-    title,
-    note: status === WANTED[answer.decision] ? null : status === 'pending' ? 'others are still asked' : `it is ${status}`,
-  }
+  return { ...asked, note: status === WANTED[answer.decision] ? null : status === 'pending' ? 'others are still asked' : `it is ${status}` }
 }
 const WANTED = { approve: 'approved', deny: 'denied' } as const
 

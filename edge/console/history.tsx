@@ -4,6 +4,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
 import { Time } from '../page.tsx'
 import { ConsolePage } from './frame.tsx'
+import { glimpse } from './inbox.tsx'
 import type { Session } from './session.ts'
 
 export function historyPage(session: Session, approvals: readonly Approval[]) {
@@ -24,15 +25,24 @@ export function historyPage(session: Session, approvals: readonly Approval[]) {
   )
 }
 
+const LOOK: Record<Approval['status'], string> = {
+  pending: 'medium',
+  approved: 'low',
+  denied: 'high',
+  expired: 'medium',
+  cancelled: 'medium',
+}
+
 function Entry({ approval: { id, status, prompt, requested_at, answers } }: { approval: Approval }) {
   const last = answers.at(-1)
   return (
-    <li class="card">
+    <li class={`card ${LOOK[status]}`}>
       <h2>
         <a href={`/console/approvals/${id}`}>{prompt.title}</a>
       </h2>
+      <pre>{glimpse(prompt)}</pre>
       <p class="tags">
-        <span class={`tag ${status === 'approved' ? 'low' : status === 'denied' ? 'high' : 'medium'}`}>{status}</span>
+        <span class={`tag ${LOOK[status]}`}>{status}</span>
         <span class="quiet">
           asked <Time ms={requested_at} />
         </span>

@@ -48,7 +48,7 @@ function DenyChosen() {
           Optional. Choose above what is to be denied; each agent is told the reason.
         </span>
       </div>
-      <div class="buttons">
+      <div class="buttons one">
         <button type="submit" class="deny" name="decision" value="deny">
           Deny those chosen
         </button>
@@ -165,7 +165,7 @@ function Card({ approval: { id, group, prompt, expires_at, answers }, alike, new
       <pre>{glimpse(prompt)}</pre>
       <p class="tags">
         <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
-        {alike === 1 ? '' : <strong>{alike} ask exactly this</strong>}
+        {alike === 1 ? '' : <span class="tag many">{alike} ask exactly this</span>}
         <span class="quiet">{now < expires_at ? `${left(expires_at - now)} left` : 'time is up'}</span>
         {answers.length === 0 ? '' : <span class="quiet">{plural(answers.length, 'answer', 'answers')} so far</span>}
       </p>
@@ -176,7 +176,7 @@ function Card({ approval: { id, group, prompt, expires_at, answers }, alike, new
 const GLIMPSE = 120
 
 /** What would run, and on what, in a few lines; what does not fit says so. */
-function glimpse({ command, arguments: args }: Approval['prompt']): string {
+export function glimpse({ command, arguments: args }: Approval['prompt']): string {
   const lines = [command, args.replace(/\n */g, ' ')].filter((line) => line !== '' && line !== '{}')
   return lines
     .map((line) => (line.length <= GLIMPSE ? line : `${line.slice(0, GLIMPSE)} … and ${line.length - GLIMPSE} characters more`))

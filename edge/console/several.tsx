@@ -52,7 +52,7 @@ export function Alike({ session, approval: { id, group }, alike }: Same) {
 }
 
 /** `note`: why it is not as it was wanted, where it is not. */
-export type Answered = { id: string; title: string; note: string | null }
+export type Answered = { id: string; title: string; what: string; note: string | null }
 
 const DONE = { approve: 'approved', deny: 'denied' } as const
 
@@ -66,10 +66,11 @@ export function answeredPage(session: Session, decision: Answer['decision'], ans
         </h1>
         {answered.length === 0 ? <p>Nothing was chosen, or it waits no more.</p> : ''}
         <ul>
-          {answered.map(({ id, title, note }) => (
+          {answered.map(({ id, title, what, note }) => (
             <li>
               <a href={`/console/approvals/${id}`}>{title}</a>
               {note === null ? '' : <Prose text={`: ${note}`} />}
+              {what === '' ? '' : <pre>{what}</pre>}
             </li>
           ))}
         </ul>

@@ -25,11 +25,14 @@ ul.cards{list-style:none;margin:.5rem 0;padding:0;display:grid;gap:.75rem}
 .card.medium{border-left-color:var(--warn)}
 .card.low{border-left-color:var(--go)}
 .card h2{margin:0 0 .25rem}
-.card h2 a{display:flex;align-items:center;min-height:2.75rem;margin:-.5rem 0 0;color:inherit;text-decoration-color:var(--field);text-underline-offset:.2em}
+.card h2 a{display:flex;align-items:center;min-height:2.75rem;margin:-.5rem 0 -.375rem;color:inherit;text-decoration-color:var(--field);text-underline-offset:.2em}
 .head{display:flex;gap:.5rem;align-items:flex-start}
 .head h2{flex:1}
-.choose{display:flex;align-items:center;justify-content:center;min-width:2.75rem;min-height:2.75rem;margin:-.5rem -.5rem 0 0;cursor:pointer}
+.choose{display:flex;align-items:center;justify-content:center;min-width:2.75rem;min-height:2.75rem;margin:-.5rem -.5rem -.375rem 0;cursor:pointer}
 input[type=checkbox]{width:1.375rem;height:1.375rem;accent-color:var(--no)}
+.tag.many{color:var(--ink);background:var(--wash);border:1px solid var(--field);white-space:normal}
+.outcome ul{margin:.5rem 0 0;padding-left:1.125rem}
+.outcome pre{color:var(--ink)}
 .card pre{margin:.375rem 0}
 .card .tags{margin:.25rem 0 0}
 .empty{padding:2.5rem 1rem;text-align:center;color:var(--soft);background:var(--wash);border-radius:.75rem}
