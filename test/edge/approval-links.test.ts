@@ -347,6 +347,24 @@ test('answers and a revocation at once: what comes after it through the link is 
   }
 })
 
+test('an answer that is under way when its link is taken back is none', async () => {
+  const { approval } = await asked()
+  const params = { id: approval.id }
+  const link = await desk.link(desk.root, approval.id)
+  const form = new URLSearchParams({ nonce: await nonceOf(link), decision: 'approve' }).toString()
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
+  const headers = { origin, 'content-type': 'application/x-www-form-urlencoded' }
+  const sent = { method: 'POST', headers, body: readable, duplex: 'half' } as RequestInit // as Node takes a stream; its types do not know
+  const answering = fetch(link, sent)
+  const writer = writable.getWriter()
+  await writer.write(Buffer.from(form.slice(0, 10)))
+  for (let i = 0; i < 20; i++) await (await fetch(link)).arrayBuffer() // meanwhile the edge has looked at the link, and waits for the form
+  granted(await desk.root('revokeLinks', { params, query: {} }))
+  await writer.write(Buffer.from(form.slice(10)))
+  await writer.close()
+  expect([(await answering).status, await statusOf(approval.id)]).toEqual([410, 'pending'])
+})
+
 test('an agent never sees a link that decides', async () => {
   const call = await asked()
   const link = await desk.link(desk.root, call.approval.id)
