@@ -31,7 +31,7 @@ const rehearse = command({
   },
   does: 'Tell what policies would have said of the calls that were: which flip, and how often humans would be asked',
   key: 'operator',
-  exits: '0 they decide what was looked at as the set in force does; 1 they flip a call',
+  exits: '0 they decide what was looked at as the set in force does; 1 they flip a call, or too little could be looked at to tell',
   examples: ['countersign policy rehearse my-policies --days 30', 'countersign policy rehearse 7'],
   async run({ args, flags, api, paint }) {
     const bounds = { days: numberIn(flags.days), limit: numberIn(flags.limit) }
@@ -41,7 +41,8 @@ const rehearse = command({
     const body = Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== undefined))
     const told = await api('rehearsePolicyVersion', { params: { version: version.value }, body })
     if (!told.ok) return told
-    return ok({ ok: !told.value.summary.some(({ now, to }) => now !== to), json: told.value, text: showRehearsal(told.value, paint) })
+    const holds = tellsLittle(told.value) === null && !told.value.summary.some(({ now, to }) => now !== to)
+    return ok({ ok: holds, json: told.value, text: showRehearsal(told.value, paint) })
   },
 })
 
@@ -54,6 +55,14 @@ async function versionOf(named: string, api: Api): Promise<Result<string, Troubl
   if (!policies.ok) return policies
   const put = await api('putPolicies', { body: { policies: policies.value, activate: false } })
   return put.ok ? ok(String(put.value.version)) : put
+}
+
+/** Why nothing follows from what did not flip. */
+export function tellsLittle({ looked_at, out_of_time, unrehearsable }: Pick<Rehearsal, 'looked_at' | 'out_of_time' | 'unrehearsable'>) {
+  const not = unrehearsable.reduce((all, { count }) => all + count, 0)
+  if (out_of_time)
+    return `there was time for ${looked_at} calls only; narrow it with \`--days\` or \`--limit\`, or do it again when there is less to do`
+  return not > looked_at - not ? `more calls can’t be rehearsed (${not}) than can (${looked_at - not})` : null
 }
 
 function showRehearsal(told: Rehearsal, paint: Paint): string {
@@ -72,6 +81,7 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
   ])
   const heading = ['flip', ...(moved ? [`by ${against} now`] : []), 'tool', 'agent', 'call', 'policies', 'reason']
   const more = summary.reduce((all, { count }) => all + count, 0) - flips.length
+  const little = tellsLittle(told)
   return [
     `version ${paint.bold(String(version))} against ${against}: ${looked_at} ${looked_at === 1 ? 'call' : 'calls'}, ${extent}\n`,
     summary.length === 0 ? `${paint.good('no call flips')}\n` : columns(kinds, '  '),
@@ -83,6 +93,7 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
           '  ',
         )}`,
     `\n${questions(told)}\n`,
+    little === null ? '' : `${paint.warn('this tells little')}: ${little}\n`,
     version === against ? '' : nextStep(told, paint),
   ].join('')
 }

@@ -26,19 +26,22 @@ export async function rehearse(env: Env, { tenant, policyVersion: against }: Loa
   const [since, until] = [now - days * DAY_MS, now + LIMITS.rehearsal_ms]
   const tally = new Tally()
   const runs = new Set<string>()
-  let [complete, beyond] = [false, false]
-  for (let before = Number.MAX_SAFE_INTEGER; !complete && tally.lookedAt < limit && Date.now() < until; ) {
+  let [complete, beyond, late] = [false, false, false]
+  for (let before = Number.MAX_SAFE_INTEGER; !complete && tally.lookedAt < limit; ) {
+    late = Date.now() >= until
+    if (late) break
     const left = limit - tally.lookedAt
     const size = Math.min(PAGE, left + 1) // one more than may be looked at shows whether there are more
     const page = await logObject(env, tenant).endedBefore(before, size)
     const inTime = page.filter(({ at }) => at >= since)
     const ends = ofRuns(runs, inTime.slice(0, left))
     const outcomes = await askRuns(ends, until, async (run, calls) => {
-      const asked = await inGoodTime(runObject(env, tenant, run).rehearse({ version, against, calls }), until)
+      const asked = await inGoodTime(runObject(env, tenant, run).rehearse({ version, against, calls, until }), until)
       return asked?.ok === true ? asked.value : []
     })
     for (const end of ends) tally.add(end, outcomes.get(end.call))
-    if (ends.length < inTime.length || outcomes.size < ends.length) break
+    late = outcomes.size < ends.length
+    if (late || ends.length < inTime.length) break
     const last = page.at(-1)
     before = last?.index ?? 0
     beyond = last !== undefined && last.at < since
@@ -46,7 +49,7 @@ export async function rehearse(env: Env, { tenant, policyVersion: against }: Loa
   }
   // Where something ended before, all the days are covered; else as many as it reaches back.
   const covered = beyond ? days : (now - (tally.oldest ?? now)) / DAY_MS
-  return { version, against, since_ms: since, complete, ...tally.told(covered) }
+  return { version, against, since_ms: since, complete, out_of_time: late, ...tally.told(covered) }
 }
 
 /** Those before the first of one run too many. */
@@ -77,7 +80,11 @@ async function askRuns(
           )
         ).map((outcome) => [outcome.n, outcome]),
       )
-      for (const { call, n } of part) outcomes.set(call, byNumber.get(n) ?? { n, not: 'silent' })
+      const late = Date.now() >= until
+      for (const { call, n } of part) {
+        const outcome = byNumber.get(n) ?? (late ? undefined : { n, not: 'silent' as const })
+        if (outcome !== undefined) outcomes.set(call, outcome)
+      }
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
     }
   }
@@ -115,7 +122,7 @@ class Tally {
     if (this.#flips.length < LIMITS.rehearsal_flips) this.#flips.push({ call, agent, tool, at_ms: at, from, now, to, policies, reason })
   }
 
-  told(days: number): Omit<Rehearsal, 'version' | 'against' | 'since_ms' | 'complete'> {
+  told(days: number): Omit<Rehearsal, 'version' | 'against' | 'since_ms' | 'complete' | 'out_of_time'> {
     const aDay = (count: number): number => Math.round((count / days) * 100) / 100
     return {
       looked_at: this.lookedAt,

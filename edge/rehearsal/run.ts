@@ -8,6 +8,7 @@ import type { Loaded, LoadedTool } from '../directory.ts'
 import { directoryOf, loadTool } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { tenantObject } from '../env.ts'
+import { inTurns } from '../good-time.ts'
 import type { CallRecord } from '../lifecycle.ts'
 import { isRead } from '../policy-reads.ts'
 import type { RunRow } from '../run-record.ts'
@@ -16,8 +17,8 @@ import { usedBefore } from '../usage.ts'
 import type { Outcome, Then } from './call.ts'
 import { rehearseCall } from './call.ts'
 
-/** Two versions of the set and the calls, by number, that both are asked about. */
-export type Script = { version: number; against: number; calls: readonly number[] }
+/** Two versions of the set and the calls, by number, that both are asked about; those that there is time for until `until`. */
+export type Script = { version: number; against: number; calls: readonly number[]; until: number }
 
 export async function rehearseRun(env: Env, store: RunStore, row: RunRow, script: Script): Promise<Result<Outcome[]>> {
   const directory = await directoryOf(env, row.record.tenant)
@@ -29,15 +30,14 @@ export async function rehearseRun(env: Env, store: RunStore, row: RunRow, script
   const tools = await toolsThen(env, directory, calls)
   const agent = directory.agents.get(row.record.agent)
   const used = counting(row, store, [inForce.value, candidate.value])
-  return ok(
-    calls.map((call): Outcome => {
-      const { n, tool: ref } = call.proposal
-      const tool = tools.get(ref.digest)
-      if (agent === undefined) return { n, not: 'agent' }
-      if (tool === undefined) return { n, not: 'tool' }
-      return rehearseCall(inForce.value, candidate.value, { run: row.record, call, agent, tool, used: used(call) })
-    }),
-  )
+  const outcomes = await inTurns(calls, script.until, (call): Outcome => {
+    const { n, tool: ref } = call.proposal
+    const tool = tools.get(ref.digest)
+    if (agent === undefined) return { n, not: 'agent' }
+    if (tool === undefined) return { n, not: 'tool' }
+    return rehearseCall(inForce.value, candidate.value, { run: row.record, call, agent, tool, used: used(call) })
+  })
+  return ok(outcomes)
 }
 
 /** By digest, as each call was proposed with it. */

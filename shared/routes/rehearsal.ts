@@ -33,6 +33,8 @@ const Rehearsal = z.strictObject({
   looked_at: z.int(),
   /** Whether that was every call that ended since. */
   complete: z.boolean(),
+  /** Whether it was time that ended it, before as many calls were looked at as were asked for. */
+  out_of_time: z.boolean(),
   /** Each kind of flip with its number; where `now` and `to` are the same, the version is not what flips it. */
   summary: z.array(z.strictObject({ ...kind, count: z.int() })),
   /** The latest first; `summary` counts them all. */

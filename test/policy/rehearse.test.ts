@@ -1,10 +1,13 @@
 // A rehearsal tells what a policy set would have said of the calls that were: of each kind, by whom and with what they were, as they were
 // then. It tells what it can't tell, and changes nothing.
 
+import { dirname } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { inTurns } from '../../edge/good-time.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Rehearsal } from '../../shared/routes/rehearsal.ts'
 import type { Call } from '../../shared/wire.ts'
+import { countersign } from '../support/countersign.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/hurt-stack.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
@@ -224,11 +227,11 @@ test('bounds: how far, how many, how many told one by one; and it says when it d
     return allowed(told) === before + made.length && told
   })
   expect(whole.flips).toHaveLength(LIMITS.rehearsal_flips)
-  expect(whole.complete).toBe(true)
+  expect(whole).toMatchObject({ complete: true, out_of_time: false })
   const times = whole.flips.map(({ at_ms }) => at_ms)
   expect(times).toEqual(times.toSorted((a, b) => b - a))
   const part = await rehearse(lifted, { limit: 7 })
-  expect(part).toMatchObject({ looked_at: 7, complete: false })
+  expect(part).toMatchObject({ looked_at: 7, complete: false, out_of_time: false })
   expect(part.flips.map(({ call }) => call)).toEqual(whole.flips.slice(0, 7).map(({ call }) => call))
   expect(await rehearse(lifted, { limit: whole.looked_at })).toMatchObject({ looked_at: whole.looked_at, complete: true })
   for (const body of [{ days: 0 }, { days: LIMITS.rehearsal_days + 1 }, { days: 1.5 }, { limit: 0 }, { limit: LIMITS.rehearsal_calls + 1 }])
@@ -244,7 +247,34 @@ test('a run that is too long to be counted again is told as such, and only where
   const reading = await candidate(forbid('reads', 'plain', 'context.budget.run.calls >= 1000000'))
   const uncounted = ({ unrehearsable }: Rehearsal) => unrehearsable.find(({ reason }) => reason.includes('too long'))?.count
   await eventually('they are in the log', async () => uncounted(await rehearse(reading, { limit: 60 })) === 60)
-  expect(uncounted(await rehearse(await candidate(''), { limit: 60 }))).toBeUndefined()
+  const nothing = await candidate('')
+  expect(uncounted(await rehearse(nothing, { limit: 60 }))).toBeUndefined()
+  const cli = (version: string) =>
+    countersign(['policy', 'rehearse', version, '--limit', '60'], { env: { COUNTERSIGN_STATE: dirname(stack.state.dev) } })
+  expect(await cli(reading)).toMatchObject({
+    code: 1,
+    out: expect.stringMatching(/no call flips\n(.*\n)*this tells little: .*\(60\) than can \(0\)\n/),
+  })
+  expect(await cli(nothing)).toMatchObject({ code: 0, out: expect.not.stringContaining('this tells little') })
+})
+
+test('a run’s calls are decided in turns: others are served between them, and none is begun after its time', async () => {
+  let served = 0
+  const other = setInterval(() => served++, 1)
+  const busy = (n: number): number => {
+    for (const end = performance.now() + 10; performance.now() < end; );
+    return n
+  }
+  const calls = Array.from({ length: 400 }, (_, n) => n)
+  const until = Date.now() + 200
+  const done = await inTurns(calls, until, busy)
+  expect(Date.now() - until).toBeLessThan(2_000)
+  clearInterval(other)
+  expect(done).toEqual(calls.slice(0, done.length))
+  expect(done.length).toBeLessThanOrEqual(21)
+  expect(served).toBeGreaterThan(done.length / 2)
+  expect(await inTurns([1, 2], Date.now() - 1, busy)).toEqual([])
+  expect(await inTurns([1, 2], Date.now() + 60_000, busy)).toEqual([1, 2])
 })
 
 test('one rehearsal at a time: whoever comes meanwhile is told so, and the next can begin when it has ended', async () => {
