@@ -214,7 +214,8 @@ export class InboxStore {
 
   /** What was mirrored before there were groups stands alone; what was before changes were numbered changed in the order in which it came. */
   #adopt(): void {
-    const alone = { group: sql`${inbox.id}`, head: sql`${inbox.pending}`, agent: prompt('agent'), tool: prompt('tool') }
+    const risk = sql`case ${prompt('risk')} when 'critical' then 0 when 'high' then 1 when 'medium' then 2 else 3 end`
+    const alone = { group: sql`${inbox.id}`, head: sql`${inbox.pending}`, agent: prompt('agent'), tool: prompt('tool'), risk }
     this.#db.update(inbox).set(alone).where(isNull(inbox.group)).run()
     this.#db.update(inbox).set({ changed: sql`rowid` }).where(isNull(inbox.changed)).run()
   }

@@ -1,0 +1,35 @@
+// Promise: an inbox that was written before there were groups and numbered changes is listed whole by the edge of now, and followed on.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { Desk, granted } from '../support/desk.ts'
+import { eventually } from '../support/lone-worker.ts'
+import { startTestStack } from '../support/stack.ts'
+import { tenantIn } from '../support/tenant-file.ts'
+
+test('what waited before is listed each by itself, and its end is told', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
+  const before = await startTestStack({ state: dir })
+  const desk = new Desk('inbox', before.dev)
+  const agent = await desk.agent()
+  const tool = await desk.tool({ capabilities: ['network'] })
+  const ids = [(await desk.asked(agent.client, tool)).approval.id, (await desk.asked(agent.client, tool)).approval.id]
+  await eventually('both are listed', async () => granted(await desk.root('listApprovals', { query: {} })).items.length === 2)
+  await before.stop()
+  const db = tenantIn(dir)
+  db.exec(`update inbox set "group" = null, head = 0, changed = null, agent = '', tool = '', risk = 0`)
+  db.close()
+
+  const now = await startTestStack({ state: dir })
+  onTestFinished(() => now.stop())
+  const listed = granted(await now.operator('listApprovals', { query: { alike: 'once' } })).items
+  expect(listed.map(({ id, alike }) => [id, alike])).toEqual([...ids].reverse().map((id) => [id, 1]))
+  const { latest } = granted(await now.operator('listChanges', { query: {} }))
+  expect(latest).toBe(2)
+  granted(await now.operator('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'deny' } }))
+  const { items } = granted(await now.operator('listChanges', { query: { after: latest }, wait: 20 }))
+  expect(items.map(({ seq, approval }) => [seq, approval.id, approval.status])).toEqual([[3, ids[0], 'denied']])
+})
