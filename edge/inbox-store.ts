@@ -56,7 +56,7 @@ function mirrorStatements(db: Database) {
   const set = row as never // drizzle's types know no placeholders in `set`
   return {
     known: db
-      .select({ pending: inbox.pending, head: inbox.head, group: inbox.group })
+      .select({ pending: inbox.pending, head: inbox.head, group: inbox.group, approval: inbox.approval })
       .from(inbox)
       .where(eq(inbox.id, p('id')))
       .prepare(),
@@ -96,6 +96,7 @@ export class InboxStore {
       const pending = status === 'pending'
       const known = this.#mirror.known.get({ id })
       if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
+      if (known !== undefined && JSON.stringify(known.approval) === JSON.stringify(approval)) continue // told again: no change, no news
       this.figures.count(approval, known === undefined)
       const led = known?.head === true && (!pending || known.group !== group) ? known.group : null // it asks no more, or something else
       const head = pending && ((known?.head === true && led === null) || this.#mirror.headOf.get({ group }) === undefined)
