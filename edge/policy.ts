@@ -9,6 +9,7 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import { meantBy } from './policy-hints.ts'
 import type { Part } from './policy-parts.ts'
 import { partsOf } from './policy-parts.ts'
 import type { Reads } from './policy-reads.ts'
@@ -207,7 +208,7 @@ const unnamed = (words: string): string => words.replace(/^failed to parse polic
 
 function saying({ message, help, sourceLocations }: DetailedError): Said {
   const [first] = sourceLocations ?? []
-  const hint = help ?? first?.label ?? undefined
+  const hint = meantBy(unnamed(message)) ?? help ?? first?.label ?? undefined
   return { start: first?.start, message: unnamed(message), ...(hint === undefined ? {} : { hint: unnamed(hint) }) }
 }
 

@@ -312,6 +312,26 @@ test.each([
   expect(check(text, MANY)).toMatchObject({ ok: true })
 })
 
+const CLOCK = 'context.now.toTime() >= duration("8h30m")'
+test.each([
+  ['context.now.hour() > 8', CLOCK],
+  ['context.now.getHours() > 8', CLOCK],
+  ['context.now.hour > 8', CLOCK],
+  ['context.now > time("08:00")', CLOCK],
+  ['context.now.toTime() > "08:00"', 'duration("8h30m")'],
+  ['context.now.dayOfWeek() == 1', 'context.weekday'],
+  ['context.budget.day.calls > 1', 'context.budget.run.calls'],
+  ['context.budget.calls > 1', 'context.budget.run.calls'],
+  ['context.budget.session.spent > 1', 'context.budget.session.tool.spent'],
+])('a mistake that many make is told with what to write: %s', (condition, hint) => {
+  const { errors } = refused(check(on(condition, 'action in Action::"tool.execute"')))
+  expect(errors).toEqual([expect.objectContaining({ hint: expect.stringContaining(hint) })])
+  const written = hint.startsWith('context.now')
+    ? CLOCK
+    : `${hint === 'duration("8h30m")' ? `context.now.toTime() > ${hint}` : `${hint} > 1`}`
+  expect(check(on(written, 'action in Action::"tool.execute"'))).toMatchObject({ ok: true })
+})
+
 const RULE = on('context.args.amount > 100')
 const asTool = (name: string, input_schema: Record<string, unknown>) => ({ ...toolSpec({ input_schema }), name })
 const REGISTERED = TOOLS.map((tool) => asTool(tool.name, tool.input_schema))
