@@ -5,6 +5,7 @@ import type { Assurance } from '../shared/wire.ts'
 import { leastSure, noSurerThan } from './assurance.ts'
 import type { Loaded, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'
+import { idOf } from './policy-slices.ts'
 import { secondsOf } from './standing.ts'
 
 /** `quorum` holds `2 of finance` where two of those who said yes have the role: Cedar can't count the members of a set. */
@@ -30,8 +31,7 @@ const MOST = 32
 export const approversOf = ({ operators }: Loaded, may: (operator: Principal) => boolean): Approvers =>
   new Map([...operators].filter(([, operator]) => may(operator)).map(([name, operator]) => [name, rolesOf(operator)]))
 
-export const rolesOf = ({ entities }: Principal): string[] =>
-  (entities[0]?.parents ?? []).map((parent) => ('id' in parent ? parent.id : parent.__entity.id))
+export const rolesOf = ({ entities }: Principal): string[] => (entities[0]?.parents ?? []).map((parent) => idOf(parent).id)
 
 export function given(approvers: Approvers, owners: readonly string[], answers: readonly Answered[]): ApprovalContext {
   const yes = yesAmong(approvers, answers)

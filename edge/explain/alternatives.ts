@@ -2,8 +2,8 @@
 // and promises nothing: `explain` has the engine verify each proposal. What it can't follow, it proposes nothing for.
 
 import type { Expr, Rule } from '../policy.ts'
+import { idOf } from '../policy-slices.ts'
 import { waysOfAtom, waysOfComparison } from './atoms.ts'
-import { idOf } from './facts.ts'
 import type { Search, Ways } from './ways.ts'
 import { both, DONE, either, isDone, NONE, read } from './ways.ts'
 

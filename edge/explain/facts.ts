@@ -3,6 +3,7 @@
 import type { By, Op } from '../../shared/explanation.ts'
 import type { CedarValueJson, EntityJson } from '../policy.ts'
 import type { Subject } from '../policy-slices.ts'
+import { idOf } from '../policy-slices.ts'
 
 /** All that an answer depends on, but for the policies. */
 export type Question = Subject & { readonly context: Record<string, CedarValueJson> }
@@ -216,8 +217,6 @@ const asRead = (told: Values, read: Values): Record<string, CedarValueJson> =>
       return [name, isRecord(now) && isRecord(value) ? asRead(now, value) : now]
     }),
   )
-
-export const idOf = (uid: EntityJson['uid']): { type: string; id: string } => ('__entity' in uid ? uid.__entity : uid)
 
 function regrouped(agent: string, entities: readonly EntityJson[], { op, sample }: Flip): EntityJson[] {
   const isAgent = ({ uid }: EntityJson): boolean => idOf(uid).type === 'Agent' && idOf(uid).id === agent

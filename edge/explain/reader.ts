@@ -2,7 +2,7 @@
 
 import type { ApprovalContext } from '../consent.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from '../directory.ts'
-import { idOf } from './facts.ts'
+import { idOf } from '../policy-slices.ts'
 import type { Reader } from './telling.ts'
 
 /** A directory's names of principals, groups and roles, in lower case: made when first something is to be told. */

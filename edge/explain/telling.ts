@@ -4,9 +4,10 @@
 import type { Change, Op, Told } from '../../shared/explanation.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { CedarValueJson } from '../policy.ts'
+import { idOf } from '../policy-slices.ts'
 import { redact } from '../redaction.ts'
 import type { Fact, Flip, Question } from './facts.ts'
-import { changedBy, GROUPS, idOf, nameOf, rank, sameFact, valueAt } from './facts.ts'
+import { changedBy, GROUPS, nameOf, rank, sameFact, valueAt } from './facts.ts'
 
 type Yes = { count: number; roles: string[]; quorum: string[] }
 type Reach = Yes & { granted: boolean; approvers: string[]; assurance: string; standing_s: number; independent: Yes }
