@@ -11,8 +11,8 @@ import { whereIn } from './policy-parts.ts'
 import { nodesIn, pathOf } from './policy-reads.ts'
 import { idOf } from './policy-slices.ts'
 import { place, SHOWN } from './policy-text.ts'
-import type { Contract } from './policy-tools.ts'
-import { uncountedBy } from './policy-tools.ts'
+import type { Contract, Counted } from './policy-tools.ts'
+import { counted, uncountedBy } from './policy-tools.ts'
 
 type There = {
   readonly agents: ReadonlyMap<string, { readonly spec: { readonly groups?: readonly string[] | undefined } }>
@@ -34,7 +34,7 @@ export const allWarnings = (said: readonly FieldError[], set: PolicySet, there: 
 /** As many as are shown, in the order of the set. */
 function probablyUnmeant({ rules }: PolicySet, there: There): FieldError[] {
   const known = namesOf(there)
-  return [...doubtsOf(rules, { ...known, tools: [...there.tools.values()].map(({ tool }) => tool) }).take(SHOWN)].map(
+  return [...doubtsOf(rules, { ...known, tools: [...there.tools.values()].map(({ tool }) => counted(tool)) }).take(SHOWN)].map(
     ([{ source }, { says, message, hint }]) => {
       const offset = says === undefined ? 0 : whereIn(source.text, says.from, says.text)
       const meant = hint?.()
@@ -86,7 +86,7 @@ type Known = {
   readonly names: Readonly<Record<string, Kind>>
   /** How many operators have each role. */
   readonly holders: ReadonlyMap<string, number>
-  readonly tools: readonly Contract[]
+  readonly tools: readonly Counted[]
 }
 
 function namesOf({ agents, operators, tools }: There): Omit<Known, 'tools'> {

@@ -31,16 +31,33 @@ export function* lostBy({ rules }: PolicySet, before: Contract, after: Contract)
   }
 }
 
+/** A tool by what rules can tell it by. Tools of one `kind` are the same to all that name none of them. */
+export type Counted = { readonly traits: Traits; readonly spends: boolean; readonly kind: string }
+
+export function counted(tool: Contract): Counted {
+  const traits = traitsOf(tool)
+  return { traits, spends: tool.spends !== undefined, kind: JSON.stringify([traits.groups, traits.capabilities]) }
+}
+
 /** Whether a rule counts what a tool spends, and which of the tools that it is about name nothing that they spend; of a rule over all, if none does. */
-export function uncountedBy(rule: Rule, tools: Iterable<Contract>): readonly string[] {
+export function uncountedBy(rule: Rule, tools: readonly Counted[]): readonly string[] {
   if (!readsSpent(rule.applies.conditions)) return []
-  const isAboutAll = remainder(rule, STRANGER) !== false
-  const uncounted: string[] = []
-  for (const tool of tools) {
-    if (isAboutAll && tool.spends !== undefined) return []
-    if (tool.spends === undefined && readsSpent(remainder(rule, traitsOf(tool)))) uncounted.push(tool.name)
+  if (remainder(rule, STRANGER) !== false && tools.some(({ spends }) => spends)) return []
+  const named = namesIn(rule)
+  const known = new Map<string, boolean>()
+  const counts = ({ traits, kind }: Counted): boolean => {
+    const key = named.has(traits.name) ? traits.name : kind
+    const counts = known.get(key) ?? readsSpent(remainder(rule, traits))
+    known.set(key, counts)
+    return counts
   }
-  return uncounted
+  return tools.filter((tool) => !tool.spends && counts(tool)).map(({ traits }) => traits.name)
+}
+
+/** Whatever a rule may name a tool by. */
+function namesIn({ applies }: Rule): ReadonlySet<string> {
+  const texts = [...nodesIn(applies)].flatMap(({ id, Value }) => [id, Value]).filter((text) => typeof text === 'string')
+  return new Set(texts.map((text) => text.replace(/^tool\.execute\//, '')))
 }
 
 /** Where the rules of a set name this tool as a resource. */

@@ -166,6 +166,17 @@ test('a cap over all tools is told where none spends anything', () => {
   expect(allWarnings([], set, { ...none, tools: new Map() })).toEqual([])
 })
 
+test('caps on what nobody spends are looked for among 500 tools in no time', () => {
+  const tools = new Map(Array.from({ length: 500 }, (_, i) => tool(`t${i}`, { groups: ['g'] })))
+  const more = Array(20).fill('&& context.budget.run.calls > 5').join(' ')
+  const one = (_: unknown, i: number) =>
+    rule(ANY, `resource in ToolGroup::"g" && ${SPENT} ${more} && context.capabilities.contains("network")`, `@id("r${i}") @reason("b")`)
+  const set = compiled({ mine: Array.from({ length: 200 }, one).join('\n') })
+  const began = performance.now()
+  expect(allWarnings([], set, { ...THERE, tools })).toEqual([])
+  expect(performance.now() - began).toBeLessThan(1_000)
+})
+
 test.each([
   ['a note', '@id("interns2") @reason("finance, \\"legal\\" and \\"legal\\"") @advice("legal")', ANY],
   ['a comment', '@id("a") // "legal" (\n@reason("b") // @id("legal"', ANY],
