@@ -1,11 +1,15 @@
-// Saying yes to other arguments, on the link page: the arguments as JSON to change, and then the change, said before it is answered. Two steps of plain
+// Saying yes to other arguments, on link page and console: the arguments as JSON to change, and then the change, said before it is answered. Two steps of plain
 // forms; what is hidden stays hidden, and what runs is what the second step showed, or nothing.
 
 import type { Failure } from '../shared/failures.ts'
+import { failure } from '../shared/failures.ts'
+import { parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
 import type { Approval, Revision } from '../shared/wire.ts'
 import { unambiguous } from './approvals.ts'
-import { Changes, Facts, type Node, NotDone, Page } from './page.tsx'
+import { Changes, Facts, type Node, Nonce, NotDone, Page } from './page.tsx'
 
 /** As much of a text as the page offers; one of more is changed at the command line. */
 export const textToChange = (args: Record<string, unknown>): string | null => {
@@ -46,7 +50,7 @@ export function ChangeFields({ text, refusal }: Draft) {
         </textarea>
       </div>
       <div class="buttons one">
-        <button type="submit" form="change" class="show">
+        <button type="submit" form="change" name="step" value="change" class="show">
           Show the change
         </button>
       </div>
@@ -54,56 +58,77 @@ export function ChangeFields({ text, refusal }: Draft) {
   )
 }
 
-export function ChangeForm({ nonce }: { nonce: string }) {
+/** `token`: the hidden fields by which the form is known as ours. */
+export function ChangeForm({ token }: { token: Node }) {
   return (
     <form method="post" id="change">
-      <input type="hidden" name="nonce" value={nonce} />
-      <input type="hidden" name="step" value="change" />
+      {token}
     </form>
   )
 }
 
-type Shown = { approval: Approval; approver: string; nonce: string; text: string; preview: Revision }
+type Shown = { approval: Approval; approver: string; token: Node; text: string; preview: Revision }
 
 /** The second step: what would be otherwise, and the call as it would be. No comes first here too (T28). */
-export function changePage({ approval, approver, nonce, text, preview }: Shown): Node {
+export function ChangeStep({ approval, approver, token, text, preview }: Shown) {
   const changed: Approval = { ...approval, digest: preview.becomes, prompt: preview.prompt }
   return (
-    <Page title="Approve with changes">
-      <form method="post">
-        <input type="hidden" name="nonce" value={nonce} />
-        <input type="hidden" name="arguments" value={text} />
-        <input type="hidden" name="becomes" value={preview.becomes} />
-        <h1>Approve with these changes?</h1>
-        <p>
-          Nothing is recorded yet. <a href="?">Back to what the agent asked</a>
+    <form method="post">
+      {token}
+      <input type="hidden" name="arguments" value={text} />
+      <input type="hidden" name="becomes" value={preview.becomes} />
+      <h1>Approve with these changes?</h1>
+      <p>
+        Nothing is recorded yet. <a href="?">Back to what the agent asked</a>
+      </p>
+      <h2>What you change</h2>
+      <Changes {...preview} />
+      <h2>The call as it would be</h2>
+      <Facts approval={changed} />
+      <div class="field">
+        <label for="reason">Reason</label>
+        <span class="quiet" id="reason-help">
+          Optional. It is kept on record, and a denial’s is told to the agent.
+        </span>
+        <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
+      </div>
+      <div class="answer">
+        <p class="quiet">
+          You answer as <strong>{approver}</strong>.{' '}
+          {preview.effect === 'ask' ? 'Others are still asked, about the changed call.' : 'The agent is told of the change.'}
         </p>
-        <h2>What you change</h2>
-        <Changes {...preview} />
-        <h2>The call as it would be</h2>
-        <Facts approval={changed} />
-        <div class="field">
-          <label for="reason">Reason</label>
-          <span class="quiet" id="reason-help">
-            Optional. It is kept on record, and a denial’s is told to the agent.
-          </span>
-          <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
+        <div class="buttons">
+          <button type="submit" class="deny" name="decision" value="deny">
+            Deny the call
+          </button>
+          <button type="submit" class="approve" name="decision" value="approve">
+            Approve with changes
+          </button>
         </div>
-        <div class="answer">
-          <p class="quiet">
-            You answer as <strong>{approver}</strong>.{' '}
-            {preview.effect === 'ask' ? 'Others are still asked, about the changed call.' : 'The agent is told of the change.'}
-          </p>
-          <div class="buttons">
-            <button type="submit" class="deny" name="decision" value="deny">
-              Deny the call
-            </button>
-            <button type="submit" class="approve" name="decision" value="approve">
-              Approve with changes
-            </button>
-          </div>
-        </div>
-      </form>
-    </Page>
+      </div>
+    </form>
   )
+}
+
+export const changePage = ({ nonce, ...shown }: Omit<Shown, 'token'> & { nonce: string }): Node => (
+  <Page title="Approve with changes">
+    <ChangeStep {...shown} token={<Nonce nonce={nonce} />} />
+  </Page>
+)
+
+/** What the first step sends. */
+export function argumentsIn(text: string): Result<Record<string, unknown>> {
+  const read = parseJson(Buffer.from(text))
+  if (!read.ok) return read
+  const { value } = read
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isObject ? ok(value) : err(failure('invalid_arguments', 'the arguments are to be one JSON object'))
+}
+
+/** What the second step sends: only a yes is to it. */
+export function changedIn(form: URLSearchParams): Result<{ arguments?: Record<string, unknown>; becomes?: string }> {
+  const becomes = form.get('becomes')
+  if (becomes === null || form.get('decision') !== 'approve') return ok({})
+  const args = argumentsIn(form.get('arguments') ?? '')
+  return args.ok ? ok({ arguments: args.value, becomes }) : args
 }

@@ -137,7 +137,7 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
   return (
     <Page title={prompt.title}>
       <form method="post" data-live={events ?? undefined}>
-        <input type="hidden" name="nonce" value={nonce} />
+        <Nonce nonce={nonce} />
         <h1>{prompt.title}</h1>
         <p class="tags">
           <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
@@ -343,6 +343,11 @@ export function Facts({ approval: { status, prompt, digest, call, requested_at, 
       </details>
     </>
   )
+}
+
+/** What proves that a form was shown to whoever has the link. */
+export function Nonce({ nonce }: { nonce: string }) {
+  return <input type="hidden" name="nonce" value={nonce} />
 }
 
 /** What was changed, place by place. */

@@ -8,13 +8,15 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
+import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
+import { argumentsIn, changedIn, type Draft, textToChange } from '../change-page.tsx'
 import { refusedPage, signInPage } from '../console/frame.tsx'
 import { historyPage } from '../console/history.tsx'
 import { glimpse, inboxPage } from '../console/inbox.tsx'
 import { liveInbox, SCRIPT } from '../console/live.ts'
-import { detailPage } from '../console/pages.tsx'
+import { changePage, detailPage } from '../console/pages.tsx'
 import type { Session } from '../console/session.ts'
 import { isFormOf, noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
 import type { Answered } from '../console/several.tsx'
@@ -68,12 +70,12 @@ export const consoleRoutes: Verbs<Names> = {
   consoleApproval: page('consoleApproval', async ({ env, params }, session) => {
     const place = placeOf(env, session, params.id)
     if (!place.ok) return place
-    const approval = await place.value.run.approval(place.value.n)
+    const { run, n } = place.value
+    const approval = await run.approval(n)
     if (!approval.ok) return approval
-    const { group } = approval.value
-    const alike = await tenantObject(env, session.directory.tenant).approvals({ status: 'pending', alike: 'each', group })
-    const page = detailPage({ session, approval: approval.value, alike, mayAnswer: mayAnswer(session), now: Date.now() })
-    return ok(withScript(html(page), SCRIPT))
+    const args = await run.editable(n)
+    const text = args.ok ? textToChange(args.value.arguments) : null
+    return ok(await shown(env, session, approval.value, text === null ? null : { text }))
   }),
 
   consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {
@@ -84,7 +86,16 @@ export const consoleRoutes: Verbs<Names> = {
     if (!shown.ok) return shown
     if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
     const { digest } = shown.value
-    const answer = Answer.safeParse({ decision: given.get('decision'), digest, reason: reasonOf(given), ...scopeOf(given) })
+    if (given.get('step') === 'change') return ok(await changing(env, session, place.value, shown.value, given.get('arguments') ?? ''))
+    const changed = changedIn(given)
+    if (!changed.ok) return changed
+    const answer = Answer.safeParse({
+      decision: given.get('decision'),
+      digest,
+      reason: reasonOf(given),
+      ...scopeOf(given),
+      ...changed.value,
+    })
     if (!answer.success) return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
     const answered = await run.answer(n, session.principal.name, 'console', answer.data)
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
@@ -118,6 +129,22 @@ export const consoleRoutes: Verbs<Names> = {
     const opened = await signIn(request, env, (given.get('key') ?? '').trim())
     return ok(opened.ok ? seeOther(back, opened.value) : signInAgain(back, opened.error))
   },
+}
+
+async function shown(env: Env, session: Session, approval: Approval, draft: Draft | null, status?: number): Promise<Response> {
+  const { group } = approval
+  const alike = await tenantObject(env, session.directory.tenant).approvals({ status: 'pending', alike: 'each', group })
+  const page = detailPage({ session, approval, alike, mayAnswer: mayAnswer(session), draft, now: Date.now() })
+  return withScript(html(page, status), SCRIPT)
+}
+
+/** The first step of a change: it shows, and records nothing. */
+async function changing(env: Env, session: Session, { run, n }: Place, approval: Approval, text: string): Promise<Response> {
+  const args = argumentsIn(text)
+  const preview = args.ok ? await run.preview(n, session.principal.name, 'console', args.value) : args
+  return preview.ok
+    ? html(changePage({ session, approval, text, preview: preview.value }))
+    : shown(env, session, approval, { text, refusal: preview.error }, FAILURES[preview.error.code].status)
 }
 
 /** What a form names: one by its id, or all of a group up to the newest that was shown (L3: a group is one content). */
@@ -160,7 +187,7 @@ function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
 function form<N extends Names>(name: N, change: Do<N>): Verb<N> {
   return page(name, async (incoming, session) => {
     const { env, request } = incoming
-    const given = await readForm(request)
+    const given = await readForm(request, LIMITS.page_edit_bytes)
     if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl) || !isFormOf(session, given.get('form')))
       return err(failure('cross_origin', 'this form did not come from a page of your session'))
     return change(incoming, session, given)

@@ -4,7 +4,6 @@
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
-import { parseJson } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -13,7 +12,7 @@ import { Answer } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import type { Link } from '../approvals.ts'
 import { isRevoked, macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
-import { ChangeFields, ChangeForm, changePage, type Draft, textToChange } from '../change-page.tsx'
+import { argumentsIn, ChangeFields, ChangeForm, changedIn, changePage, type Draft, textToChange } from '../change-page.tsx'
 import { authorize } from '../decide.ts'
 import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
@@ -22,7 +21,7 @@ import { fromOurPage } from '../form-origin.ts'
 import { isTenant, readBody } from '../intake.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
-import { answersOf, approvalPage, html, PAGE_SCRIPT, refusalPage } from '../page.tsx'
+import { answersOf, approvalPage, html, Nonce, PAGE_SCRIPT, refusalPage } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 
 const INVALID = failure('link_invalid', 'this link is not one of ours, or is cut short')
@@ -98,7 +97,7 @@ async function shown(env: Env, token: string, { link, approval, run }: Opened, d
     now: Date.now(),
     whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
     part,
-    change: draft === null ? null : { fields: ChangeFields(draft), form: ChangeForm({ nonce }) },
+    change: draft === null ? null : { fields: ChangeFields(draft), form: ChangeForm({ token: Nonce({ nonce }) }) },
   })
 }
 
@@ -115,22 +114,6 @@ async function changing(env: Env, token: string, opened: Opened, form: URLSearch
     )
   const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest })
   return html(changePage({ approval, approver: link.approver, nonce, text, preview: preview.value }))
-}
-
-function argumentsIn(text: string): Result<Record<string, unknown>> {
-  const read = parseJson(Buffer.from(text))
-  if (!read.ok) return read
-  const { value } = read
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-  return isObject ? ok(value) : err(failure('invalid_arguments', 'the arguments are to be one JSON object'))
-}
-
-/** What the second step carries: only a yes is to it. */
-function changedIn(form: URLSearchParams): Result<{ arguments?: Record<string, unknown>; becomes?: string }> {
-  const becomes = form.get('becomes')
-  if (becomes === null || form.get('decision') !== 'approve') return ok({})
-  const args = argumentsIn(form.get('arguments') ?? '')
-  return args.ok ? ok({ arguments: args.value, becomes }) : args
 }
 
 const eventsOf = (token: string): string => `/approve/${token}/events`

@@ -1,15 +1,24 @@
 // One approval with the form to answer it. Deny comes first: it is what Enter in a field does (T28).
 
 import { LIMITS } from '../../shared/limits.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval, Revision } from '../../shared/wire.ts'
+import { ChangeFields, ChangeForm, ChangeStep, type Draft } from '../change-page.tsx'
 import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 import { Alike } from './several.tsx'
 
-type Detail = { session: Session; approval: Approval; alike: readonly Approval[]; mayAnswer: boolean; now: number }
+type Detail = {
+  session: Session
+  approval: Approval
+  alike: readonly Approval[]
+  mayAnswer: boolean
+  /** The arguments as text, where they can be changed here. */
+  draft: Draft | null
+  now: number
+}
 
-export function detailPage({ session, approval, alike, mayAnswer, now }: Detail) {
+export function detailPage({ session, approval, alike, mayAnswer, draft, now }: Detail) {
   const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
   const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
@@ -18,14 +27,19 @@ export function detailPage({ session, approval, alike, mayAnswer, now }: Detail)
       <a class="back" href="/console">
         Back to the inbox
       </a>
-      {open ? <Open session={session} approval={approval} mayAnswer={mayAnswer} now={now} /> : <Over approval={{ ...approval, status }} />}
+      {open ? (
+        <Open session={session} approval={approval} mayAnswer={mayAnswer} draft={draft} now={now} />
+      ) : (
+        <Over approval={{ ...approval, status }} />
+      )}
+      {open && mayAnswer && draft !== null ? <ChangeForm token={<Token session={session} approval={approval} />} /> : ''}
       {open && mayAnswer && alike.length > 1 ? <Alike session={session} approval={approval} alike={alike} /> : ''}
     </ConsolePage>
   )
 }
 
 /** The form holds all that is answered, so that the buttons stay in sight however long that is. */
-function Open({ session, approval, mayAnswer, now }: Omit<Detail, 'alike'>) {
+function Open({ session, approval, mayAnswer, draft, now }: Omit<Detail, 'alike'>) {
   const { id, prompt, answers, expires_at } = approval
   return (
     <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
@@ -36,7 +50,11 @@ function Open({ session, approval, mayAnswer, now }: Omit<Detail, 'alike'>) {
       </p>
       <Answers answers={answers} />
       <Facts approval={approval} />
-      {mayAnswer ? <Answering session={session} approval={approval} /> : <p class="alert">You may read approvals, and not answer them.</p>}
+      {mayAnswer ? (
+        <Answering session={session} approval={approval} draft={draft} />
+      ) : (
+        <p class="alert">You may read approvals, and not answer them.</p>
+      )}
     </form>
   )
 }
@@ -84,11 +102,32 @@ function Reach({ standing }: Pick<Approval['prompt'], 'standing'>) {
   )
 }
 
-function Answering({ session, approval: { digest, prompt } }: { session: Session; approval: Approval }) {
+type Answered = { session: Session; approval: Approval }
+
+/** What a form here carries: whose session showed it, and what call. */
+function Token({ session, approval: { digest } }: Answered) {
   return (
     <>
       <FormToken session={session} />
       <input type="hidden" name="digest" value={digest} />
+    </>
+  )
+}
+
+export function changePage({ session, approval, text, preview }: Answered & { text: string; preview: Revision }) {
+  const token = <Token session={session} approval={approval} />
+  return (
+    <ConsolePage title="Approve with changes" session={session}>
+      <ChangeStep approval={approval} approver={session.principal.name} token={token} text={text} preview={preview} />
+    </ConsolePage>
+  )
+}
+
+function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'>) {
+  const { prompt } = approval
+  return (
+    <>
+      <Token session={session} approval={approval} />
       <div class="field">
         <label for="why">Reason</label>
         <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
@@ -97,6 +136,7 @@ function Answering({ session, approval: { digest, prompt } }: { session: Session
         </span>
       </div>
       <Reach standing={prompt.standing} />
+      {draft === null ? '' : <ChangeFields {...draft} />}
       <div class="answer buttons">
         <button type="submit" class="deny" name="decision" value="deny">
           Deny

@@ -53,6 +53,13 @@ describe.each([
     }
     await visit(mine)
     await visit('/console?agent=nobody-at-all')
+    await visit(`/console/approvals/${(await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id}`)
+    await page.getByText('Approve less than this').click()
+    expect(await barriers(page)).toEqual([])
+    await page.locator('#change-text').fill('{"words":["a"]}')
+    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+    expect(await barriers(page)).toEqual([])
     await visit(`/console/approvals/${first}`)
     await page.getByLabel('The answer is for').selectOption('session')
     await page.getByRole('button', { name: 'Approve', exact: true }).click()

@@ -92,7 +92,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   const order: string[] = []
-  for (let i = 0; i < 11; i++) {
+  for (let i = 0; i < 12; i++) {
     await page.keyboard.press('Tab')
     const { element, outline } = await page.evaluate(focused)
     expect([element, outline]).toEqual([element, 'solid'])
@@ -108,6 +108,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
     'SUMMARY Details',
     'TEXTAREA',
     expect.stringMatching(/^SELECT /),
+    'SUMMARY Approve less than this',
     'BUTTON Deny',
     'BUTTON Approve',
   ])

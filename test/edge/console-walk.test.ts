@@ -61,6 +61,32 @@ describe.each([
   })
 })
 
+test.each([
+  ['a phone', PHONE],
+  ['a desk', DESK],
+])('on %s, without JavaScript: yes to less, which is shown before it is answered, and just that runs', async (_name, viewport) => {
+  const { approval } = await desk.asked(agent.client, tool, { words: ['one', 'two'] })
+  const page = await opened({ viewport, javaScriptEnabled: false })
+  await page.goto(`${desk.url}/console/approvals/${approval.id}`)
+  const show = async (text: string) => {
+    const fold = page.getByText('Approve less than this')
+    if (!(await page.locator('#change-text').isVisible())) await fold.click()
+    await page.locator('#change-text').fill(text)
+    await page.getByRole('button', { name: 'Show the change' }).click()
+  }
+  await show('{"words": [')
+  expect(await page.getByRole('alert').textContent()).toContain('This change can’t be made')
+  expect(await page.locator('#change-text').inputValue()).toBe('{"words": [')
+  await show('{"words":["one"]}')
+  expect(await page.locator('.changes').textContent()).toContain('/words/1')
+  expect(granted(await desk.root('readApproval', { params: { id: approval.id } }))).toMatchObject({ status: 'pending', answers: [] })
+  await page.getByRole('button', { name: 'Approve with changes' }).click()
+  expect(await page.getByRole('status').textContent()).toContain('Approved')
+  expect(await page.locator('pre.command').textContent()).not.toContain('two')
+  const said = granted(await desk.root('readApproval', { params: { id: approval.id } }))
+  expect(said).toMatchObject({ status: 'approved', edits: [{ by: approver.name, channel: 'console' }] })
+})
+
 /** A page of another site: for a browser `localhost` is another one than 127.0.0.1. */
 async function elsewhere(body: string): Promise<string> {
   const site = createServer((_, answer) => answer.setHeader('content-type', 'text/html').end(body))
