@@ -8,6 +8,9 @@ const OF_WAYS: ReadonlyMap<string, Assurance> = new Map([
   ['console', 'key'],
   ['slack', 'slack'],
 ])
+/** With an operator's own key. */
+export const SUREST_WAY = 'console'
+
 export const assuranceOf = (way: string): Assurance => OF_WAYS.get(way) ?? 'link'
 
 /** An approval is as sure as the least sure yes in it. */

@@ -1,12 +1,14 @@
 // How humans' answers reach a call: those given to it, and those that stand from before. Who may give one, and what the policy of that
 // moment makes of it. Whatever comes of an answer is one event of the call, applied by its run; no state is changed here.
 
+import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Answer, Approval, Decision, DryRun, Revision as Previewed } from '../shared/wire.ts'
 import { isRevoked, type Unfolded, unfolded } from './approvals.ts'
 import { editable } from './argument-changes.ts'
+import { assuranceOf, SUREST_WAY } from './assurance.ts'
 import type { Told } from './decide.ts'
 import { mayAnswer } from './decide.ts'
 import type { Loaded } from './directory.ts'
@@ -29,6 +31,10 @@ import { keyOf, standingOf } from './standing.ts'
 const NO_APPROVAL = failure('not_found', 'no such approval')
 const REVOKED = failure('link_revoked', 'the link was taken back')
 const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
+const SURER_ONLY = failure(
+  'surer_only',
+  'policy takes a yes to this call in the console or on the command line alone; nothing was recorded',
+)
 const OUTDATED = failure('outdated', 'this is not the call that you were shown')
 const UNKNOWN = failure('unavailable', 'the session could not say whether the approval still stands')
 
@@ -111,9 +117,8 @@ export class Answers {
     if (said.digest === undefined ? word === 'approve' && edits.length > 0 : said.digest !== proposal.digest) return err(OUTDATED) // L3
     if (said.arguments !== undefined) return this.#edit(directory, row, record, booked, given, said)
     const decision = judged(given)
-    const onceWould = word === 'approve' && given.scope !== 'once' && decision.effect === 'deny'
-    if (onceWould && judged({ ...given, scope: 'once' }).effect !== 'deny') return err(ONCE_ONLY)
-    return ok({ kind: 'answered', answer: given, decision })
+    const instead = word === 'approve' && decision.effect === 'deny' ? insteadOf(given, judged) : undefined
+    return instead === undefined ? ok({ kind: 'answered', answer: given, decision }) : err(instead)
   }
 
   /** A yes to other arguments. What policy denies is refused, and the question stays as it was. */
@@ -267,4 +272,14 @@ export class Answers {
     if (snapshot !== null) this.#store.keepSnapshot(snapshot)
     return decision
   }
+}
+
+/** Where policy takes another yes of theirs, this one must not end the question: it is refused, and they are told which. */
+function insteadOf(given: Answered, judged: (answer: Answered) => Decision): Failure | undefined {
+  const takes = (answer: Answered): boolean => judged(answer).effect !== 'deny'
+  const once: Answered = { ...given, scope: 'once' }
+  if (given.scope !== 'once' && takes(once)) return ONCE_ONLY
+  const surer: Answered = { ...given, channel: SUREST_WAY }
+  if (assuranceOf(given.channel) !== assuranceOf(SUREST_WAY) && (takes(surer) || takes({ ...surer, scope: 'once' }))) return SURER_ONLY
+  return undefined
 }

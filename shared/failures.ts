@@ -49,6 +49,7 @@ export const FAILURES = {
   not_claimable: caller(409, 'drop it; the call does not wait for a worker'),
   stale_fence: caller(409, 'drop the result; the call has moved on'),
   once_only: policy(403, 'answer for this call alone, or for less time'),
+  surer_only: policy(403, 'answer in the console or on the command line, with your own key'),
   edit_too_wide: policy(422, 'ask for less than the agent did, or deny with a reason that says what to propose instead'),
   outdated: caller(409, 'look at the approval again and answer with its `digest`; an operator has changed the arguments'),
   approval_expired: caller(410, 'have the agent propose the call again'),

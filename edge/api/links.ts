@@ -168,6 +168,7 @@ const STATUS: Partial<Record<Failure['code'], number>> = {
   already_answered: 409,
   already_ended: 409,
   once_only: 403,
+  surer_only: 403,
   approval_expired: 410,
   invalid_request: 400,
 }

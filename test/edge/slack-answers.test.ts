@@ -245,14 +245,22 @@ test('where two have to say yes, the first is told that others are asked, and th
   })
 })
 
-test('a policy may want more than Slack’s word', async () => {
+test('a policy may want more than Slack’s word: who presses is told where to answer, and the question stays', async () => {
   await room()
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
   await desk.withPolicies({ surely }, async () => {
     const { call, first } = await asked()
+    const elsewhere = 'policy takes a yes to this call in the console or on the command line alone'
     await interact(hurt.stack.url, press(first, 'approve'))
-    await replaced(call, 'Denied')
-    expect((await hurt.read(call)).state).toBe('denied')
+    await told(elsewhere)
+    await interact(hurt.stack.url, press(first, 'more'))
+    const { view } = await eventually('a form', () => slack.views.find((one) => JSON.stringify(one).includes(idOf(call))), 20_000)
+    for (const answer of ['approve', 'approve session'])
+      expect(JSON.stringify((await interact(hurt.stack.url, send(view, answer, null))).body)).toContain(elsewhere)
+    expect(await approvalOf(call)).toMatchObject({ status: 'pending', answers: [] })
+    expect(buttonsOf(first).has('approve')).toBe(true)
+    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } })) // with a key
+    await replaced(call, 'Approved by root through api')
   })
 })
 
