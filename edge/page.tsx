@@ -12,6 +12,7 @@ import type { Unfolded } from './approvals.ts'
 import { headersOf } from './headers.ts'
 import { secondsOf } from './standing.ts'
 import { pageStyle } from './style.ts'
+import { Wholes } from './unfolding.tsx'
 
 export type Node = { toString(): string | Promise<string> }
 
@@ -132,7 +133,7 @@ type Shown = {
 export function approvalPage({ approval, events, approver, nonce, now, whole = ok([]), part = 0, change = null }: Shown) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
-  const rest = whole.ok ? whole.value.map((one) => <Whole {...one} part={part} />) : ''
+  const rest = <Wholes whole={whole} part={part} />
   if (!open) return <EndedPage approval={approval} events={events} rest={rest} />
   return (
     <Page title={prompt.title}>
@@ -197,27 +198,6 @@ source.addEventListener('over', () => {
 })
 for (const form of document.querySelectorAll('form')) form.addEventListener('submit', () => source.close())
 }`
-
-/** All of a text that the card has shortened: folded until asked for, a part at a time where it is too long for one page. */
-function Whole({ title, characters, parts, part }: Unfolded & { part: number }) {
-  const at = Number.isInteger(part) && part >= 1 && part <= parts.length ? part : 1
-  return (
-    <details open={part > 0}>
-      <summary>
-        {title}, {characters} characters
-      </summary>
-      {parts.length === 1 ? (
-        ''
-      ) : (
-        <p>
-          Part {at} of {parts.length}.{' '}
-          {parts.map((_, i) => (i + 1 === at ? '' : <a href={`?part=${i + 1}`}>Part {i + 1}</a>)).flatMap((link) => [link, ' '])}
-        </p>
-      )}
-      <pre>{parts[at - 1]}</pre>
-    </details>
-  )
-}
 
 /** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
 function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {

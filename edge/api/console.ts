@@ -11,6 +11,7 @@ import { CONSOLE } from '../../shared/routes/console.ts'
 import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
+import { needsUnfolding } from '../approvals.ts'
 import { argumentsIn, changedIn, type Draft, textToChange } from '../change-page.tsx'
 import { refusedPage, signInPage } from '../console/frame.tsx'
 import { historyPage } from '../console/history.tsx'
@@ -30,6 +31,7 @@ import { fromOurPage } from '../form-origin.ts'
 import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
+import { partIn } from '../unfolding.tsx'
 import { readForm } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
 
@@ -67,7 +69,7 @@ export const consoleRoutes: Verbs<Names> = {
     return ok(liveInbox({ env, tenant, approval: approval === '' ? null : approval, from, session: watching, tell }))
   }),
 
-  consoleApproval: page('consoleApproval', async ({ env, params }, session) => {
+  consoleApproval: page('consoleApproval', async ({ env, request, params }, session) => {
     const place = placeOf(env, session, params.id)
     if (!place.ok) return place
     const { run, n } = place.value
@@ -75,7 +77,7 @@ export const consoleRoutes: Verbs<Names> = {
     if (!approval.ok) return approval
     const args = await run.editable(n)
     const text = args.ok ? textToChange(args.value.arguments) : null
-    return ok(await shown(env, session, approval.value, text === null ? null : { text }))
+    return ok(await shown(env, session, place.value, approval.value, text === null ? null : { text }, { part: partIn(request.url) }))
   }),
 
   consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {
@@ -131,20 +133,30 @@ export const consoleRoutes: Verbs<Names> = {
   },
 }
 
-async function shown(env: Env, session: Session, approval: Approval, draft: Draft | null, status?: number): Promise<Response> {
+async function shown(
+  env: Env,
+  session: Session,
+  { run, n }: Place,
+  approval: Approval,
+  draft: Draft | null,
+  { part = 0, status = 200 }: { part?: number; status?: number },
+): Promise<Response> {
   const { group } = approval
-  const alike = await tenantObject(env, session.directory.tenant).approvals({ status: 'pending', alike: 'each', group })
-  const page = detailPage({ session, approval, alike, mayAnswer: mayAnswer(session), draft, now: Date.now() })
+  const [alike, whole] = await Promise.all([
+    tenantObject(env, session.directory.tenant).approvals({ status: 'pending', alike: 'each', group }),
+    needsUnfolding(approval.prompt) ? run.unfolded(n) : ok([]),
+  ])
+  const page = detailPage({ session, approval, alike, mayAnswer: mayAnswer(session), draft, whole, part, now: Date.now() })
   return withScript(html(page, status), SCRIPT)
 }
 
 /** The first step of a change: it shows, and records nothing. */
-async function changing(env: Env, session: Session, { run, n }: Place, approval: Approval, text: string): Promise<Response> {
+async function changing(env: Env, session: Session, place: Place, approval: Approval, text: string): Promise<Response> {
   const args = argumentsIn(text)
-  const preview = args.ok ? await run.preview(n, session.principal.name, 'console', args.value) : args
+  const preview = args.ok ? await place.run.preview(place.n, session.principal.name, 'console', args.value) : args
   return preview.ok
     ? html(changePage({ session, approval, text, preview: preview.value }))
-    : shown(env, session, approval, { text, refusal: preview.error }, FAILURES[preview.error.code].status)
+    : shown(env, session, place, approval, { text, refusal: preview.error }, { status: FAILURES[preview.error.code].status })
 }
 
 /** What a form names: one by its id, or all of a group up to the newest that was shown (L3: a group is one content). */

@@ -23,6 +23,7 @@ import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
 import { answersOf, approvalPage, html, Nonce, PAGE_SCRIPT, refusalPage } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
+import { partIn } from '../unfolding.tsx'
 
 const INVALID = failure('link_invalid', 'this link is not one of ours, or is cut short')
 
@@ -38,8 +39,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
       return ok(refused(failure('approval_expired', 'not enough people answered in time'), { ...approval, status: 'expired' }))
     const args = await run.editable(split(approval.id).n)
     const text = args.ok ? textToChange(args.value.arguments) : null
-    const part = Number(new URL(request.url).searchParams.get('part') ?? 0)
-    return ok(live(await shown(env, params.token, opened.value, text === null ? null : { text }, part), approval))
+    return ok(live(await shown(env, params.token, opened.value, text === null ? null : { text }, partIn(request.url)), approval))
   },
 
   /** What others answer, to whoever has the page open; it ends with the question, and with the link. */

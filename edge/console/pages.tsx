@@ -1,9 +1,12 @@
 // One approval with the form to answer it. Deny comes first: it is what Enter in a field does (T28).
 
 import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
 import type { Approval, Revision } from '../../shared/wire.ts'
+import type { Unfolded } from '../approvals.ts'
 import { ChangeFields, ChangeForm, ChangeStep, type Draft } from '../change-page.tsx'
 import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
+import { Wholes } from '../unfolding.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 import { Alike } from './several.tsx'
@@ -15,22 +18,26 @@ type Detail = {
   mayAnswer: boolean
   /** The arguments as text, where they can be changed here. */
   draft: Draft | null
+  /** What the card left out, and which part of it is asked for. */
+  whole: Result<readonly Unfolded[]>
+  part: number
   now: number
 }
 
-export function detailPage({ session, approval, alike, mayAnswer, draft, now }: Detail) {
+export function detailPage({ session, approval, alike, mayAnswer, draft, whole, part, now }: Detail) {
   const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
   const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
+  const rest = <Wholes whole={whole} part={part} />
   return (
     <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} live={open}>
       <a class="back" href="/console">
         Back to the inbox
       </a>
       {open ? (
-        <Open session={session} approval={approval} mayAnswer={mayAnswer} draft={draft} now={now} />
+        <Open session={session} approval={approval} mayAnswer={mayAnswer} draft={draft} rest={rest} now={now} />
       ) : (
-        <Over approval={{ ...approval, status }} />
+        <Over approval={{ ...approval, status }} rest={rest} />
       )}
       {open && mayAnswer && draft !== null ? <ChangeForm token={<Token session={session} approval={approval} />} /> : ''}
       {open && mayAnswer && alike.length > 1 ? <Alike session={session} approval={approval} alike={alike} /> : ''}
@@ -39,7 +46,7 @@ export function detailPage({ session, approval, alike, mayAnswer, draft, now }: 
 }
 
 /** The form holds all that is answered, so that the buttons stay in sight however long that is. */
-function Open({ session, approval, mayAnswer, draft, now }: Omit<Detail, 'alike'>) {
+function Open({ session, approval, mayAnswer, draft, rest, now }: Omit<Detail, 'alike' | 'whole' | 'part'> & { rest: unknown }) {
   const { id, prompt, answers, expires_at } = approval
   return (
     <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
@@ -50,6 +57,7 @@ function Open({ session, approval, mayAnswer, draft, now }: Omit<Detail, 'alike'
       </p>
       <Answers answers={answers} />
       <Facts approval={approval} />
+      {rest as string}
       {mayAnswer ? (
         <Answering session={session} approval={approval} draft={draft} />
       ) : (
@@ -59,7 +67,7 @@ function Open({ session, approval, mayAnswer, draft, now }: Omit<Detail, 'alike'
   )
 }
 
-function Over({ approval }: { approval: Approval }) {
+function Over({ approval, rest }: { approval: Approval; rest: unknown }) {
   const { status, prompt, answers } = approval
   return (
     <>
@@ -72,6 +80,7 @@ function Over({ approval }: { approval: Approval }) {
       </section>
       <h2>{prompt.title}</h2>
       <Facts approval={approval} />
+      {rest as string}
     </>
   )
 }

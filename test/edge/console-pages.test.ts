@@ -2,6 +2,7 @@
 
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../shared/limits.ts'
 import { openBrowser } from '../support/browser.ts'
 import { DESK, PHONE, signedIn } from '../support/console-page.ts'
 import { Desk, granted } from '../support/desk.ts'
@@ -214,4 +215,21 @@ test('G09 hostile arguments are text in the inbox and in the detail', async () =
   const live = await asked([text, 'once more'])
   await page.locator(`#${live}`).waitFor()
   expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([0, 'Inbox · Countersign'])
+})
+
+test('what the card shortens is unfolded whole, a part at a time, before the answer and after it', async () => {
+  const middle = 'in the middle'
+  const id = await asked([`${'A'.repeat(3_000)}${middle}${'B'.repeat(9_000)}`, 'C'.repeat(LIMITS.page_chars - 1_000)])
+  const page = await opened(`/console/approvals/${id}`)
+  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  expect(await page.locator('dl pre').allTextContents()).not.toContainEqual(expect.stringContaining(middle))
+  expect(await whole.locator('pre').textContent()).toContain(middle)
+  await whole.locator('summary').click()
+  await whole.getByRole('link', { name: 'Part 2' }).click()
+  expect(await whole.locator('pre').textContent()).toContain('CCCC')
+  expect(await whole.getAttribute('open')).not.toBe(null)
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await page.goto(at(`/console/approvals/${id}`))
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Denied')
+  expect(await whole.locator('pre').textContent()).toContain(middle)
 })
