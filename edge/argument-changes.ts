@@ -76,6 +76,20 @@ function restored(
   return kept.some(([name, item, known]) => item === undefined || (!known && HIDDEN.test(name))) ? undefined : Object.fromEntries(kept)
 }
 
+/** Whether nothing is there that was not: members and items are left out, and what stays is in its order and says the same. */
+export function leavesOut(before: unknown, after: unknown): boolean {
+  if (Array.isArray(before) && Array.isArray(after)) {
+    let at = 0
+    return after.every((item) => {
+      while (at < before.length) if (leavesOut(before[at++], item)) return true
+      return false
+    })
+  }
+  if (isObject(before) && isObject(after))
+    return Object.entries(after).every(([name, item]) => Object.hasOwn(before, name) && leavesOut(before[name], item))
+  return canonical(before) === canonical(after)
+}
+
 /** Where two sets of arguments differ, as cards show them; and how many more places there are than are told. */
 export function changesOf(before: Args, after: Args): { changes: ArgumentChange[]; more: number } {
   const all = [...differences(redact(before), redact(after), '')]

@@ -19,8 +19,8 @@ export const textToChange = (args: Record<string, unknown>): string | null => {
 
 export type Draft = { text: string; refusal?: Failure }
 
-/** Stands within the form that answers, and is sent by one of its own. */
-export function ChangeFields({ text, refusal }: Draft) {
+/** Stands within the form that answers, and is sent by one of its own. `over`: who has no more than a link writes nothing that was not there. */
+export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | 'console' }) {
   return (
     <details open={refusal !== undefined}>
       <summary>Approve less than this</summary>
@@ -33,7 +33,8 @@ export function ChangeFields({ text, refusal }: Draft) {
       <div class="field">
         <label for="change-text">The arguments, as JSON</label>
         <span class="quiet" id="change-help">
-          They may reach no further than the agent’s. What is hidden stays so where you leave it. You see the change before you answer.
+          {over === 'link' ? 'Here you can leave things out, and spend less.' : 'They may reach no further than the agent’s.'} What is
+          hidden stays so where you leave it. You see the change before you answer.
         </span>
         <textarea
           id="change-text"
@@ -78,6 +79,9 @@ export function ChangeStep({ approval, approver, token, text, preview }: Shown) 
       <input type="hidden" name="arguments" value={text} />
       <input type="hidden" name="becomes" value={preview.becomes} />
       <h1>Approve with these changes?</h1>
+      <p class="tags">
+        <span class={`tag ${preview.prompt.risk}`}>{preview.prompt.risk} risk</span>
+      </p>
       <p>
         Nothing is recorded yet. <a href="?">Back to what the agent asked</a>
       </p>

@@ -8,25 +8,31 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { ArgumentChange } from '../shared/wire.ts'
-import { changesOf, withHidden } from './argument-changes.ts'
+import type { ArgumentChange, Tool } from '../shared/wire.ts'
+import { changesOf, leavesOut, withHidden } from './argument-changes.ts'
+import { assuranceOf } from './assurance.ts'
 import { decide } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import type { CallRecord, Revised } from './lifecycle.ts'
 import type { Knowing } from './proposal.ts'
 import { askAbout, fits, proposalOf, spentBy } from './proposal.ts'
+import { isRiskier, riskOf } from './risk.ts'
 import type { RunRow } from './run-record.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
 
+type Args = Record<string, unknown>
+/** What was given for arguments, and on which channel. */
+export type Meant = { args: Args; channel: string }
+
 export type Revision = Revised & { snapshot: Snapshot; changes: ArgumentChange[]; more: number }
 
-/** What an operator makes of a call that is asked about. */
+/** What an operator makes of a call that is asked about, and on which channel. */
 export function revise(
   directory: Loaded,
   row: RunRow,
   { proposal: before, status }: CallRecord,
-  given: Record<string, unknown>,
+  { args: given, channel }: Meant,
   { used, now }: Knowing,
 ): Result<Revision> {
   const refuse = (code: Code, detail: string) => err(failure(code, detail))
@@ -52,9 +58,11 @@ export function revise(
   const { plan, decision } = decided.value
   if (decision.effect === 'deny' || plan === null) return refuse('denied', `policy denies the changed call: ${decision.reason}`)
   const spent = spentBy(tool, args)
-  const wider = before.plan === null ? 'there was no plan' : widerIn(before.plan, plan)
+  const wider = before.plan === null ? 'there was no plan' : widerIn(tool.tool, before.plan, plan)
   if (wider !== undefined || spent > (before.spent ?? 0))
     return refuse('edit_too_wide', `the changed call reaches further than the agent asked: ${wider ?? 'it spends more'}`)
+  if (assuranceOf(channel) !== 'key' && !leavesOut(...unspent(tool.tool, before.args, args)))
+    return refuse('edit_too_wide', 'over a link arguments are only left out, or less is spent; who signs in with a key may write others')
   const { spent: _, ...kept } = before
   const parts = { args, argsSha256, plan, tool, pool: before.pool, now: before.createdAt, ...(spent > 0 ? { spent } : {}) }
   const proposal = {
@@ -70,10 +78,19 @@ export function revise(
 const OPENNESS = ['strict', 'preflight', 'none'] as const
 
 /** In which way a plan reaches further than another one of the same tool, whose secrets and folder are the same. */
-function widerIn(before: Plan, after: Plan): string | undefined {
+function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
+  if (before.executor.argv[0] !== after.executor.argv[0]) return 'it runs another program'
   if (before.tier === 'C' && after.tier !== 'C') return 'it is less isolated'
   if (OPENNESS.indexOf(after.egress.mode) > OPENNESS.indexOf(before.egress.mode)) return 'its network is less restricted'
   const host = after.egress.hosts.find((one) => !before.egress.hosts.includes(one))
   if (host !== undefined) return `it reaches \`${host}\``
-  return after.limits.timeout_ms > before.limits.timeout_ms ? 'it may take longer' : undefined
+  if (after.limits.timeout_ms > before.limits.timeout_ms) return 'it may take longer'
+  const [was, is] = [riskOf(tool, before), riskOf(tool, after)]
+  return isRiskier(was, is) ? `its risk is ${is}, and was ${was}` : undefined
+}
+
+/** Both without what the tool spends, of which it is known what is less. */
+const unspent = ({ spends }: Tool, ...both: readonly [Args, Args]): readonly [Args, Args] => {
+  const without = (args: Args): Args => Object.fromEntries(Object.entries(args).filter(([name]) => name !== spends?.arg))
+  return [without(both[0]), without(both[1])]
 }

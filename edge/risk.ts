@@ -12,6 +12,9 @@ export function riskOf(tool: Tool, plan: Plan | null): Risk {
   return risk === 'high' && plan?.tier === 'C' && onlyReads(plan.executor.argv) ? 'medium' : risk
 }
 
+const RISKS: readonly Risk[] = ['low', 'medium', 'high', 'critical']
+export const isRiskier = (was: Risk, is: Risk): boolean => RISKS.indexOf(is) > RISKS.indexOf(was)
+
 function riskOfContract(tool: Tool): Risk {
   const capabilities = capabilitiesOf(tool)
   if (capabilities.includes('secrets_read')) return 'critical'

@@ -142,7 +142,13 @@ export class Answers {
     given: Answered,
     args: Record<string, unknown>,
   ): Result<{ revision: Revision; permitted: Decision }> {
-    const revision = revise(directory, row, record, args, this.#ledger.knowing(directory, row, record, [], booked))
+    const revision = revise(
+      directory,
+      row,
+      record,
+      { args, channel: given.channel },
+      this.#ledger.knowing(directory, row, record, [], booked),
+    )
     if (!revision.ok) return revision
     const { proposal, decision } = revision.value
     const changed: CallRecord = { proposal, status: { ...record.status, decision } }

@@ -97,7 +97,7 @@ async function shown(env: Env, token: string, { link, approval, run }: Opened, d
     now: Date.now(),
     whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
     part,
-    change: draft === null ? null : { fields: ChangeFields(draft), form: ChangeForm({ token: Nonce({ nonce }) }) },
+    change: draft === null ? null : { fields: ChangeFields({ ...draft, over: 'link' }), form: ChangeForm({ token: Nonce({ nonce }) }) },
   })
 }
 

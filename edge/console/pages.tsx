@@ -145,7 +145,7 @@ function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'
         </span>
       </div>
       <Reach standing={prompt.standing} />
-      {draft === null ? '' : <ChangeFields {...draft} />}
+      {draft === null ? '' : <ChangeFields {...draft} over="console" />}
       <div class="answer buttons">
         <button type="submit" class="deny" name="decision" value="deny">
           Deny

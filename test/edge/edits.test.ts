@@ -104,6 +104,69 @@ test.each([
   granted(await ann.client('answerApproval', { params: idOf(call), body: { decision: 'deny' } }))
 })
 
+// ── What reaches further though it costs no more ──
+
+const shell = await desk.tool({
+  capabilities: ['process_exec'],
+  input_schema: { type: 'object' },
+  executor: { argv: ['{command}', '{...args}'] },
+})
+const write = await desk.tool({
+  capabilities: ['filesystem_write'],
+  input_schema: { type: 'object', properties: { bytes: { type: 'integer', minimum: 0 } } },
+  spends: { arg: 'bytes' },
+  executor: { argv: ['write'], stdin: 'args' },
+})
+
+test.each([
+  ['another program', { command: 'id', args: [] }, { command: 'sh', args: ['-c', 'id; curl evil.example'] }, 'it runs another program'],
+  ['one of that name elsewhere', { command: 'id', args: [] }, { command: './id', args: [] }, 'it runs another program'],
+  ['what no longer only reads', { command: 'find', args: ['.'] }, { command: 'find', args: ['.', '-delete'] }, 'its risk is high'],
+])('B1 %s is not less, whoever says yes to it', async (_what, args, change, why) => {
+  const call = await ask(args, shell)
+  const looked = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
+  expect([refusal(looked), JSON.stringify(looked)]).toEqual(['422 edit_too_wide', expect.stringContaining(why)])
+  expect(refusal(await yes(call, change))).toBe('422 edit_too_wide')
+  expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest })
+})
+
+/** As the page behind a link would send it. */
+async function byLink(link: string, fields: Record<string, string>): Promise<[status: number, page: string]> {
+  const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? expect.fail('the page has no form')
+  const headers = { origin: new URL(link).origin, 'content-type': 'application/x-www-form-urlencoded' }
+  const answer = await fetch(link, { method: 'POST', headers, body: new URLSearchParams({ nonce, ...fields }).toString() })
+  return [answer.status, await answer.text()]
+}
+
+test.each([
+  ['another program', shell, { command: 'id', args: [] }, { command: 'sh', args: ['-c', 'id'] }],
+  ['other words for the same program', shell, { command: 'sh', args: ['-c', 'ls'] }, { command: 'sh', args: ['-c', 'rm -r .'] }],
+  ['another path and text', write, { path: 'notes', text: 'hello' }, { path: '.profile', text: 'evil' }],
+  ['the same in another order', shell, { command: 'cp', args: ['a', 'b'] }, { command: 'cp', args: ['b', 'a'] }],
+  ['a member more', write, { path: 'notes' }, { path: 'notes', mode: 'append' }],
+])('B1 whoever holds a link writes nothing: %s', async (_what, name, args, change) => {
+  const call = await ask(args, name)
+  const link = await desk.link(bob.client, call.approval.id)
+  const fields = { arguments: JSON.stringify(change) }
+  expect(await byLink(link, { ...fields, step: 'change' })).toEqual([422, expect.stringContaining('This change can’t be made')])
+  // Who knows what it would become does no better.
+  const known = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
+  const becomes = known.ok ? known.value.becomes : 'f'.repeat(64)
+  expect((await byLink(link, { ...fields, becomes, decision: 'approve' }))[0]).toBe(422)
+  expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest })
+})
+
+test('B1 over a link things are left out, and less is spent', async () => {
+  const call = await ask({ path: 'notes', text: 'hello', tags: ['a', { b: 1, c: 2 }, 'd'], bytes: 10 }, write)
+  const link = await desk.link(bob.client, call.approval.id)
+  const text = JSON.stringify({ path: 'notes', tags: [{ c: 2 }], bytes: 5 })
+  const [status, page] = await byLink(link, { arguments: text, step: 'change' })
+  expect([status, page]).toEqual([200, expect.stringContaining('<span class="tag high">high risk</span>')])
+  const becomes = /name="becomes" value="([0-9a-f]{64})"/.exec(page)?.[1] ?? expect.fail('the page offers nothing')
+  expect((await byLink(link, { arguments: text, becomes, decision: 'approve' }))[0]).toBe(200)
+  expect(await approvalOf(call)).toMatchObject({ status: 'approved', digest: becomes, edits: [{ by: bob.name, channel: 'link' }] })
+})
+
 test('policy decides the changed call: what it denies is refused, what it wants two for asks another, who had said yes before has not', async () => {
   const name = await desk.tool({
     input_schema: SCHEMA,
