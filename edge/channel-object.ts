@@ -289,9 +289,11 @@ export class ChannelObject extends DurableObject<Env> {
     if (row?.state !== 'due' || about === undefined || channel === undefined || directory === undefined) return null
     const now = Date.now()
     const { deliver, update, collected } = mediumOf(channel.spec)
-    const ref = row.kind === 'asked' ? null : this.#refOf(row)
+    const ref = this.#refOf(row)
     const useless =
-      row.kind === 'ended' && update === null ? 'the channel tells of no end' : this.#useless(row, ref, about.approval, directory, now)
+      row.kind === 'ended' && update === null
+        ? 'the channel tells of no end'
+        : this.#useless(row, row.kind === 'asked' ? null : ref, about.approval, directory, now)
     if (useless !== undefined) {
       this.#drop(row, useless)
       return null
@@ -302,15 +304,20 @@ export class ChannelObject extends DurableObject<Env> {
     }
     this.#store.saveCourse(row, begun(row, now), now) // on disk before the first byte leaves: the runtime holds requests back until it is
     this.#arm(now)
-    if (row.kind === 'asked' || update === null)
-      return deliver(this.#message(row, about.approval, tenant ?? '', about.approval.requested_at), this.#post)
+    if (row.kind === 'asked' || update === null) {
+      const message = this.#message(row, about.approval, tenant ?? '', about.approval.requested_at)
+      // Asked anew, the message that there is becomes the question: a second one would leave the first to be pressed.
+      const anew = ref === null || update === null ? null : await update(message, ref, this.#post)
+      return anew === null || (!anew.ok && !anew.error.again) ? deliver(message, this.#post) : anew
+    }
     return update(this.#message(row, about.approval, tenant ?? '', about.endedAt ?? now), ref, this.#post)
   }
 
-  /** What the medium called the question that this is the end of. */
+  /** What the medium calls the question that was asked last, where it can be changed. */
   #refOf(row: DeliveryRow): string | null {
-    const asked = this.#store.ofApproval(row.approval).filter((other) => other.kind === 'asked' && questionOf(other) === questionOf(row))
-    return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null // the last one: an operator may have changed what is asked
+    const known = this.#store.ofApproval(row.approval).filter(({ kind, ref }) => kind === 'asked' && ref !== null)
+    const asked = known.filter((other) => questionOf(other) === questionOf(row))
+    return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null
   }
 
   #useless({ kind, recipient }: DeliveryRow, ref: string | null, approval: Approval, directory: Loaded, now: number): string | undefined {

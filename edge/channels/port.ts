@@ -43,7 +43,7 @@ export type Medium = {
   /** Whether it can be used at all: asked before it is stored. The sentence says what is wrong, without a secret. */
   readonly fault: (loopback: boolean) => string | undefined
   readonly deliver: (message: Message, post: Post) => Promise<Sent>
-  /** Tells of the end where the question was told; `ref` is what `deliver` answered, if that is known. `null`: nobody is told. */
+  /** Tells of the end, or asks anew, where the question was told; `ref` is what `deliver` answered, if that is known. `null`: nobody is told of an end. */
   readonly update: ((message: Message, ref: string | null, post: Post) => Promise<Sent>) | null
   /** Where nothing is sent, but waits until somebody collects it: the message as they get it. */
   readonly collected?: (message: Message) => Result<string, Undelivered>

@@ -57,12 +57,13 @@ export function endedCard(approval: Approval): Card {
 
 export const testCard = ({ approval: { prompt } }: Message): Card => ({ text: prompt.title, blocks: [header(prompt.title)] })
 
-function facts({ prompt, digest, call }: Pick<Approval, 'prompt' | 'digest' | 'call'>): Block[] {
+function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
   return [
     words(text('Would run\n', 'bold'), ...prose(prompt.plan)),
     ...(prompt.command === '' ? [] : [code(prompt.command)]),
     words(text('Arguments', 'bold')),
     code(prompt.arguments),
+    ...edits.slice(-1).map(({ by, channel, at_ms }) => words(text(`Changed by ${by} through ${channel}, ${utc(at_ms)}`))),
     words(text('Why a human is asked\n', 'bold'), ...prose(prompt.reason)),
     words(text(`${prompt.tool} version ${prompt.tool_version}, for agent ${prompt.agent}; call `), text(call, 'code')),
     words(text('Digest of exactly this call '), text(digest, 'code')),

@@ -245,6 +245,43 @@ test('where two have to say yes, the first is told that others are asked, and th
   })
 })
 
+test('changed arguments are asked about in the place of the question, in the room and in person; at the end nothing can be pressed', async () => {
+  await room()
+  await room('people', { recipients: { roles: ['approver'], operators: [] }, users: { U0ANN: 'ann', U0BOB: 'bob' } })
+  const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
+  await desk.withPolicies({ two }, async () => {
+    const { call, posted, first } = await asked(3)
+    const before = press(first, 'approve')
+    const change = { decision: 'approve' as const, digest: (await approvalOf(call)).digest, arguments: { mark: 'changed\n' } }
+    const { digest } = must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }))
+    const told = (one: Posted) => JSON.stringify(one.blocks)
+    await eventually(
+      'each asks anew',
+      () => posted.every((one) => told(one).includes(digest) && told(one).includes('Changed by root')),
+      30_000,
+    )
+    expect([slack.about(call.id).length, posted.every((one) => buttonsOf(one).has('approve'))]).toEqual([3, true])
+    expect((await interact(hurt.stack.url, before)).status).toBe(401) // it was about something else
+    await interact(hurt.stack.url, press(first, 'approve'))
+    await replaced(call, 'Approved by ann through slack')
+    expect(slack.about(call.id).length).toBe(3)
+  })
+})
+
+test('the message of the question was deleted: changed arguments are asked about in another', async () => {
+  await room()
+  const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
+  await desk.withPolicies({ two }, async () => {
+    const { call, first } = await asked()
+    slack.messages.splice(slack.messages.indexOf(first), 1)
+    const change = { decision: 'approve' as const, digest: (await approvalOf(call)).digest, arguments: { mark: 'changed\n' } }
+    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }))
+    await eventually('another', () => slack.about(call.id).some((one) => JSON.stringify(one.blocks).includes('Changed by root')), 30_000)
+    must(await hurt.operator('cancelCall', { params: { run: call.run, call: call.id } }))
+    await replaced(call, 'Cancelled before it was decided')
+  })
+})
+
 test('a policy may want more than Slack’s word: who presses is told where to answer, and the question stays', async () => {
   await room()
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
