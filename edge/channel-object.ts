@@ -155,6 +155,10 @@ export class ChannelObject extends DurableObject<Env> {
 
   // ── Slack ──
 
+  async hasSlack(): Promise<boolean> {
+    return this.#slack.isOpen()
+  }
+
   async slackInteraction(tenant: string, signed: Signed): Promise<Result<string>> {
     return this.#slack.take(tenant, signed)
   }

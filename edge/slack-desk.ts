@@ -14,14 +14,13 @@ import type { SlackSpec } from './channels/slack.ts'
 import { openForm, reply } from './channels/slack.ts'
 import { endedCard, escaped, FIELDS, form, notice, saidIn, sealUse } from './channels/slack-card.ts'
 import type { About, Interaction, Signed } from './channels/slack-request.ts'
-import { isFresh, readInteraction, signatureHolds } from './channels/slack-request.ts'
+import { FORGED, isFresh, readInteraction, signers } from './channels/slack-request.ts'
 import { authorize } from './decide.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf, runObject } from './env.ts'
 import { logError } from './log.ts'
 
-const FORGED = err(failure('slack_refused', 'no Slack app of this tenant signed this request in the last five minutes'))
 const ELSEWHERE = err(failure('slack_refused', 'the request is of another Slack app, or of another workspace'))
 const NO_CARD = err(failure('slack_refused', 'this button is of no approval that waits here'))
 const BROKEN = 'something of ours broke; whether you have answered is shown on the page'
@@ -48,7 +47,12 @@ export class SlackDesk {
   /** What Slack is answered, within the time that it waits. */
   async take(tenant: string, signed: Signed): Promise<Result<string>> {
     if (!isFresh(signed, Date.now())) return FORGED
-    const apps = this.#apps().filter(({ spec }) => signatureHolds(spec.signing_secret, signed))
+    const all = this.#apps()
+    const signedBy = signers(
+      all.map(({ spec }) => spec.signing_secret),
+      signed,
+    )
+    const apps = all.filter(({ spec }) => signedBy.has(spec.signing_secret))
     if (apps.length === 0) return FORGED
     const read = readInteraction(signed.body)
     if (!read.ok) return read
@@ -60,6 +64,11 @@ export class SlackDesk {
     if (card === undefined) return NO_CARD // P07
     if (done.kind === 'sent') return ok(await this.#sent(tenant, card, done))
     return ok(await this.#soon(this.#pressed(tenant, card, done), '', ''))
+  }
+
+  /** Whether anything that Slack sends could be ours. */
+  isOpen(): boolean {
+    return this.#apps().length > 0
   }
 
   #apps(): { name: string; spec: SlackSpec }[] {

@@ -20,8 +20,19 @@ const signatureOf = (secret: string, { timestamp, body }: Omit<Signed, 'signatur
 
 export const signatureHolds = (secret: string, signed: Signed): boolean => sameText(signatureOf(secret, signed), signed.signature)
 
+/** Of whatever is not signed as Slack signs. */
+export const FORGED = err(failure('slack_refused', 'no Slack app of this tenant signed this request in the last five minutes'))
+
+/** Whether it could be Slack's, before a byte of its body is read: what could not costs nothing. */
+export const looksSigned = ({ timestamp, signature }: Omit<Signed, 'body'>, now: number): boolean =>
+  /^v0=[0-9a-f]{64}$/.test(signature) && isFresh({ timestamp }, now)
+
+/** Each secret is tried once, however many channels have it: anybody may have us try them. */
+export const signers = (secrets: Iterable<string>, signed: Signed): ReadonlySet<string> =>
+  new Set([...new Set(secrets)].filter((secret) => signatureHolds(secret, signed)))
+
 /** Neither old nor of the future (P10). */
-export const isFresh = ({ timestamp }: Signed, now: number): boolean =>
+export const isFresh = ({ timestamp }: Pick<Signed, 'timestamp'>, now: number): boolean =>
   /^[0-9]{1,12}$/.test(timestamp) && Math.abs(now / 1000 - Number(timestamp)) <= LIMITS.slack_age_s
 
 // ── What it says ──

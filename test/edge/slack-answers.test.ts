@@ -8,6 +8,7 @@ import type { Approval, Call } from '../../shared/wire.ts'
 import { Desk } from '../support/desk.ts'
 import { APP, buttonsOf, CHANNEL, FakeSlack, interact, type Posted, press, SECRET, send, TEAM, TOKEN } from '../support/fake-slack.ts'
 import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
+import { RawRequest } from '../support/raw-http.ts'
 
 let slack: FakeSlack
 let hurt: HurtStack
@@ -138,6 +139,25 @@ test('P10 forged, altered, old, of another app or workspace: refused, whoever it
   expect((await approvalOf(call)).answers).toEqual([])
   expect((await interact(hurt.stack.url, yes)).status).toBe(200) // control
   await replaced(call, 'Approved by ann')
+})
+
+test('P10 what can’t be Slack’s is refused before its body is there', async () => {
+  const now = String(Math.floor(Date.now() / 1000))
+  const bodiless = async (timestamp: string, signature: string): Promise<number | undefined> => {
+    const request = new RawRequest(hurt.stack.url)
+    const headers = [`x-slack-request-timestamp: ${timestamp}`, `x-slack-signature: ${signature}`, 'content-length: 400000']
+    request.head('POST', '/v1/channels/slack/interactions', [...headers, 'content-type: application/x-www-form-urlencoded'])
+    const { status } = await request.answered(LIMITS.body_ms / 2)
+    request.end()
+    return status
+  }
+  const wellFormed = `v0=${'0'.repeat(64)}`
+  expect(await bodiless(now, wellFormed)).toBe(401) // the tenant has no channel to Slack
+  await room()
+  for (const signature of ['', 'v0=', `${wellFormed}0`, wellFormed.replace('v0', 'v1'), wellFormed.toUpperCase()])
+    expect([signature, await bodiless(now, signature)]).toEqual([signature, 401])
+  for (const timestamp of ['', 'x', '0', String(Number(now) - 600), String(Number(now) + 600)])
+    expect([timestamp, await bodiless(timestamp, wellFormed)]).toEqual([timestamp, 401])
 })
 
 test('P07 a button is of its approval, its word and its channel: with any of them another it is refused', async () => {

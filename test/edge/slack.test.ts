@@ -8,7 +8,7 @@ import type { Message, Post } from '../../edge/channels/port.ts'
 import { sample } from '../../edge/channels/sample.ts'
 import { slack, slackWebhook } from '../../edge/channels/slack.ts'
 import { askedCard, endedCard, escaped, form, readersCard, saidIn } from '../../edge/channels/slack-card.ts'
-import { isFresh, readInteraction, signatureHolds } from '../../edge/channels/slack-request.ts'
+import { isFresh, readInteraction, signatureHolds, signers } from '../../edge/channels/slack-request.ts'
 import { ROOT } from '../../infra/state.ts'
 import { ROUTES } from '../../shared/api.ts'
 import { ChannelSpec } from '../../shared/channels.ts'
@@ -46,6 +46,12 @@ test('P10 Slack’s documented signature holds; with anything else of it another
     `v1${signed.signature.slice(2)}`,
   ])
     expect(signatureHolds(secret, { ...signed, signature })).toBe(false)
+})
+
+test('P10 of several apps, those count whose secret signed it', () => {
+  const { secret, ...signed } = DOCUMENTED
+  expect([...signers([`${secret}0`, secret, secret], signed)]).toEqual([secret])
+  expect([...signers([`${secret}0`], signed)]).toEqual([])
 })
 
 test('P10 five minutes, to both sides, in whole seconds and nothing else', () => {
