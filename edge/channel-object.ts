@@ -32,6 +32,10 @@ const NO_CHANNEL = failure('not_found', 'no such channel')
 const ENDED = 'the approval had ended'
 /** When to look again after messages for which there was no room. */
 const CROWDED_MS = 1_000
+/** How far off an alarm is at the least. One that is put, by itself, at the time that it is ringing for never rings: the runtime takes it for rung. */
+const SOON_MS = 10
+/** For how long a receiver that wanted patience is sent one message at a time. */
+const GENTLE_MS = 30_000
 
 export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
@@ -41,6 +45,8 @@ export class ChannelObject extends DurableObject<Env> {
   /** What is under way, by the question that it is about; with its channel. */
   readonly #busy = new Map<string, string>()
   #alarmAt: number | null = null
+  /** Until when a channel's receiver wants nothing. Whoever forgets it is told again. */
+  readonly #pausedUntil = new Map<string, number>()
 
   // ── Operators ──
 
@@ -58,6 +64,7 @@ export class ChannelObject extends DurableObject<Env> {
       return err(failure('limit_reached', `there are ${LIMITS.channels} channels already`))
     const row = { name, spec, by, at: Date.now() }
     this.#store.putChannel(name, spec, by, row.at)
+    this.#pausedUntil.delete(name) // it may be another receiver
     this.#store.wake(name, row.at) // what waited to be collected may be sent from now on
     this.#pump()
     return ok(shown(row))
@@ -247,20 +254,35 @@ export class ChannelObject extends DurableObject<Env> {
     for (const { name } of this.#store.channels()) {
       // Of what is due, at most as many are under way, and as many wait for the question that they answer.
       for (const row of this.#store.due(name, now, 3 * LIMITS.deliveries_at_once)) {
-        const underWay = [...this.#busy.values()].filter((channel) => channel === name).length
-        if (underWay >= LIMITS.deliveries_at_once) break
+        if (!this.#hasRoom(name, now)) break
         if (!this.#busy.has(questionOf(row))) this.ctx.waitUntil(this.#attempt(row))
       }
     }
     this.#arm(now)
   }
 
+  #hasRoom(channel: string, now: number): boolean {
+    const until = this.#pausedUntil.get(channel) ?? Number.NEGATIVE_INFINITY
+    const underWay = [...this.#busy.values()].filter((other) => other === channel).length
+    return now >= until && underWay < (now < until + GENTLE_MS ? 1 : LIMITS.deliveries_at_once)
+  }
+
+  /** When there is something to do; `null`: never. What is left of a channel that is gone is nothing to do. */
+  #next(): number | null {
+    const times = this.#store.channels().flatMap(({ name }) => {
+      const due = this.#store.nextDue(name)
+      return due === null ? [] : [Math.max(due, this.#pausedUntil.get(name) ?? due)]
+    })
+    return times.length === 0 ? null : Math.min(...times)
+  }
+
   /** The alarm stands before anything is sent, and behind everything that is due. */
   #arm(now: number): void {
-    const next = this.#store.nextDue()
+    const next = this.#next()
     if (next === null) return
-    const at = next > now ? next : now + CROWDED_MS
-    if (this.#alarmAt !== null && this.#alarmAt <= at) return
+    const at = next > now ? Math.max(Math.ceil(next), now + SOON_MS) : now + CROWDED_MS
+    // One that should have rung may be lost: it is believed in as long as it lies ahead.
+    if (this.#alarmAt !== null && this.#alarmAt > now && this.#alarmAt <= at) return
     this.#alarmAt = at
     void this.ctx.storage.setAlarm(at)
   }
@@ -275,6 +297,7 @@ export class ChannelObject extends DurableObject<Env> {
       })
       const present = this.#store.delivery(id)
       const now = Date.now()
+      if (sent?.ok === false && sent.error.pause_ms) this.#pausedUntil.set(row.channel, now + sent.error.pause_ms)
       if (sent !== null && present !== undefined)
         this.#store.saveCourse({ ...present, ref: sent.ok ? sent.value.ref : present.ref }, after(present, sent, now, Math.random()), now)
     } finally {

@@ -103,9 +103,15 @@ export class ChannelStore {
     return this.#db.select().from(deliveries).where(those).orderBy(asc(deliveries.nextAt)).limit(limit).all()
   }
 
-  nextDue(): number | null {
-    const next = this.#db.select({ at: min(deliveries.nextAt) }).from(deliveries)
-    return next.where(isNotNull(deliveries.nextAt)).get()?.at ?? null
+  nextDue(channel: string): number | null {
+    const those = and(eq(deliveries.channel, channel), isNotNull(deliveries.nextAt))
+    return (
+      this.#db
+        .select({ at: min(deliveries.nextAt) })
+        .from(deliveries)
+        .where(those)
+        .get()?.at ?? null
+    )
   }
 
   /** What waits to be collected is due anew. */

@@ -25,13 +25,15 @@ export function after(course: Course, sent: Sent, now: number, chance: number): 
   if (sent.ok) return { ...course, state: 'sent', nextAt: null, why: null }
   // Its approval ended, or its channel went, while it was under way.
   if (course.state !== 'due') return course
-  const { again, why } = sent.error
+  const { again, why, pause_ms = 0 } = sent.error
+  // Whoever names a time has taken nothing, and that costs nothing: many questions at once must not use up each other's tries.
+  if (again && pause_ms > 0) return { ...course, tries: course.tries - 1, nextAt: now + pause(course.tries, sent.error, chance), why }
   if (!again || course.tries >= LIMITS.delivery_tries) return { ...course, state: 'failed', nextAt: null, why }
   return { ...course, nextAt: now + pause(course.tries, sent.error, chance), why }
 }
 
-/** Twice as long each time, and never in step with others; at least as long as the receiver asks for. */
+/** Twice as long each time, and never in step with others; at least as long as the receiver asks for. Whole: the clock that wakes us knows no less. */
 function pause(tries: number, { pause_ms = 0 }: Undelivered, chance: number): number {
   const longest = Math.min(LIMITS.delivery_pause_ms * 2 ** (tries - 1), LIMITS.delivery_pause_max_ms)
-  return Math.max(pause_ms, longest / 2 + (longest / 2) * chance)
+  return Math.ceil(Math.max(pause_ms, longest / 2 + (longest / 2) * chance))
 }

@@ -28,7 +28,10 @@ export type Message = {
 
 /** `ref`: what the medium calls the message, where it can be changed later. */
 export type Delivered = { readonly ref: string | null }
-/** `why` is shown to operators: no secret, and nothing of what the receiver said beyond its status. */
+/**
+ * `why` is shown to operators: no secret, and nothing of what the receiver said beyond its status. `pause_ms`: how long the receiver wants nothing
+ * more of the channel; it has not taken this either.
+ */
 export type Undelivered = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
 export type Sent = Result<Delivered, Undelivered>
 
@@ -53,5 +56,6 @@ export type Medium = {
 export function taken({ status, pause_ms }: Answered): Result<true, Undelivered> {
   if (status >= 200 && status < 300) return { ok: true, value: true }
   const why = status >= 300 && status < 400 ? `it answered ${status}; redirects are not followed` : `it answered ${status}`
-  return { ok: false, error: { again: status !== 410, why, ...(pause_ms === undefined ? {} : { pause_ms }) } }
+  const patience = pause_ms !== undefined && (status === 429 || status === 503) ? { pause_ms } : {}
+  return { ok: false, error: { again: status !== 410, why, ...patience } }
 }

@@ -184,6 +184,8 @@ test('attempts: each pause is longer than the last and none is the same for all;
   const first = begun({ state: 'due', tries: 0, nextAt: 0, why: null }, 0)
   expect(after(first, no({ again: false }), 0, 0).state).toBe('failed')
   expect(after(first, no({ pause_ms: 60_000 }), 0, 0).nextAt).toBe(60_000)
+  expect(after(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // it was not taken, and is not held against the message
+  for (const chance of [0.0001, 1 / 3, 0.7801, 0.9999]) expect(Number.isInteger(after(first, no(), 1_000, chance).nextAt)).toBe(true)
   expect(after({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({ state: 'dropped', nextAt: null })
   expect(after({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state).toBe('sent')
 })

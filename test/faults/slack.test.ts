@@ -124,6 +124,28 @@ test('a limit of Slack’s is kept: not before the time that it names', async ()
   await over(call, 'Denied by root')
 })
 
+test('a storm: of many questions Slack takes one a second and refuses all others; left alone, each comes through', async () => {
+  let takes = 0
+  let refused = 0
+  slack.instead = (response, method) => {
+    if (method !== 'chat.postMessage') return false
+    if (Date.now() < takes) {
+      refused++
+      response.writeHead(429, { 'retry-after': '1' }).end('{"ok":false,"error":"ratelimited"}')
+      return true
+    }
+    takes = Date.now() + 1_000
+    return false
+  }
+  const calls = await Promise.all(Array.from({ length: 24 }, (_, i) => ask(`storm ${i}\n`)))
+  // Nobody asks the edge for anything meanwhile: what wakes it is its own alarm.
+  await eventually('all messages', () => calls.every((call) => slack.about(call.id).length > 0), 120_000)
+  expect(refused).toBeLessThan(2 * calls.length) // it asks for a pause, and gets one: those at first, and then at most one for each that it takes
+  const { items } = must(await hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} }))
+  const ours = items.filter(({ approval }) => calls.some((call) => call.approval?.id === approval))
+  expect(ours.map(({ state, tries }) => [state, tries])).toEqual(calls.map(() => ['sent', 1])) // what it refused was no try
+}, 180_000)
+
 test('what Slack refuses is told by its name, tried again, and reaches people when it is mended', async () => {
   slack.instead = (response, method) => {
     if (method === 'chat.postMessage')
