@@ -3,44 +3,34 @@
 
 import { canonical, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
+import { AFTER_NAMES, KEY_LINES, PLACED, PRIVATE_KEY, SECRET_NAME, TOKENS } from './secret-shapes.ts'
 
-/** Whole words where a shorter one is ordinary English: `compass` and `author` are not hidden. */
-const SECRET_NAME =
-  /passw(?:or)?d|passphrase|passcode|secret|credential|cookie|authorization|tokens?(?![a-z])|(?:api|access|account|private|signing|encryption)[_-]?key|(?<![a-z])(?:pass|pwd|pin|otp|auth|jwt|signature)(?![a-z])/i
-
-/** A name that says a secret follows, up to where it does; in a text, where names are not told from words. */
-const NAMED = String.raw`(?:authorization|password|passwd|pwd|passphrase|secret|token|cookie|sig|(?:api|access|account)[_-]?key|signature)\\?["']?[=:] ?`
-
-const SHAPES: readonly RegExp[] = [
-  /cs_(?:agent|operator|enrol)_[a-z0-9-]+_[0-9A-Z_]{20,}/g, // ours
-  /(?:xox[abceprs]|xapp)-[\w-]{10,}/g,
-  /gh[opsur]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}/g,
-  /(?<![\w-])(?:sk|rk|pk)[-_][\w-]{16,}|whsec_[\w+/=]{16,}/g,
-  /(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|(?:npm|hf|dop_v1|shp(?:at|ss|ca))_\w{20,}|pypi-[\w-]{20,}/g,
-  /(?<![\w.-])(?:SG|ya29)\.[\w-]{16,}(?:\.[\w-]+)?|(?<!\d)\d{8,10}:AA[\w-]{30,}/g,
-  /(?<=hooks\.slack(?:-gov)?\.com\/(?:services|workflows|triggers)\/)[\w/-]{10,}|(?<=discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{10,}/g,
-  // A token starts where no word goes on: else each of many beginnings is followed to the end of the text (G06).
-  /(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g,
-  /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)/g,
-  /\bBearer [\w+/=.~-]{8,}/gi,
-  /(?<=:\/\/[^\s/:@]{0,64}:)[^\s/@«]+(?=@)/g, // the password in a URL
-  /(?<=:\/\/)[^\s/@«]{20,}(?=@)/g, // a token in its place, or behind a long name
-  // In a query, a flag, a header, a line of settings, a member in quotes: these hold blanks too. Not over lines, nor without end: what an
-  // approver has to see is not to pass for a secret.
-  new RegExp(String.raw`(?<=${NAMED}")(?:[^"\\\n]|\\.){1,512}(?=")|(?<=${NAMED}\\")(?:[^"\\\n]|\\[^"]){1,512}(?=\\")`, 'gi'),
-  new RegExp(String.raw`(?<=${NAMED}\\?["']?(?:(?:Basic|Token) )?)[^&\s"';,«]{3,}`, 'gi'),
-]
-const withoutShapes = (text: string): string => SHAPES.reduce((rest, shape) => rest.replace(shape, hidden), text)
+/** Each find alone is hidden; what names it stays. */
+function withoutShapes(text: string): string {
+  const unplaced = [PRIVATE_KEY, ...TOKENS, ...PLACED].reduce((rest, shape) => rest.replace(shape, hidden), text)
+  return AFTER_NAMES.reduce((rest, named) => rest.replace(named, (_, name: string, secret: string) => name + hidden(secret)), unplaced)
+}
 
 /** What may be base64 of a text: long enough to hold a secret and the word that says so. */
 const BASE64 = /(?<![\w+/=-])[\w+/-]{24,}={0,2}(?![\w+/=-])/g
+/** As mails and certificates break it. */
+const BASE64_LINES = /(?<![\w+/=-])[\w+/-]{24,}(?:\r?\n[ \t]{0,16}[\w+/-]{2,})+={0,2}/g
+/** What may be a value in a query. */
+const PERCENT = /[\w.~%!*()+-]{6,}/g
 
-/** A secret does not show because it is written in base64, as settings and headers are. */
+function withoutBase64(encoded: string): string {
+  const decoded = Buffer.from(encoded, 'base64').toString('utf8')
+  return /[\p{Cc}\ufffd]/u.test(decoded.replace(/[\n\r\t]/g, '')) || withoutShapes(decoded) === decoded ? encoded : hidden(encoded)
+}
+
+function withoutPercent(encoded: string): string {
+  const decoded = encoded.replace(/(?:%[0-9a-f]{2})+/gi, (bytes) => Buffer.from(bytes.replaceAll('%', ''), 'hex').toString('utf8'))
+  return decoded === encoded || withoutShapes(decoded) === decoded ? encoded : hidden(encoded)
+}
+
+/** A secret does not show because it is written in base64, as settings and headers are, or as URLs are. */
 const withoutEncoded = (text: string): string =>
-  text.replace(BASE64, (encoded) => {
-    const decoded = Buffer.from(encoded, 'base64').toString('utf8')
-    return /[\p{Cc}\ufffd]/u.test(decoded.replace(/[\n\r\t]/g, '')) || withoutShapes(decoded) === decoded ? encoded : hidden(encoded)
-  })
+  text.replace(BASE64, withoutBase64).replace(BASE64_LINES, withoutBase64).replace(PERCENT, withoutPercent)
 
 const JSON_TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g
 
@@ -97,13 +87,59 @@ function isSecret(name: string, value: unknown): boolean {
 /** In a list, a flag names what follows it. */
 const flag = (before: unknown): string => (typeof before === 'string' && /^--?[A-Za-z][\w-]*$/.test(before) ? before : '')
 
+/** The name that goes with a member `value`, as settings and headers are listed. */
+function pairName(members: object): string {
+  const found = Object.entries(members).find(([key, name]) => /^(?:name|key|header)$/i.test(key) && typeof name === 'string')
+  return found === undefined ? '' : String(found[1])
+}
+
+/** Under which name a member stands: its own, or what its neighbour says. */
+const nameIn = (members: object, key: string): string =>
+  /^values?$/i.test(key) && SECRET_NAME.test(words(pairName(members))) ? pairName(members) : key
+
+/** A name and its value as a list of two, in a list of such. */
+const isPair = (item: unknown): item is [string, unknown] =>
+  Array.isArray(item) && item.length === 2 && typeof item[0] === 'string' && /^[\w-]{1,64}$/.test(item[0])
+
 export function redact(value: unknown, name = ''): unknown {
   if (isSecret(name, value)) return hidden(typeof value === 'string' ? value : canonical(value))
   if (typeof value === 'string') return withoutSecrets(value)
-  if (Array.isArray(value)) return value.map((item, i) => redact(item, flag(value[i - 1])))
+  if (Array.isArray(value)) return redactList(value)
   if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [withoutSecrets(key), redact(item, key)]))
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [withoutSecrets(key), redact(item, nameIn(value, key))]))
   return value
+}
+
+/** A secret does not show because it is spread over a list: keys over their lines, tokens over their parts. */
+function redactList(list: readonly unknown[]): readonly unknown[] {
+  const whole = withoutSpread(list, '\n', KEY_LINES)
+  const items = whole.map((item, i) => (item === list[i] ? redactItem(item, list[i - 1]) : item))
+  return withoutSpread(items, '', TOKENS)
+}
+
+function redactItem(item: unknown, before: unknown): unknown {
+  if (isPair(item)) return [redact(item[0]), redact(item[1], item[0])]
+  const given = typeof item === 'string' && /^(?:-u|--user|--proxy-user)$/.test(String(before)) ? withoutPassword(item) : item
+  return redact(given, flag(before))
+}
+
+/** Of `user:password`; two numbers are a user and its group. */
+const withoutPassword = (user: string): string =>
+  user.replace(/^([^\s:/«]{1,64}:)(?!\d+$)([^\n]{3,512})$/, (_, name: string, secret: string) => name + hidden(secret))
+
+/** Those texts of a list over which a secret goes, hidden. */
+function withoutSpread(list: readonly unknown[], between: string, shapes: readonly RegExp[]): readonly unknown[] {
+  const texts = list.map((item) => (typeof item === 'string' ? item : '\u0000'))
+  const joined = texts.join(between)
+  const spans = shapes.flatMap((shape) => [...joined.matchAll(shape)].map(({ index, 0: { length } }) => [index, index + length] as const))
+  if (spans.length === 0) return list
+  let at = 0
+  return list.map((item, i) => {
+    const [from, to] = [at, at + (texts[i] ?? '').length]
+    at = to + between.length
+    const spread = spans.some(([start, end]) => start < to && end > from && (start < from || end > to))
+    return spread && typeof item === 'string' && item !== '' ? hidden(item) : item
+  })
 }
 
 /** A command line made of `args`: what is secret there is secret here, wherever the tool puts it. */
@@ -114,8 +150,10 @@ export function redactArgv(argv: readonly string[], args: Readonly<Record<string
 }
 
 function collect(value: unknown, name: string, secrets: Set<string>): void {
-  if (typeof value === 'object' && value !== null)
-    for (const [key, item] of Object.entries(value))
-      collect(item, Array.isArray(value) || SECRET_NAME.test(words(name)) ? name : key, secrets)
+  const within = SECRET_NAME.test(words(name))
+  if (Array.isArray(value))
+    for (const item of value) collect(isPair(item) ? item[1] : item, !within && isPair(item) ? item[0] : name, secrets)
+  else if (typeof value === 'object' && value !== null)
+    for (const [key, item] of Object.entries(value)) collect(item, within ? name : nameIn(value, key), secrets)
   else if (isSecret(name, value)) secrets.add(String(value))
 }
