@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { keyHash } from '../shared/ids.ts'
 import { pdeathsig, type Spec } from './child.ts'
+import { outsideNetwork } from './outside.ts'
 import { redisUrl } from './redis.ts'
 import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
 
@@ -67,8 +68,8 @@ const config :Workerd.Config = (
     (name = "objects", disk = (path = ${JSON.stringify(objects)}, writable = true)),
     # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
     (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
-    # What channels send goes where operators say: nothing on this host either, by whatever name (only tests let it in).
-    (name = "outside", network = (allow = ["public"${standIns === undefined ? '' : ', "127.0.0.1/32"'}], tlsOptions = (trustBrowserCas = true))),
+    # What channels send goes where operators say: nothing on this host either, by whatever name (only tests let its loopback in).
+    (name = "outside", network = ${outsideNetwork(standIns !== undefined)}),
   ],
   sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
 );
