@@ -2,7 +2,7 @@
 
 import { err, ok } from '../shared/result.ts'
 import type { Answer, Command, Given } from './command.ts'
-import { command, usage } from './command.ts'
+import { command, trouble, usage } from './command.ts'
 import { changesInWords, showApproval } from './show.ts'
 import { ARGUMENTS, readArguments } from './specs.ts'
 import type { Paint } from './text.ts'
@@ -14,16 +14,29 @@ export const EDIT_FLAGS = {
   'dry-run': { what: 'with `--arguments`: show what would change, and record nothing' },
 } as const
 
-type Changing = { arguments: string; 'dry-run': boolean; reason: string | undefined; session: boolean; for: string | undefined }
+type Changing = {
+  arguments: string
+  'dry-run': boolean
+  reason: string | undefined
+  digest: string | undefined
+  alike: string | undefined
+  session: boolean
+  for: string | undefined
+}
 
 /** The answer is to what the preview told: if anything is otherwise by then, nothing is recorded. */
 export async function approveChanged(api: Given['api'], paint: Paint, id: string, flags: Changing): Answer {
   if (flags.session || flags.for !== undefined) return err(usage('a yes to changed arguments is for that call alone'))
+  if (flags.alike !== undefined) return err(usage('changed arguments are of one call: `--alike` does not go with `--arguments`'))
   const read = readArguments(flags.arguments, '--arguments')
   if (!read.ok) return read
   const preview = await api('previewAnswer', { params: { id }, body: { arguments: read.value } })
   if (!preview.ok) return preview
   const { digest, becomes, effect } = preview.value
+  if (flags.digest !== undefined && flags.digest !== digest)
+    return err(
+      trouble('outdated', `this is not the call that you were shown: its digest is \`${digest}\``, 'look at `approvals show` again'),
+    )
   const diff = `${paint.dim('changes:')}\n${changesInWords(preview.value, paint)}`
   const then = effect === 'ask' ? 'with your yes others are still asked\n' : 'with your yes it runs\n'
   if (flags['dry-run']) return ok({ ok: true, json: preview.value, text: `${diff}${then}` })

@@ -28,8 +28,13 @@ test('take the arguments, make less of them, look, say yes; the changed call run
   expect((await run('approvals', 'list')).out).toContain(id)
   expect(await run('approvals', 'approve', id, '--dry-run')).toMatchObject({ code: 2 })
   expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--session')).toMatchObject({ code: 2 })
+  expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--alike', '7')).toMatchObject({ code: 2 })
+  expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--digest', '0'.repeat(64))).toMatchObject({
+    code: 1,
+    err: expect.stringContaining(call.digest),
+  })
   expect(await run('approvals', 'approve', id, '--arguments', '{"command":"echo","more":1}')).toMatchObject({ code: 1 })
-  const approved = await run('approvals', 'approve', id, '--arguments', `@${file}`, '--reason', 'one will do')
+  const approved = await run('approvals', 'approve', id, '--arguments', `@${file}`, '--digest', call.digest, '--reason', 'one will do')
   expect(approved).toMatchObject({ code: 0, out: expect.stringContaining(`from ${call.digest}`) })
   const ended = await agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 20 })
   expect(ended.ok && ended.value).toMatchObject({ state: 'succeeded', result: { output: 'one --token abcdefghijklmnop\n' } })
