@@ -1,9 +1,10 @@
 // Saying yes to other arguments, on link page and console: the arguments as JSON to change, and then the change, said before it is answered. Two steps of plain
-// forms; what is hidden stays hidden, and what runs is what the second step showed, or nothing.
+// forms; what is hidden stays hidden, and what runs is what the second step showed, or nothing. The text is sent with every answer: a yes beside a text that was
+// changed is no yes to what the agent asked, and shows the change instead.
 
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
-import { parseJson } from '../shared/json.ts'
+import { canonical, parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -12,8 +13,9 @@ import { unambiguous } from './approvals.ts'
 import { Changes, Facts, type Node, Nonce, NotDone, Page } from './page.tsx'
 
 /** As much of a text as the page offers; one of more is changed at the command line. */
-export const textToChange = (args: Record<string, unknown>): string | null => {
-  const text = unambiguous(JSON.stringify(args, null, 2))
+export function textToChange(editable: Result<{ arguments: Record<string, unknown> }>): string | null {
+  if (!editable.ok) return null
+  const text = unambiguous(JSON.stringify(editable.value.arguments, null, 2))
   return text.length <= LIMITS.page_edit_chars ? text : null
 }
 
@@ -24,6 +26,10 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
   return (
     <details open={refusal !== undefined}>
       <summary>Approve less than this</summary>
+      {/* The first button of a form is what Enter does in it: no (T28). */}
+      <button type="submit" name="decision" value="deny" hidden>
+        Deny
+      </button>
       {refusal === undefined ? '' : <NotDone title="This change can’t be made" role="alert" failure={refusal} />}
       {refusal?.errors?.map(({ at, message }) => (
         <p>
@@ -40,7 +46,6 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
           id="change-text"
           class="code"
           name="arguments"
-          form="change"
           rows={Math.min(16, text.split('\n').length + 1)}
           spellcheck={false}
           autocapitalize="none"
@@ -51,7 +56,7 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
         </textarea>
       </div>
       <div class="buttons one">
-        <button type="submit" form="change" name="step" value="change" class="show">
+        <button type="submit" name="step" value="change" class="show">
           Show the change
         </button>
       </div>
@@ -60,18 +65,10 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
 }
 
 /** `token`: the hidden fields by which the form is known as ours. */
-export function ChangeForm({ token }: { token: Node }) {
-  return (
-    <form method="post" id="change">
-      {token}
-    </form>
-  )
-}
-
-type Shown = { approval: Approval; approver: string; token: Node; text: string; preview: Revision }
+type Shown = { approval: Approval; approver: string; token: Node; text: string; reason: string; preview: Revision }
 
 /** The second step: what would be otherwise, and the call as it would be. No comes first here too (T28). */
-export function ChangeStep({ approval, approver, token, text, preview }: Shown) {
+export function ChangeStep({ approval, approver, token, text, reason, preview }: Shown) {
   const changed: Approval = { ...approval, digest: preview.becomes, prompt: preview.prompt }
   return (
     <form method="post">
@@ -94,7 +91,9 @@ export function ChangeStep({ approval, approver, token, text, preview }: Shown) 
         <span class="quiet" id="reason-help">
           Optional. It is kept on record, and a denial’s is told to the agent.
         </span>
-        <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
+        <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help">
+          {reason}
+        </textarea>
       </div>
       <div class="answer">
         <p class="quiet">
@@ -127,6 +126,22 @@ export function argumentsIn(text: string): Result<Record<string, unknown>> {
   const { value } = read
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
   return isObject ? ok(value) : err(failure('invalid_arguments', 'the arguments are to be one JSON object'))
+}
+
+/**
+ * Whether the change is to be shown, and nothing to be recorded yet: it was asked for, or a yes came with another text than was offered.
+ * `offered` is asked for where it matters.
+ */
+export async function asksForChange(form: URLSearchParams, decision: unknown, offered: () => Promise<string | null>): Promise<boolean> {
+  const text = form.get('arguments')
+  if (form.get('step') === 'change') return true
+  return decision === 'approve' && text !== null && !form.has('becomes') && !saysTheSame(text, await offered())
+}
+
+function saysTheSame(text: string, offered: string | null): boolean {
+  if (offered === null) return false
+  const [one, other] = [argumentsIn(text), argumentsIn(offered)]
+  return one.ok && other.ok ? canonical(one.value) === canonical(other.value) : text.replaceAll('\r\n', '\n') === offered
 }
 
 /** What the second step sends: only a yes is to it. */

@@ -126,11 +126,11 @@ type Shown = {
   /** What the card left out, and which part of it is asked for; no part opens none. */
   whole?: Result<readonly Unfolded[]>
   part?: number
-  /** What it takes to change the arguments: fields within the form, and the form that sends them. */
-  change?: { readonly fields: unknown; readonly form: unknown } | null
+  /** The fields by which the arguments are changed. */
+  change?: unknown
 }
 
-export function approvalPage({ approval, events, approver, nonce, now, whole = ok([]), part = 0, change = null }: Shown) {
+export function approvalPage({ approval, events, approver, nonce, now, whole = ok([]), part = 0, change = '' }: Shown) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
   const rest = <Wholes whole={whole} part={part} />
@@ -149,7 +149,7 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
         </div>
         <Facts approval={approval} />
         {rest}
-        {change?.fields as string}
+        {change as string}
         <div class="field">
           <label for="reason">Reason</label>
           <span class="quiet" id="reason-help">
@@ -175,7 +175,6 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
           </div>
         </div>
       </form>
-      {change?.form as string}
       <script>{raw(PAGE_SCRIPT)}</script>
     </Page>
   )

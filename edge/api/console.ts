@@ -12,7 +12,7 @@ import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
 import { needsUnfolding } from '../approvals.ts'
-import { argumentsIn, changedIn, type Draft, textToChange } from '../change-page.tsx'
+import { argumentsIn, asksForChange, changedIn, type Draft, textToChange } from '../change-page.tsx'
 import { refusedPage, signInPage } from '../console/frame.tsx'
 import { historyPage } from '../console/history.tsx'
 import { glimpse, inboxPage } from '../console/inbox.tsx'
@@ -32,7 +32,7 @@ import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 import { partIn } from '../unfolding.tsx'
-import { readForm } from './links.ts'
+import { readForm, reasonIn } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
 
 type Names = keyof typeof CONSOLE
@@ -75,8 +75,7 @@ export const consoleRoutes: Verbs<Names> = {
     const { run, n } = place.value
     const approval = await run.approval(n)
     if (!approval.ok) return approval
-    const args = await run.editable(n)
-    const text = args.ok ? textToChange(args.value.arguments) : null
+    const text = textToChange(await run.editable(n))
     return ok(await shown(env, session, place.value, approval.value, text === null ? null : { text }, { part: partIn(request.url) }))
   }),
 
@@ -88,13 +87,14 @@ export const consoleRoutes: Verbs<Names> = {
     if (!shown.ok) return shown
     if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
     const { digest } = shown.value
-    if (given.get('step') === 'change') return ok(await changing(env, session, place.value, shown.value, given.get('arguments') ?? ''))
+    const offered = async () => textToChange(await run.editable(n))
+    if (await asksForChange(given, given.get('decision'), offered)) return ok(await changing(env, session, place.value, shown.value, given))
     const changed = changedIn(given)
     if (!changed.ok) return changed
     const answer = Answer.safeParse({
       decision: given.get('decision'),
       digest,
-      reason: reasonOf(given),
+      reason: reasonIn(given),
       ...scopeOf(given),
       ...changed.value,
     })
@@ -104,7 +104,7 @@ export const consoleRoutes: Verbs<Names> = {
   }),
 
   consoleAnswers: form('consoleAnswers', async ({ env }, session, given) => {
-    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonOf(given) })
+    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonIn(given) })
     const chosen = given.getAll('id')
     if (!answer.success || chosen.length > LIMITS.page)
       return err(failure('invalid_request', 'the answer is neither yes nor no, too many were chosen, or the reason is too long'))
@@ -151,11 +151,12 @@ async function shown(
 }
 
 /** The first step of a change: it shows, and records nothing. */
-async function changing(env: Env, session: Session, place: Place, approval: Approval, text: string): Promise<Response> {
+async function changing(env: Env, session: Session, place: Place, approval: Approval, given: URLSearchParams): Promise<Response> {
+  const text = given.get('arguments') ?? ''
   const args = argumentsIn(text)
   const preview = args.ok ? await place.run.preview(place.n, session.principal.name, 'console', args.value) : args
   return preview.ok
-    ? html(changePage({ session, approval, text, preview: preview.value }))
+    ? html(changePage({ session, approval, text, reason: reasonIn(given), preview: preview.value }))
     : shown(env, session, place, approval, { text, refusal: preview.error }, { status: FAILURES[preview.error.code].status })
 }
 
@@ -209,8 +210,6 @@ function form<N extends Names>(name: N, change: Do<N>): Verb<N> {
 const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
   action === null || authorize(directory, principal, action).allowed
 const mayAnswer = (session: Session): boolean => permitted(session, CONSOLE.consoleAnswer.action)
-/** Browsers send CRLF, and count it as one. */
-const reasonOf = (given: URLSearchParams): string => (given.get('reason') ?? '').replaceAll('\r\n', '\n')
 /** `once`, `session`, or `timeboxed` with its seconds. */
 function scopeOf(given: URLSearchParams): { scope?: string; ttl_s?: number } {
   const [scope, seconds] = (given.get('scope') ?? 'once').split(' ')

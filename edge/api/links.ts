@@ -12,7 +12,7 @@ import { Answer } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import type { Link } from '../approvals.ts'
 import { isRevoked, macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
-import { argumentsIn, ChangeFields, ChangeForm, changedIn, changePage, type Draft, textToChange } from '../change-page.tsx'
+import { argumentsIn, asksForChange, ChangeFields, changedIn, changePage, type Draft, textToChange } from '../change-page.tsx'
 import { authorize } from '../decide.ts'
 import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
@@ -21,7 +21,7 @@ import { fromOurPage } from '../form-origin.ts'
 import { isTenant, readBody } from '../intake.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
-import { answersOf, approvalPage, html, Nonce, PAGE_SCRIPT, refusalPage } from '../page.tsx'
+import { answersOf, approvalPage, html, PAGE_SCRIPT, refusalPage } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 import { partIn } from '../unfolding.tsx'
 
@@ -37,8 +37,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     const { approval, run } = opened.value
     if (approval.status === 'expired' || (approval.status === 'pending' && Date.now() >= approval.expires_at))
       return ok(refused(failure('approval_expired', 'not enough people answered in time'), { ...approval, status: 'expired' }))
-    const args = await run.editable(split(approval.id).n)
-    const text = args.ok ? textToChange(args.value.arguments) : null
+    const text = textToChange(await run.editable(split(approval.id).n))
     return ok(live(await shown(env, params.token, opened.value, text === null ? null : { text }, partIn(request.url)), approval))
   },
 
@@ -67,11 +66,12 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
       return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
     }
     if (!(await mayAnswer(env, link))) return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
-    if (form.get('step') === 'change') return ok(await changing(env, params.token, opened.value, form))
+    const said = saidIn(form)
+    const offered = async () => textToChange(await run.editable(split(approval.id).n))
+    if (await asksForChange(form, said['decision'], offered)) return ok(await changing(env, params.token, opened.value, form))
     const changed = changedIn(form)
     if (!changed.ok) return ok(refused(changed.error, approval))
-    const reason = (form.get('reason') ?? '').replaceAll('\r\n', '\n') // browsers send CRLF, and count it as one
-    const answer = Answer.safeParse({ ...saidIn(form), ...changed.value, digest: approval.digest, reason })
+    const answer = Answer.safeParse({ ...said, ...changed.value, digest: approval.digest, reason: reasonIn(form) })
     if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
     const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
     if (answered.ok) {
@@ -97,7 +97,7 @@ async function shown(env: Env, token: string, { link, approval, run }: Opened, d
     now: Date.now(),
     whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
     part,
-    change: draft === null ? null : { fields: ChangeFields({ ...draft, over: 'link' }), form: ChangeForm({ token: Nonce({ nonce }) }) },
+    change: draft === null ? '' : ChangeFields({ ...draft, over: 'link' }),
   })
 }
 
@@ -113,7 +113,7 @@ async function changing(env: Env, token: string, opened: Opened, form: URLSearch
       PAGE_SCRIPT,
     )
   const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest })
-  return html(changePage({ approval, approver: link.approver, nonce, text, preview: preview.value }))
+  return html(changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), preview: preview.value }))
 }
 
 const eventsOf = (token: string): string => `/approve/${token}/events`
@@ -149,6 +149,9 @@ function saidIn(form: URLSearchParams): Record<string, unknown> {
   const [, decision, span] = (form.has('decision') ? null : /^(approve|deny) (session|[0-9]{1,5})$/.exec(standing)) ?? []
   return span === 'session' ? { decision, scope: 'session' } : { decision, scope: 'timeboxed', ttl_s: Number(span) }
 }
+
+/** Browsers send CRLF, and count it as one. */
+export const reasonIn = (form: URLSearchParams): string => (form.get('reason') ?? '').replaceAll('\r\n', '\n')
 
 export async function readForm(request: Request, limit = 16 * 1024): Promise<URLSearchParams | undefined> {
   if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(request.headers.get('content-type') ?? '')) return undefined

@@ -4,7 +4,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Approval, Revision } from '../../shared/wire.ts'
 import type { Unfolded } from '../approvals.ts'
-import { ChangeFields, ChangeForm, ChangeStep, type Draft } from '../change-page.tsx'
+import { ChangeFields, ChangeStep, type Draft } from '../change-page.tsx'
 import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
 import { Wholes } from '../unfolding.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
@@ -39,7 +39,6 @@ export function detailPage({ session, approval, alike, mayAnswer, draft, whole, 
       ) : (
         <Over approval={{ ...approval, status }} rest={rest} />
       )}
-      {open && mayAnswer && draft !== null ? <ChangeForm token={<Token session={session} approval={approval} />} /> : ''}
       {open && mayAnswer && alike.length > 1 ? <Alike session={session} approval={approval} alike={alike} /> : ''}
     </ConsolePage>
   )
@@ -123,11 +122,13 @@ function Token({ session, approval: { digest } }: Answered) {
   )
 }
 
-export function changePage({ session, approval, text, preview }: Answered & { text: string; preview: Revision }) {
+type Changed = Answered & { text: string; reason: string; preview: Revision }
+
+export function changePage({ session, approval, ...shown }: Changed) {
   const token = <Token session={session} approval={approval} />
   return (
     <ConsolePage title="Approve with changes" session={session}>
-      <ChangeStep approval={approval} approver={session.principal.name} token={token} text={text} preview={preview} />
+      <ChangeStep approval={approval} approver={session.principal.name} token={token} {...shown} />
     </ConsolePage>
   )
 }

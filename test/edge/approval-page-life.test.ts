@@ -57,6 +57,21 @@ test('approve less: the change is shown before it is answered, without JavaScrip
   expect(await page.getByRole('status').textContent()).toContain('An operator has changed the arguments')
 })
 
+test('B10 what was written there is not passed over: any yes shows the change, and the reason stays', async () => {
+  const { id, link } = await asked({ words: ['one', 'two'] })
+  const page = await opened(link)
+  await page.getByText('Approve less than this').click()
+  await page.locator('#change-text').fill('{"words":["one"]}')
+  await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
+  await page.getByRole('button', { name: 'Approve once' }).click()
+  await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('one will do')
+  expect((await approvalOf(id)).status).toBe('pending')
+  await page.getByRole('button', { name: 'Approve with changes' }).click()
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+  expect((await approvalOf(id)).prompt.command).toBe('["echo","one"]')
+})
+
 // ── While it is open ──
 
 const others = [await desk.operator(['approver']), await desk.operator(['approver'])] as const

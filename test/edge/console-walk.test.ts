@@ -77,7 +77,12 @@ test.each([
   await show('{"words": [')
   expect(await page.getByRole('alert').textContent()).toContain('This change can’t be made')
   expect(await page.locator('#change-text').inputValue()).toBe('{"words": [')
-  await show('{"words":["one"]}')
+  await show('{"words":["one","two","three"]}')
+  await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+  await page.getByRole('link', { name: 'Back to what the agent asked' }).click()
+  await page.getByText('Approve less than this').click()
+  await page.locator('#change-text').fill('{"words":["one"]}')
+  await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not what the agent asked
   expect(await page.locator('.changes').textContent()).toContain('/words/1')
   expect(granted(await desk.root('readApproval', { params: { id: approval.id } }))).toMatchObject({ status: 'pending', answers: [] })
   await page.getByRole('button', { name: 'Approve with changes' }).click()

@@ -4,6 +4,7 @@
 import { expect, test } from 'vitest'
 import { digestOf } from '../../shared/json.ts'
 import type { Call } from '../../shared/wire.ts'
+import { ConsoleSession } from '../support/console-session.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
@@ -165,6 +166,34 @@ test('B1 over a link things are left out, and less is spent', async () => {
   const becomes = /name="becomes" value="([0-9a-f]{64})"/.exec(page)?.[1] ?? expect.fail('the page offers nothing')
   expect((await byLink(link, { arguments: text, becomes, decision: 'approve' }))[0]).toBe(200)
   expect(await approvalOf(call)).toMatchObject({ status: 'approved', digest: becomes, edits: [{ by: bob.name, channel: 'link' }] })
+})
+
+test('B10 a yes beside a text that was changed is no yes to what the agent asked: it shows the change', async () => {
+  const call = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
+  const link = await desk.link(bob.client, call.approval.id)
+  const less = { arguments: '{"command":"echo","args":["one"]}' }
+  const console_ = await ConsoleSession.open(desk.url, bob.key)
+  const path = `/console/approvals/${call.approval.id}`
+  const token = await console_.fields(path)
+  const byConsole = async (fields: Record<string, string>): Promise<[number, string]> => {
+    const answer = await console_.post(path, { ...token, ...fields })
+    return [answer.status, await answer.text()]
+  }
+  const shown = [200, expect.stringMatching(/Approve with these changes\?[\s\S]*>one will do<\/textarea>/)]
+  const yes = { ...less, decision: 'approve', reason: 'one will do' }
+  expect(await byLink(link, yes)).toEqual(shown)
+  expect(await byLink(link, { ...less, standing: 'approve session', reason: 'one will do' })).toEqual(shown)
+  expect(await byConsole(yes)).toEqual(shown)
+  expect(await byConsole({ ...yes, scope: 'session' })).toEqual(shown)
+  for (const by of [(fields: Record<string, string>) => byLink(link, fields), byConsole])
+    expect((await by({ decision: 'approve', arguments: '{"command":"sh","args":[]}' }))[0]).toBe(422)
+  expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest, answers: [] })
+  // As it was offered, however it is spaced, it is the agent's; and no is no.
+  expect((await byLink(link, { decision: 'approve', arguments: '{"args":["one","two"],\r\n"command":"echo"}' }))[0]).toBe(200)
+  expect(await approvalOf(call)).toMatchObject({ status: 'approved', digest: call.digest })
+  const other = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
+  expect((await byLink(await desk.link(bob.client, other.approval.id), { ...less, decision: 'deny' }))[0]).toBe(200)
+  expect((await approvalOf(other)).status).toBe('denied')
 })
 
 test('policy decides the changed call: what it denies is refused, what it wants two for asks another, who had said yes before has not', async () => {
