@@ -2,7 +2,7 @@
 // approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their receivers alone.
 
 import { DurableObject } from 'cloudflare:workers'
-import type { Channel, ChannelShown, ChannelSpec, Collected, Delegation, Delivery, DeliveryState } from '../shared/channels.ts'
+import type { Channel, ChannelSpec, Collected, Delegation, Delivery, DeliveryState } from '../shared/channels.ts'
 import { failure } from '../shared/failures.ts'
 import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -17,9 +17,9 @@ import { withStandIns } from './channels/away.ts'
 import { mediumOf } from './channels/media.ts'
 import { postThrough } from './channels/outside.ts'
 import type { Medium, Message, Sent } from './channels/port.ts'
+import { recipientsOf, useless } from './channels/recipients.ts'
 import { sample } from './channels/sample.ts'
 import type { Signed } from './channels/slack-request.ts'
-import { rolesOf } from './consent.ts'
 import { authorize } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
@@ -36,6 +36,7 @@ const CROWDED_MS = 1_000
 const SOON_MS = 10
 /** For how long a receiver that wanted patience is sent one message at a time. */
 const GENTLE_MS = 30_000
+const KEPT_MS = LIMITS.delivery_days * 24 * 3_600_000
 
 export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
@@ -111,23 +112,23 @@ export class ChannelObject extends DurableObject<Env> {
   /** Done with those; here are the next. What is never said to be done is handed out again. */
   async collect(tenant: string, name: string, done: readonly string[]): Promise<Result<Collected[]>> {
     const channel = this.#store.channel(name)
-    const collected = channel === undefined ? undefined : mediumOf(channel.spec).collected
-    if (collected === undefined) return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
+    const medium = channel === undefined ? undefined : mediumOf(channel.spec)
+    if (medium?.collected === undefined) return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
     const directory = await directoryOf(this.env, tenant)
     const now = Date.now()
     const waits = () => this.#due(name).filter(({ nextAt }) => nextAt === null)
     return this.#store.atOnce(() => {
       for (const row of waits().filter(({ id }) => done.includes(id)))
         this.#store.saveCourse(row, after(begun(row, now), ok({ ref: null }), now, 0), now)
-      return ok(waits().flatMap((row) => this.#handedOut(row, directory, collected, now)))
+      return ok(waits().flatMap((row) => this.#handedOut(row, directory, medium, now)))
     })
   }
 
-  #handedOut(row: DeliveryRow, directory: Loaded, collected: NonNullable<Medium['collected']>, now: number): Collected[] {
+  #handedOut(row: DeliveryRow, directory: Loaded, { shown, collected }: Medium, now: number): Collected[] {
     const approval = this.#store.approval(row.approval)?.approval
-    const useless = approval === undefined ? ENDED : this.#useless(row, null, approval, directory, now)
-    if (approval === undefined || useless !== undefined) {
-      this.#drop(row, useless ?? ENDED)
+    const why = approval === undefined ? ENDED : useless(row, null, approval, directory, shown, now)
+    if (approval === undefined || why !== undefined || collected === undefined) {
+      this.#drop(row, why ?? ENDED)
       return []
     }
     const message = collected(this.#message(row, approval, directory.tenant, approval.requested_at))
@@ -174,11 +175,12 @@ export class ChannelObject extends DurableObject<Env> {
 
   /** What has become of these approvals. Told twice, or late, it changes nothing. */
   async notice(tenant: string, approvals: readonly Approval[]): Promise<void> {
-    if (this.#store.channels().length === 0) return
+    // Without a channel nobody is told of what is new; what is known has its end all the same.
+    const ours = approvals.filter(({ id }) => this.#store.channels().length > 0 || this.#store.approval(id) !== undefined)
+    if (ours.length === 0) return
     const directory = await directoryOf(this.env, tenant)
     this.#store.atOnce(() => {
-      for (const approval of approvals) this.#take(directory, approval, this.#store.channels())
-      this.#store.forgetEndedBefore(Date.now() - LIMITS.delivery_days * 24 * 3_600_000)
+      for (const approval of ours) this.#take(directory, approval, this.#store.channels())
     })
     this.#pump()
   }
@@ -204,7 +206,8 @@ export class ChannelObject extends DurableObject<Env> {
   /** Somebody has changed what is asked: whoever may have been asked about something else is asked anew. */
   #askAgain({ id, digest }: Approval, now: number): void {
     const asked = this.#store.ofApproval(id).filter(({ kind, state, tries }) => kind === 'asked' && state !== 'dropped' && tries > 0)
-    for (const row of asked) this.#add(id, row.channel, row, 'asked', now, now, digest)
+    const there = new Set(this.#store.channels().map(({ name }) => name))
+    for (const row of asked.filter(({ channel }) => there.has(channel))) this.#add(id, row.channel, row, 'asked', now, now, digest)
   }
 
   /** Nobody is asked any more, and whoever may have been is told. */
@@ -241,6 +244,7 @@ export class ChannelObject extends DurableObject<Env> {
 
   override async alarm(): Promise<void> {
     this.#alarmAt = null
+    this.#store.forgetEndedBefore(Date.now() - KEPT_MS)
     this.#pump()
   }
 
@@ -273,6 +277,8 @@ export class ChannelObject extends DurableObject<Env> {
       const due = this.#store.nextDue(name)
       return due === null ? [] : [Math.max(due, this.#pausedUntil.get(name) ?? due)]
     })
+    const ended = this.#store.firstEnd()
+    if (ended !== null) times.push(ended + KEPT_MS + 1) // to be forgotten
     return times.length === 0 ? null : Math.min(...times)
   }
 
@@ -315,14 +321,12 @@ export class ChannelObject extends DurableObject<Env> {
     const channel = this.#store.channel(row?.channel ?? '')
     if (row?.state !== 'due' || about === undefined || channel === undefined || directory === undefined) return null
     const now = Date.now()
-    const { deliver, update, collected } = mediumOf(channel.spec)
+    const { shown, deliver, update, collected } = mediumOf(channel.spec)
     const ref = this.#refOf(row)
-    const useless =
-      row.kind === 'ended' && update === null
-        ? 'the channel tells of no end'
-        : this.#useless(row, row.kind === 'asked' ? null : ref, about.approval, directory, now)
-    if (useless !== undefined) {
-      this.#drop(row, useless)
+    const why =
+      row.kind === 'ended' && update === null ? 'the channel tells of no end' : useless(row, ref, about.approval, directory, shown, now)
+    if (why !== undefined) {
+      this.#drop(row, why)
       return null
     }
     if (collected !== undefined) {
@@ -347,14 +351,6 @@ export class ChannelObject extends DurableObject<Env> {
     return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null
   }
 
-  #useless({ kind, recipient }: DeliveryRow, ref: string | null, approval: Approval, directory: Loaded, now: number): string | undefined {
-    if (kind === 'asked' && now >= approval.expires_at) return 'the approval had expired'
-    if (recipient === null || ref !== null) return undefined // what stands somewhere and can be changed is changed, whoever it was for
-    const operator = directory.operators.get(recipient)
-    if (operator === undefined) return 'the recipient is no operator any more'
-    return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
-  }
-
   #message({ id, kind, recipient, insteadOf, channel }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
     const { linkKey, publicUrl } = identityOf(this.env)
     const bound = { tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
@@ -372,15 +368,6 @@ const questionOf = ({ approval, channel, recipient }: Omit<DeliveryRow, 'id'>): 
 /** Whoever reads the channel. */
 const NOBODY: Whom = { recipient: null, insteadOf: null }
 type Whom = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
-
-/** `null`: whoever reads it. */
-function recipientsOf({ operators }: Loaded, { recipients }: ChannelShown): readonly string[] | null {
-  if (recipients === undefined) return null
-  const named = [...operators.values()].filter(
-    (operator) => recipients.operators.includes(operator.name) || rolesOf(operator).some((role) => recipients.roles.includes(role)),
-  )
-  return named.slice(0, LIMITS.channel_recipients).map(({ name }) => name)
-}
 
 const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({ name, put_by: by, put_at_ms: at, channel: mediumOf(spec).shown })
 

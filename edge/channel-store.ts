@@ -72,6 +72,11 @@ export class ChannelStore {
     this.#db.insert(approvals).values(row).onConflictDoUpdate({ target: approvals.id, set: row }).run()
   }
 
+  firstEnd(): number | null {
+    const first = this.#db.select({ at: min(approvals.endedAt) }).from(approvals)
+    return first.where(isNotNull(approvals.endedAt)).get()?.at ?? null
+  }
+
   /** With what was sent of them. */
   forgetEndedBefore(time: number): void {
     const gone = this.#db.delete(approvals).where(lt(approvals.endedAt, time)).returning({ id: approvals.id }).all()

@@ -55,6 +55,8 @@ const delivered = (name: string, call: Call, kind: Delivery['kind'], state: Deli
     async () => (await deliveries(name, call)).find((delivery) => delivery.kind === kind && delivery.state === state),
     within_ms,
   )
+const ASKS_TWO =
+  '@id("two") forbid (principal, action == Action::"tool.execute/mark.asking", resource) when { context.approval.count < 2 };'
 const came = (call: Call) => receiver.about(approvalOf(call))
 const idOf = ({ headers }: { headers: Record<string, unknown> }): unknown => headers['webhook-id']
 
@@ -91,8 +93,7 @@ test('an approval is told, signed by each key, with a link that its recipient al
 test('an operator changes what is asked: whoever was asked about something else is asked anew, with a link to what it is now', async () => {
   await put('pager', { recipients: { roles: ['approver'], operators: [] } })
   const before = must(await hurt.operator('readPolicies', {})).policies
-  const two = '@id("two") forbid (principal, action == Action::"tool.execute/mark.asking", resource) when { context.approval.count < 2 };'
-  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two } } }))
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
   const call = await ask()
   await delivered('pager', call, 'asked', 'sent')
   const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
@@ -106,6 +107,58 @@ test('an operator changes what is asked: whoever was asked about something else 
   must(await hurt.operator('cancelRun', { params: { run: call.run } }))
   await delivered('pager', call, 'ended', 'sent')
   expect(came(call).length).toBe(3)
+})
+
+const dropped = async (name: string, call: Call) => (await delivered(name, call, 'asked', 'dropped')).why
+
+test('P06 a channel that has become another one sends its recipients’ links to nobody, and one that is gone asks nobody anew', async () => {
+  await put('pager', { after_s: 3, recipients: { roles: ['approver'], operators: [] } })
+  await put('gone', { recipients: { roles: ['approver'], operators: [] } })
+  const before = must(await hurt.operator('readPolicies', {})).policies
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const call = await ask()
+  await eventually('it waits', async () => (await deliveries('pager', call)).length === 1)
+  await put('pager', { url: `${receiver.url}/another`, after_s: 3 })
+  expect(await dropped('pager', call)).toBe('the channel is not for the recipient any more')
+  await delivered('gone', call, 'asked', 'sent')
+  must(await hurt.operator('deleteChannel', { params: { name: 'gone' } }))
+  const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
+  must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
+  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  await put('gone', { url: `${receiver.url}/another` })
+  expect((await deliveries('gone', call)).map(({ state }) => state)).toEqual(['sent'])
+  expect(came(call).filter(({ path }) => path.includes('another'))).toEqual([])
+  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+})
+
+test('whoever has answered is not asked, though others still are', async () => {
+  await put('pager', { after_s: 4, recipients: { roles: ['approver'], operators: ['root'] } })
+  const before = must(await hurt.operator('readPolicies', {})).policies
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const call = await ask()
+  must(await answer(call, 'approve'))
+  expect(await dropped('pager', call)).toBe('the recipient had answered')
+  expect(await delivered('pager', call, 'asked', 'sent')).toMatchObject({ recipient: 'ada' })
+  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+})
+
+test('what ends while there is no channel has ended for one that is put later', async () => {
+  await put('pager')
+  receiver.reply = (response) => response.writeHead(410).end()
+  const call = await ask()
+  await delivered('pager', call, 'asked', 'failed')
+  must(await hurt.operator('deleteChannel', { params: { name: 'pager' } }))
+  must(await answer(call))
+  await put('pager')
+  await eventually(
+    'nothing to try again',
+    async () => {
+      await delivered('pager', call, 'asked', 'failed') // as often as it is tried again
+      return must(await hurt.operator('retryDeliveries', { params: { name: 'pager' } })).due === 0
+    },
+    20_000,
+  )
 })
 
 test('killed between the question and its delivery, and again between two attempts: told under the id that it had', async () => {
