@@ -90,6 +90,7 @@ export class InboxStore {
   }
 
   mirror(approvals: readonly Approval[]): void {
+    const written: string[] = []
     for (const approval of approvals) {
       const { id, group, status, requested_at: requestedAt } = approval
       const { agent, tool, risk } = approval.prompt
@@ -103,9 +104,10 @@ export class InboxStore {
       const changed = ++this.#latest
       const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk), changed }
       this.#mirror.put.run(row)
+      written.push(id)
       if (led !== null) this.#succeed(led)
     }
-    this.news.tell()
+    if (written.length > 0) this.news.tell(written)
   }
 
   /** Newest first: of each kind its newest, by the index, and then of all. */
@@ -169,6 +171,13 @@ export class InboxStore {
     const rows = this.#db.select({ seq: inbox.changed, approval: inbox.approval }).from(inbox).where(gt(inbox.changed, after))
     const page = rows.orderBy(asc(inbox.changed)).limit(LIMITS.page).all()
     return { items: page.map(({ seq, approval }) => ({ seq: seq ?? 0, approval })), latest }
+  }
+
+  /** The number of the last change of one: at once where it is not `known`, or when there is any news about it, or after `ms`. */
+  async follow(id: string, known: number, ms: number): Promise<number> {
+    const number = () => this.#db.select({ n: inbox.changed }).from(inbox).where(eq(inbox.id, id)).get()?.n ?? 0
+    if (number() === known) await this.news.about(id, ms)
+    return number()
   }
 
   #first(wanted: SQL | undefined, most: number, ...order: SQL[]): Approval[] {

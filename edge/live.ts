@@ -1,8 +1,10 @@
 // A stream that tells what has changed to whoever has a page open, and the one script that a page may have. It ends when there is nothing more to
 // follow, or when whoever follows may not any more; who that is, and what they are told, is the page's own business.
 
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { ok } from '../shared/result.ts'
 import type { Env } from './env.ts'
 import { tenantObject } from './env.ts'
 import { headersOf } from './headers.ts'
@@ -10,7 +12,10 @@ import { headersOf } from './headers.ts'
 type Followed<T> = {
   env: Env
   tenant: string
-  /** What the browser has seen already, by the number of the tenant's last news. */
+  /** Of which link or which session it is, and the approval that it looks at, if at one. */
+  whose: string
+  approval: string | null
+  /** What the browser has seen already, by the number of the last news. */
   from: number
   /** Asked each time: what is followed, if it still is and they still may; else `null`. */
   still: () => Promise<T | null>
@@ -19,25 +24,31 @@ type Followed<T> = {
 }
 
 /** As often as anything changed what `tell` says, then `over`. */
-export function follow<T>({ env, tenant, from, still, tell }: Followed<T>): Response {
+export async function follow<T>({ env, tenant, whose, approval, from, still, tell }: Followed<T>): Promise<Result<Response>> {
+  const object = tenantObject(env, tenant)
+  const following = { stream: randomUUID(), whose, approval }
+  const entered = await object.follow(following)
+  if (!entered.ok) return entered
   const text = new TextEncoder()
   let known = from
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const send = (lines: string) => controller.enqueue(text.encode(`${lines}\n\n`))
-      const number = await tenantObject(env, tenant).news(known, LIMITS.console_wait_ms)
+      const number = await object.news(following, known, LIMITS.console_wait_ms)
       const now = await still()
       if (now === null) {
         send('event: over\ndata: {}')
-        return controller.close()
+        controller.close()
+        return object.unfollow(following.stream)
       }
       if (number === known) return send(': still here') // keeps intermediaries from cutting a quiet stream
       known = number
       send(`id: ${number}\n${await tell(now, number)}`)
       await new Promise((resolve) => setTimeout(resolve, LIMITS.console_pause_ms))
     },
+    cancel: () => object.unfollow(following.stream),
   })
-  return new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } })
+  return ok(new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } }))
 }
 
 /** The page's rules, with this script let in by its digest, and a stream from our own origin. */

@@ -3,22 +3,31 @@
 
 import { Waiters } from './waiters.ts'
 
+const ANY = '*'
+
 export class News {
   /** Begins where no number of an earlier life of the object lies: who waited for that one is told. */
   #number = Date.now()
-  readonly #waiters = new Waiters<'any'>()
+  readonly #waiters = new Waiters<string>()
 
   get number(): number {
     return this.#number
   }
 
-  tell(): void {
+  /** `about` whom; without, it may be about anybody. */
+  tell(about?: readonly string[]): void {
     this.#number = Math.max(this.#number + 1, Date.now())
-    this.#waiters.wake('any')
+    if (about === undefined) this.#waiters.wakeAll()
+    else for (const one of [ANY, ...about]) this.#waiters.wake(one)
   }
 
   async after(known: number, ms: number): Promise<number> {
-    if (known === this.#number) await this.#waiters.wait('any', ms)
+    if (known === this.#number) await this.#waiters.wait(ANY, ms)
     return this.#number
+  }
+
+  /** Until there is news about this one, or `ms` have gone by. */
+  async about(one: string, ms: number): Promise<void> {
+    await this.#waiters.wait(one, ms)
   }
 }

@@ -10,6 +10,7 @@ import { ok } from '../shared/result.ts'
 import type { Approval, Edit } from '../shared/wire.ts'
 import type { Unfolded } from './approvals.ts'
 import { headersOf } from './headers.ts'
+import { PAGE_SCRIPT } from './page-script.ts'
 import { secondsOf } from './standing.ts'
 import { pageStyle } from './style.ts'
 import { Wholes } from './unfolding.tsx'
@@ -179,24 +180,6 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
     </Page>
   )
 }
-
-/** What others answer shows as they do; what somebody writes is left alone, and so is where they are. Without it the page is looked at again by hand. */
-export const PAGE_SCRIPT = `{
-const source = new EventSource(document.querySelector('[data-live]').dataset.live)
-source.addEventListener('answers', ({ data }) => {
-  const shown = document.getElementById('answers')
-  const { html } = JSON.parse(data)
-  if (shown.innerHTML !== html) shown.innerHTML = html
-})
-source.addEventListener('over', () => {
-  source.close()
-  const texts = [...document.querySelectorAll('textarea')]
-  if (texts.every(({ value, defaultValue }) => value === defaultValue)) return location.replace(location.pathname)
-  document.getElementById('over').hidden = false
-  for (const button of document.querySelectorAll('button')) button.disabled = true
-})
-for (const form of document.querySelectorAll('form')) form.addEventListener('submit', () => source.close())
-}`
 
 /** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
 function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {

@@ -19,6 +19,8 @@ import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
+import type { Following } from './followers.ts'
+import { Followers } from './followers.ts'
 import type { Changes, InboxPage, InboxQuery, ListQuery } from './inbox-store.ts'
 import { InboxStore } from './inbox-store.ts'
 import type { Figures } from './metrics.ts'
@@ -49,6 +51,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
+  readonly #followers = new Followers()
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -325,9 +328,17 @@ export class TenantObject extends DurableObject<Env> {
   async pending(asked: InboxQuery): Promise<InboxPage> {
     return this.#inbox.pending(asked)
   }
-  /** The number of the last news of the inbox: at once where it is not `known`, or when there are any, or after `ms`. */
-  async news(known: number, ms: number): Promise<number> {
-    return this.#inbox.news.after(known, ms)
+  /** The number of the last news of the inbox, or of one approval: at once where it is not `known`, or when there are any, or after `ms`. */
+  async news({ stream, whose, approval }: Following, known: number, ms: number): Promise<number> {
+    this.#followers.stay(stream, whose, Date.now())
+    return approval === null ? this.#inbox.news.after(known, ms) : this.#inbox.follow(approval, known, ms)
+  }
+  /** Before a page is first told any. */
+  async follow({ stream, whose }: Following): Promise<Result<true>> {
+    return this.#followers.enter(stream, whose, Date.now())
+  }
+  async unfollow(stream: string): Promise<void> {
+    this.#followers.leave(stream)
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

@@ -23,4 +23,8 @@ export class Waiters<K> {
   wake(key: K): void {
     for (const finish of [...(this.#waiting.get(key) ?? [])]) finish()
   }
+
+  wakeAll(): void {
+    for (const key of [...this.#waiting.keys()]) this.wake(key)
+  }
 }

@@ -171,6 +171,9 @@ export const LIMITS = {
   /** How long a console's live list waits before it looks whether its session still is, and how often it tells news at the most. */
   console_wait_ms: 15_000,
   console_pause_ms: 250,
+  /** Open pages that are told what happens: of one link or one session, and of a tenant; those of the next say nothing until they are loaded again. */
+  streams_each: 8,
+  streams_tenant: 512,
   /** Questions that ask exactly the same, and are answered at once: each is a transition of its own run. */
   answers_at_once: 200,
   /** One page of a list. */

@@ -57,7 +57,7 @@ export const consoleRoutes: Verbs<Names> = {
     return taken.ok ? ok(html(takenBackPage(session, taken.value))) : taken
   }),
 
-  consoleEvents: page('consoleEvents', async ({ env, request, query: { approval, after, ...asked } }, { directory: { tenant } }) => {
+  consoleEvents: page('consoleEvents', async ({ env, request, query: { approval, after, ...asked } }, { directory: { tenant }, form }) => {
     const watching = async () => {
       const found = await sessionOf(request, env, 'watched')
       return found.ok && permitted(found.value, CONSOLE.consoleEvents.action) ? found.value : null
@@ -66,7 +66,7 @@ export const consoleRoutes: Verbs<Names> = {
     if (approval !== '' && !isOurs) return err(failure('not_found', 'no such approval'))
     const from = Number(request.headers.get('last-event-id') ?? after)
     const tell = (session: Session, number: number) => told(env, tenant, number, asked, mayAnswer(session))
-    return ok(liveInbox({ env, tenant, approval: approval === '' ? null : approval, from, session: watching, tell }))
+    return liveInbox({ env, tenant, whose: `session ${form}`, approval: approval === '' ? null : approval, from, session: watching, tell })
   }),
 
   consoleApproval: page('consoleApproval', async ({ env, request, params }, session) => {

@@ -21,7 +21,8 @@ import { fromOurPage } from '../form-origin.ts'
 import { isTenant, readBody } from '../intake.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
-import { answersOf, approvalPage, html, PAGE_SCRIPT, refusalPage } from '../page.tsx'
+import { answersOf, approvalPage, html, refusalPage } from '../page.tsx'
+import { PAGE_SCRIPT } from '../page-script.ts'
 import { isRunOf } from '../run-id.ts'
 import { partIn } from '../unfolding.tsx'
 
@@ -52,7 +53,9 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     }
     const tell = async (approval: Approval) => `event: answers\ndata: ${JSON.stringify({ html: answersOf(approval) })}`
     const from = Number(request.headers.get('last-event-id') ?? 0)
-    return ok(follow({ env, tenant: opened.value.link.tenant, from, still, tell }))
+    const { tenant, approval, approver } = opened.value.link
+    const followed = await follow({ env, tenant, whose: `link ${approval} ${approver}`, approval, from, still, tell })
+    return followed.ok ? followed : ok(refused(followed.error))
   },
 
   async submitApproval({ env, request, params }) {
@@ -174,5 +177,6 @@ const STATUS: Partial<Record<Failure['code'], number>> = {
   surer_only: 403,
   approval_expired: 410,
   invalid_request: 400,
+  too_many_streams: 429,
 }
 const refused = (error: Failure, approval?: Approval): Response => html(refusalPage(error, approval), STATUS[error.code] ?? 400)

@@ -45,6 +45,15 @@ export function ConsolePage({ title, session, place, live = false, children }: F
   )
 }
 
+/** Hidden until the page follows nothing more while somebody writes there: what they have written stays (edge/page-script.ts). */
+export function IsOver({ here }: { here: string }) {
+  return (
+    <p class="alert" role="alert" id="over" hidden>
+      Nothing can be answered from this page any more: it was decided meanwhile, or your session has ended. <a href={here}>Look again</a>
+    </p>
+  )
+}
+
 /** What proves that a form was shown to this session. */
 export function FormToken({ session }: { session: Session }) {
   return <input type="hidden" name="form" value={session.form} />

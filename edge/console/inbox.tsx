@@ -5,7 +5,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { InboxPage, InboxQuery, Waiting } from '../inbox-store.ts'
 import { left } from '../page.tsx'
-import { ConsolePage, FormToken } from './frame.tsx'
+import { ConsolePage, FormToken, IsOver } from './frame.tsx'
 import type { Session } from './session.ts'
 
 /** How a form names all that ask exactly the same, up to the newest that was shown. */
@@ -30,6 +30,7 @@ export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
           <div data-live={`/console/events?${new URLSearchParams({ ...asked, after: String(page.number) })}`}>
             <InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={now} />
           </div>
+          <IsOver here={`/console?${new URLSearchParams(asked)}`} />
           {mayAnswer ? <DenyChosen /> : ''}
         </form>
       </section>

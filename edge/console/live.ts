@@ -2,15 +2,18 @@
 // hand. What the stream tells is what the page would show to the same session now; it ends with the session.
 
 import { split } from '../../shared/ids.ts'
+import type { Result } from '../../shared/result.ts'
 import type { Env } from '../env.ts'
 import { runObject } from '../env.ts'
 import { follow } from '../live.ts'
+import { FOLLOW } from '../page-script.ts'
 import type { Session } from './session.ts'
 import type { Told } from './telling.tsx'
 
 type Watch = {
   env: Env
   tenant: string
+  whose: string
   /** The approval that is looked at, if one is: the stream ends with it. */
   approval: string | null
   /** What the browser has seen already. */
@@ -21,14 +24,14 @@ type Watch = {
 }
 
 /** `inbox` as often as anything changed, then `over`. */
-export function liveInbox({ env, tenant, approval, from, session, tell }: Watch): Response {
+export function liveInbox({ env, tenant, whose, approval, from, session, tell }: Watch): Promise<Result<Response>> {
   const still = async () => {
     const watching = await session()
     return watching !== null && (approval === null || (await isPending(env, tenant, approval))) ? watching : null
   }
   const said = async (watching: Session, number: number) =>
     approval === null ? `event: inbox\ndata: ${JSON.stringify(await tell(watching, number))}` : 'event: waits\ndata: {}'
-  return follow({ env, tenant, from, still, tell: said })
+  return follow({ env, tenant, whose, approval, from, still, tell: said })
 }
 
 async function isPending(env: Env, tenant: string, id: string): Promise<boolean> {
@@ -38,18 +41,16 @@ async function isPending(env: Env, tenant: string, id: string): Promise<boolean>
 }
 
 /** What was chosen stays chosen, what had the focus keeps it, and what is said is said once. */
-export const SCRIPT = `{
-const watched = document.querySelector('[data-live]')
-const source = new EventSource(watched.dataset.live)
-source.addEventListener('inbox', ({ data }) => {
-  const { words, list } = JSON.parse(data)
-  const said = document.getElementById('words')
-  const chosen = new Set([...watched.querySelectorAll('input:checked')].map((box) => box.id))
-  const focus = watched.contains(document.activeElement) ? document.activeElement.id : ''
-  watched.innerHTML = list
-  for (const box of watched.querySelectorAll('input')) box.checked = chosen.has(box.id)
-  if (focus !== '') (document.getElementById(focus) ?? said).focus()
-  if (said.textContent !== words) said.textContent = words
+export const SCRIPT = `{${FOLLOW}
+follow({
+  inbox: ({ words, list }) => {
+    const said = document.getElementById('words')
+    const chosen = new Set([...watched.querySelectorAll('input:checked')].map((box) => box.id))
+    const focus = watched.contains(document.activeElement) ? document.activeElement.id : ''
+    watched.innerHTML = list
+    for (const box of watched.querySelectorAll('input')) box.checked = chosen.has(box.id)
+    if (focus !== '') (document.getElementById(focus) ?? said).focus()
+    if (said.textContent !== words) said.textContent = words
+  },
 })
-source.addEventListener('over', () => { source.close(); location.reload() })
 }`

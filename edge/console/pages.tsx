@@ -7,7 +7,7 @@ import type { Unfolded } from '../approvals.ts'
 import { ChangeFields, ChangeStep, type Draft } from '../change-page.tsx'
 import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
 import { Wholes } from '../unfolding.tsx'
-import { ConsolePage, FormToken } from './frame.tsx'
+import { ConsolePage, FormToken, IsOver } from './frame.tsx'
 import type { Session } from './session.ts'
 import { Alike } from './several.tsx'
 
@@ -147,13 +147,16 @@ function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'
       </div>
       <Reach standing={prompt.standing} />
       {draft === null ? '' : <ChangeFields {...draft} over="console" />}
-      <div class="answer buttons">
-        <button type="submit" class="deny" name="decision" value="deny">
-          Deny
-        </button>
-        <button type="submit" class="approve" name="decision" value="approve">
-          Approve
-        </button>
+      <div class="answer">
+        <IsOver here={`/console/approvals/${approval.id}`} />
+        <div class="buttons">
+          <button type="submit" class="deny" name="decision" value="deny">
+            Deny
+          </button>
+          <button type="submit" class="approve" name="decision" value="approve">
+            Approve
+          </button>
+        </div>
       </div>
     </>
   )

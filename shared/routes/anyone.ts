@@ -83,7 +83,7 @@ export const ANYONE = routes({
     summary: 'What others answer while the page is open; it ends with the question, and with the link',
     status: 200,
     result: z.string(),
-    failures: ['link_invalid', 'link_revoked'],
+    failures: ['link_invalid', 'link_revoked', 'too_many_streams'],
   },
   openapi: {
     method: 'GET',

@@ -130,6 +130,6 @@ export const CONSOLE = routes({
     summary: 'The inbox as it changes, until the session ends or `approval` does; `Last-Event-ID` resumes',
     status: 200,
     result: z.string(),
-    failures: ['signed_out'],
+    failures: ['signed_out', 'not_found', 'too_many_streams'],
   },
 })

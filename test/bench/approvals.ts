@@ -52,7 +52,7 @@ export async function timeApprovals(
     filtered: await p50('/console?agent=bench-asker&risk=high', words),
     listed: await p50('/v1/approvals?alike=once', '"items":[{', { authorization: `Bearer ${dev.operator_key}` }),
   }
-  return { ...pages, update: await timeUpdates(url, cookie, ask, updates) }
+  return { ...pages, update: await timeUpdates(url, dev.operator_key, ask, updates) }
 }
 
 type Ask = (n: number) => Promise<void>
@@ -110,8 +110,10 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 
 // ── Open consoles ──
 
-async function timeUpdates(url: string, cookie: string, ask: Ask, updates: number): Promise<Approvals['update']> {
-  const consoles = await Promise.all(Array.from({ length: CONSOLES }, () => OpenConsole.open(new URL('/console/events', url), cookie)))
+async function timeUpdates(url: string, key: string, ask: Ask, updates: number): Promise<Approvals['update']> {
+  const sessions = Array.from({ length: Math.ceil(CONSOLES / LIMITS.streams_each) }, () => signedIn(url, key))
+  const cookies = (await Promise.all(sessions)).flatMap((cookie) => Array<string>(LIMITS.streams_each).fill(cookie)).slice(0, CONSOLES)
+  const consoles = await Promise.all(cookies.map((cookie) => OpenConsole.open(new URL('/console/events', url), cookie)))
   const took: number[] = []
   try {
     await Promise.all(consoles.map((one) => one.shows(WAITING)))

@@ -155,6 +155,72 @@ test('an approval that is answered in another tab says so in this one', async ()
   expect(await page.locator('button[name=decision]').count()).toBe(0)
 })
 
+test('what somebody writes is not taken from them when a colleague answers first, and nothing of it can be sent', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+  await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await page.getByRole('alert').waitFor()
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('because I have thought about it')
+  expect(await page.getByRole('button', { name: 'Approve', exact: true }).isDisabled()).toBe(true)
+  await page.getByRole('link', { name: 'Look again' }).click()
+  await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+})
+
+test('a page whose answer is under way waits for what comes of it', async () => {
+  const id = await asked()
+  const [page, other] = [
+    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+  ]
+  const release = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  await page.route(at(`/console/approvals/${id}`), async (route) => {
+    if (route.request().method() === 'POST') {
+      held.resolve()
+      await release.promise
+    }
+    await route.continue()
+  })
+  const answering = page.getByRole('button', { name: 'Approve', exact: true }).click()
+  await held.promise
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await other.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+  release.resolve()
+  await answering
+  await page.getByRole('heading', { name: 'That was not done', level: 1 }).waitFor()
+})
+
+test('a page that is refused its stream, for there are too many, asks again', async () => {
+  const id = await asked()
+  const page = await opened('/console', { javaScriptEnabled: true })
+  const refused = Promise.withResolvers<void>()
+  await page.clock.install()
+  await page.route(
+    at(`/console/events?approval=${id}`),
+    async (route) => {
+      await route.fulfill({ status: 429, body: '' })
+      refused.resolve()
+    },
+    { times: 1 },
+  )
+  await page.goto(at(`/console/approvals/${id}`))
+  await refused.promise
+  const again = page.waitForRequest(/console\/events/)
+  for (let asked = false; !asked; ) {
+    await page.clock.fastForward(20_000)
+    asked = await Promise.race([
+      again.then(() => true),
+      page
+        .locator('h1')
+        .waitFor()
+        .then(() => false),
+    ])
+  }
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+})
+
 test('an open page whose session ends asks to sign in again', async () => {
   const operator = await desk.operator(['approver'])
   const page = await opened(mine, { javaScriptEnabled: true }, operator.key)
