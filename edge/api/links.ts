@@ -61,11 +61,11 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
   async submitApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
-    const { link, approval, run } = opened.value
+    const { link, digest, approval, run } = opened.value
     const form = await readForm(request, LIMITS.page_edit_bytes)
     const nonce = form?.get('nonce') ?? ''
     const ours = fromOurPage(request, identityOf(env).publicUrl)
-    if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, approval.digest, nonce)) {
+    if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, digest, nonce)) {
       return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
     }
     if (!(await mayAnswer(env, link))) return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
@@ -74,12 +74,12 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     if (await asksForChange(form, said['decision'], offered)) return ok(await changing(env, params.token, opened.value, form))
     const changed = changedIn(form)
     if (!changed.ok) return ok(refused(changed.error, approval))
-    const answer = Answer.safeParse({ ...said, ...changed.value, digest: approval.digest, reason: reasonIn(form) })
+    const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(form) })
     if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
     const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
     if (answered.ok) {
       const now = answered.value
-      const events = now.digest === approval.digest ? eventsOf(params.token) : null // a link is to what it was given for
+      const events = now.digest === digest ? eventsOf(params.token) : null // a link is to what it was given for
       const page = approvalPage({ approval: now, events, approver: link.approver, nonce: null, now: Date.now() })
       return ok(events === null ? html(page) : live(page, now))
     }
@@ -130,7 +130,8 @@ async function mayAnswer(env: Env, { tenant, approver }: Link): Promise<boolean>
   return operator !== undefined && authorize(directory, operator, 'approval.decide').allowed
 }
 
-type Opened = { link: Link; approval: Approval; run: ReturnType<typeof runObject> }
+/** `digest`: what the link is to. The approval is about that, or has ended. */
+type Opened = { link: Link; digest: string; approval: Approval; run: ReturnType<typeof runObject> }
 
 async function open(env: Env, token: string): Promise<Result<Opened>> {
   const link = readLink(token)
@@ -140,9 +141,12 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   const approval = await run.approval(split(link.approval).n)
   const holds = (digest: string) => macHolds(linkKey, 'link', link, digest, link.mac)
   if (!approval.ok) return err(INVALID)
-  if (!holds(approval.value.digest)) return err(approval.value.edits?.some(({ from }) => holds(from)) === true ? OUTDATED : INVALID)
+  const { digest: now, edits = [], status } = approval.value
+  const digest = [now, ...edits.map(({ from }) => from)].find(holds)
+  if (digest === undefined) return err(INVALID)
   if (isRevoked(approval.value, link.approver)) return err(REVOKED) // whoever holds it now is told nothing of what it asked
-  return ok({ link, approval: approval.value, run })
+  if (digest !== now && status === 'pending') return err(OUTDATED)
+  return ok({ link, digest, approval: approval.value, run })
 }
 
 /** One button was pressed: `decision` for this call, or `standing` for more, as `approve session` or `approve 600`. */

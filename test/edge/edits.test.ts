@@ -131,9 +131,12 @@ test.each([
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest })
 })
 
+const nonceOf = async (link: string): Promise<string> =>
+  /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? expect.fail('the page has no form')
+
 /** As the page behind a link would send it. */
 async function byLink(link: string, fields: Record<string, string>): Promise<[status: number, page: string]> {
-  const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? expect.fail('the page has no form')
+  const nonce = fields['nonce'] ?? (await nonceOf(link))
   const headers = { origin: new URL(link).origin, 'content-type': 'application/x-www-form-urlencoded' }
   const answer = await fetch(link, { method: 'POST', headers, body: new URLSearchParams({ nonce, ...fields }).toString() })
   return [answer.status, await answer.text()]
@@ -164,8 +167,14 @@ test('B1 over a link things are left out, and less is spent', async () => {
   const [status, page] = await byLink(link, { arguments: text, step: 'change' })
   expect([status, page]).toEqual([200, expect.stringContaining('<span class="tag high">high risk</span>')])
   const becomes = /name="becomes" value="([0-9a-f]{64})"/.exec(page)?.[1] ?? expect.fail('the page offers nothing')
+  const nonce = await nonceOf(link)
   expect((await byLink(link, { arguments: text, becomes, decision: 'approve' }))[0]).toBe(200)
   expect(await approvalOf(call)).toMatchObject({ status: 'approved', digest: becomes, edits: [{ by: bob.name, channel: 'link' }] })
+  // B12: afterwards the link says what became of it; what else is sent from a page of before changes nothing.
+  const over = expect.stringMatching(/<h1>Approved<\/h1>[\s\S]*has changed the arguments/)
+  expect([(await fetch(link)).status, await (await fetch(link)).text()]).toEqual([200, over])
+  expect(await byLink(link, { nonce, decision: 'deny' })).toEqual([409, over])
+  expect((await byLink(link, { nonce: [...nonce].reverse().join(''), decision: 'deny' }))[0]).toBe(403)
 })
 
 test('B10 a yes beside a text that was changed is no yes to what the agent asked: it shows the change', async () => {
