@@ -69,7 +69,9 @@ const put = command({
     const spec = read.ok ? fitting(ChannelSpec, read.value, 'the channel') : read
     if (!spec.ok) return spec
     const done = await api('putChannel', { params: { name }, body: spec.value })
-    return done.ok ? ok({ ok: true, json: done.value, text: `channel ${inline(name)} sends to ${inline(done.value.channel.to)}\n` }) : done
+    if (!done.ok) return done
+    const warnings = done.value.warnings.map((warning) => `warning: ${inline(warning)}\n`).join('')
+    return ok({ ok: true, json: done.value, text: `channel ${inline(name)} sends to ${inline(done.value.channel.to)}\n${warnings}` })
   },
 })
 

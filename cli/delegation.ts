@@ -11,18 +11,25 @@ const delegate = command({
   words: ['channels', 'delegate'],
   args: { 'NAME?': 'the operator who is asked too; left out, you are back' },
   flags: { for: { value: 'TIME', what: 'how long, such as 8h or 14d' } },
-  does: 'While you are away, have another operator asked too, about what you are asked through channels; it gives them no right',
+  does: 'While you are away, have another operator asked too, through the channels that write to you by name; it gives them no right',
   key: 'operator',
   async run({ args: { NAME: to }, flags, api }) {
     if (to === undefined) {
       const back = await api('deleteDelegation', {})
+      if (!back.ok && back.error.code === 'not_found') return err({ ...back.error, todo: 'nothing; you were not away' })
       return back.ok ? ok({ ok: true, json: back.value, text: 'nobody else is asked from now on\n' }) : back
     }
     const [, number = '', unit = ''] = /^([0-9]{1,4})([mhd])$/.exec(flags.for ?? '') ?? []
     const for_s = Number(number) * (UNITS[unit] ?? 0)
     if (for_s === 0) return err(usage('`--for` takes a time such as 30m, 8h or 14d'))
     const put = await api('putDelegation', { body: { to, for_s } })
-    return put.ok ? ok({ ok: true, json: put.value, text: `${inline(to)} is asked too, until ${time(put.value.until_ms)}\n` }) : put
+    if (!put.ok) return put
+    const { until_ms, through } = put.value
+    const text =
+      through.length > 0
+        ? `${inline(to)} is asked too, until ${time(until_ms)}, through ${through.map(inline).join(', ')}\n`
+        : `warning: until ${time(until_ms)} ${inline(to)} would be asked too, but no channel does: none writes to you by name and knows where to write to ${inline(to)}\n`
+    return ok({ ok: true, json: put.value, text })
   },
 })
 

@@ -2,6 +2,7 @@
 
 import { ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
+import { reachedThrough, unknownIn } from '../channels/audience.ts'
 import type { Env } from '../env.ts'
 import { channelObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
@@ -25,7 +26,8 @@ export const channelRoutes: Verbs<Names> = {
     return ok({ items: await here(env, caller).list() })
   },
   async putChannel({ env, caller, params, body }) {
-    return here(env, caller).put(params.name, body, caller.principal.name)
+    const put = await here(env, caller).put(params.name, body, caller.principal.name)
+    return put.ok ? ok({ ...put.value, warnings: unknownIn(caller.directory, put.value.channel) }) : put
   },
   async deleteChannel({ env, caller, params }) {
     return here(env, caller).remove(params.name)
@@ -44,7 +46,10 @@ export const channelRoutes: Verbs<Names> = {
     return ok({ items: await here(env, caller).delegations() })
   },
   async putDelegation({ env, caller, body }) {
-    return here(env, caller).delegate(caller.directory.tenant, caller.principal.name, body.to, body.for_s)
+    const { directory, principal } = caller
+    const channels = here(env, caller)
+    const put = await channels.delegate(directory.tenant, principal.name, body.to, body.for_s)
+    return put.ok ? ok({ ...put.value, through: reachedThrough(directory, await channels.list(), principal.name, body.to) }) : put
   },
   async deleteDelegation({ env, caller }) {
     return here(env, caller).back(caller.principal.name)

@@ -28,7 +28,8 @@ export const CHANNELS = routes({
     summary: 'Set up a channel, or change it as a whole; it tells of approvals that are asked from then on',
     body: channels.ChannelSpec,
     status: 200,
-    result: channels.Channel,
+    /** `warnings`: what it names and nobody is. */
+    result: channels.Channel.extend({ warnings: z.array(z.string()) }),
     failures: ['channel_refused', 'limit_reached'],
   },
   deleteChannel: {
@@ -106,10 +107,12 @@ export const CHANNELS = routes({
     path: '/v1/delegations/me',
     callers: ['operator'],
     action: 'channel.delegate',
-    summary: 'While you are away, have another operator asked too, through channels, about what you are asked; it gives them no right',
+    summary:
+      'While you are away, have another operator asked too, through the channels that write to you by name, about what you are asked; it gives them no right',
     body: z.strictObject({ to: wire.Name, for_s: z.int().min(60).max(LIMITS.delegation_s) }),
     status: 200,
-    result: channels.Delegation,
+    /** The channels that write to you by name and know where to write to them: they are asked through no other. */
+    result: channels.Delegation.extend({ through: z.array(wire.Name) }),
     failures: ['delegate_refused'],
   },
   deleteDelegation: {

@@ -107,11 +107,46 @@ test('P09 it moves no right: nobody stands in who may not answer, or for somebod
   expect(refusal(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
 })
 
+test('whoever puts a channel is told what it names and nobody is', async () => {
+  const [name, role, nobody] = [desk.name(), desk.name(), desk.name()]
+  const root = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey }
+  const spec = {
+    kind: 'email',
+    from: 'a@example.com',
+    addresses: { [ann.name]: 'ann@example.com', [nobody]: 'nobody@example.com' },
+    recipients: { roles: ['approver', role], operators: [ann.name, nobody] },
+    via: { provider: 'outbox' },
+  }
+  const put = await countersign(['channels', 'put', name, '-'], { env: root, stdin: JSON.stringify(spec) })
+  granted(await desk.root('deleteChannel', { params: { name } }))
+  expect(put.out.split('\n').slice(1, -1)).toEqual([
+    `warning: no operator has the role \`${role}\``,
+    `warning: there is no operator \`${nobody}\``,
+  ])
+})
+
 test('on the command line', async () => {
   const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
-  expect((await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out).toContain(`${ann.name} is asked too, until `)
+  const away = async () => (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
+  expect(await away()).toMatch(/^warning: .* no channel does/)
+  // Of these, one writes to bob and to ann by name; the others to whoever reads them, to bob alone, to ann alone.
+  const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
+  const hook = { kind: 'webhook' as const, url: 'https://hooks.example.com/x', keys: [`whsec_${'A'.repeat(32)}`] }
+  const mail = { kind: 'email' as const, from: 'a@example.com', via: { provider: 'outbox' as const } }
+  const put = async (name: string, body: Parameters<typeof desk.root<'putChannel'>>[1]['body']) =>
+    granted(await desk.root('putChannel', { params: { name }, body })).warnings
+  try {
+    expect(await put(both, { ...hook, recipients: { operators: [bob.name] } })).toEqual([])
+    expect(await put(readers, hook)).toEqual([])
+    expect(await put(bobs, { ...mail, addresses: { [bob.name]: 'bob@example.com' } })).toEqual([])
+    expect(await put(anns, { ...mail, addresses: { [ann.name]: 'ann@example.com' } })).toEqual([])
+    expect(await away()).toContain(`, through ${both}\n`)
+  } finally {
+    for (const name of [both, readers, bobs, anns]) granted(await desk.root('deleteChannel', { params: { name } }))
+  }
   expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(new RegExp(`${bob.name} +${ann.name} +2`))
   expect((await countersign(['channels', 'delegate'], { env })).out).toBe('nobody else is asked from now on\n')
+  expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(/you have nobody asked in your stead\n.*you were not away/)
   expect(await countersign(['channels', 'delegate', ann.name], { env })).toMatchObject({ code: 2 })
   expect((await countersign(['channels', 'delegations'], { env })).out).not.toContain(bob.name)
 })
