@@ -93,8 +93,15 @@ export function leavesOut(before: unknown, after: unknown): boolean {
 /** Where two sets of arguments differ, as cards show them; and how many more places there are than are told. */
 export function changesOf(before: Args, after: Args): { changes: ArgumentChange[]; more: number } {
   const all = [...differences(redact(before), redact(after), '')]
-  const changes = all.slice(0, LIMITS.edit_changes)
+  const changes = all.slice(0, LIMITS.edit_changes).map((one) => told(one, (text) => cut(text, LIMITS.edit_chars)))
   return { changes, more: all.length - changes.length }
+}
+
+/** The same with nothing left out but secrets; `null` where nothing was. */
+export function wholeChangesOf(before: Args, after: Args): ArgumentChange[] | null {
+  const whole = [...differences(redact(before), redact(after), '')]
+  const isCut = ({ at, from, to }: ArgumentChange) => [at, from ?? '', to ?? ''].some(({ length }) => length > LIMITS.edit_chars)
+  return whole.length > LIMITS.edit_changes || whole.some(isCut) ? whole.map((one) => told(one, (text) => text)) : null
 }
 
 function* differences(from: unknown, to: unknown, at: string): Generator<ArgumentChange> {
@@ -105,10 +112,13 @@ function* differences(from: unknown, to: unknown, at: string): Generator<Argumen
     for (let i = 0; i < Math.max(from.length, to.length); i++) yield* differences(from[i], to[i], `${at}/${i}`)
   } else if (from === undefined || to === undefined || canonical(from) !== canonical(to))
     yield {
-      at: shown(at),
-      from: from === undefined ? null : shown(JSON.stringify(from)),
-      to: to === undefined ? null : shown(JSON.stringify(to)),
+      at,
+      from: from === undefined ? null : JSON.stringify(from),
+      to: to === undefined ? null : JSON.stringify(to),
     }
 }
 
-const shown = (text: string): string => written(cut(text, LIMITS.edit_chars))
+function told({ at, from, to }: ArgumentChange, length: (text: string) => string): ArgumentChange {
+  const shown = (text: string): string => written(length(text))
+  return { at: shown(at), from: from === null ? null : shown(from), to: to === null ? null : shown(to) }
+}

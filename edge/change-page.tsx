@@ -8,9 +8,11 @@ import { canonical, parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Approval, Revision } from '../shared/wire.ts'
+import type { Approval } from '../shared/wire.ts'
 import { unambiguous } from './approvals.ts'
 import { Changes, Facts, type Node, Nonce, NotDone, Page } from './page.tsx'
+import type { Preview } from './run-answers.ts'
+import { Wholes } from './unfolding.tsx'
 
 /** As much of a text as the page offers; one of more is changed at the command line. */
 export function textToChange(editable: Result<{ arguments: Record<string, unknown> }>): string | null {
@@ -65,10 +67,10 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
 }
 
 /** `token`: the hidden fields by which the form is known as ours. */
-type Shown = { approval: Approval; approver: string; token: Node; text: string; reason: string; preview: Revision }
+type Shown = { approval: Approval; approver: string; token: Node; text: string; reason: string } & Preview
 
 /** The second step: what would be otherwise, and the call as it would be. No comes first here too (T28). */
-export function ChangeStep({ approval, approver, token, text, reason, preview }: Shown) {
+export function ChangeStep({ approval, approver, token, text, reason, preview, whole }: Shown) {
   const changed: Approval = { ...approval, digest: preview.becomes, prompt: preview.prompt }
   return (
     <form method="post">
@@ -84,8 +86,17 @@ export function ChangeStep({ approval, approver, token, text, reason, preview }:
       </p>
       <h2>What you change</h2>
       <Changes {...preview} />
+      {whole.changes === null ? (
+        ''
+      ) : (
+        <details>
+          <summary>The whole change</summary>
+          <Changes changes={whole.changes} more={0} />
+        </details>
+      )}
       <h2>The call as it would be</h2>
       <Facts approval={changed} />
+      <Wholes whole={ok(whole.texts)} part={0} />
       <div class="field">
         <label for="reason">Reason</label>
         <span class="quiet" id="reason-help">

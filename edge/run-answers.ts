@@ -5,9 +5,9 @@ import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Answer, Approval, Decision, DryRun, Revision as Previewed } from '../shared/wire.ts'
+import type { Answer, Approval, ArgumentChange, Decision, DryRun, Revision as Previewed } from '../shared/wire.ts'
 import { isRevoked, type Unfolded, unfolded } from './approvals.ts'
-import { editable } from './argument-changes.ts'
+import { editable, wholeChangesOf } from './argument-changes.ts'
 import { assuranceOf, SUREST_WAY } from './assurance.ts'
 import type { Told } from './decide.ts'
 import { mayAnswer } from './decide.ts'
@@ -47,6 +47,9 @@ export type RunAccess = {
 
 /** What stands for a call, under the key that it was looked up by. */
 export type Standings = { key: string; answers: readonly Answered[] }
+
+/** What changed arguments would come to; and whatever that leaves out, whole. */
+export type Preview = { preview: Previewed; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 
 type Grounds = { booked: Booked | null; live: readonly string[] }
 
@@ -159,7 +162,7 @@ export class Answers {
   }
 
   /** What changed arguments would come to with the yes of whoever asks. Nothing comes of it. */
-  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Previewed>> {
+  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Preview>> {
     const row = this.#run.row()
     if (row === undefined) return err(NO_APPROVAL)
     const directory = await directoryOf(this.#env, row.record.tenant)
@@ -172,7 +175,8 @@ export class Answers {
     const { permitted, revision } = changed.value
     const { changes, more, prompt, proposal } = revision
     const effect = permitted.effect === 'allow' ? 'allow' : 'ask'
-    return ok({ digest: record.proposal.digest, becomes: proposal.digest, changes, more, effect, prompt })
+    const whole = { changes: wholeChangesOf(record.proposal.args, proposal.args), texts: unfolded(prompt, proposal.args, proposal.plan) }
+    return ok({ preview: { digest: record.proposal.digest, becomes: proposal.digest, changes, more, effect, prompt }, whole })
   }
 
   /** The question stays. Asked again, it is done already. */

@@ -10,7 +10,7 @@ import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
 import { BUNDLE_FORMAT, type Bundle, type CallState, STATEMENT_TYPE } from '../shared/statement.ts'
-import type { Answer, Approval, Call, DryRun, Editable, JournalEntry, Revision as Previewed, Run } from '../shared/wire.ts'
+import type { Answer, Approval, Call, DryRun, Editable, JournalEntry, Run } from '../shared/wire.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import type { Unfolded } from './approvals.ts'
 import { dueAt } from './call-times.ts'
@@ -24,7 +24,7 @@ import { digestInput, prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
-import type { RunAccess, Standings } from './run-answers.ts'
+import type { Preview, RunAccess, Standings } from './run-answers.ts'
 import { Answers } from './run-answers.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
@@ -166,7 +166,7 @@ export class RunObject extends DurableObject<Env> {
     return this.#answers.editable(n)
   }
 
-  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Previewed>> {
+  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Preview>> {
     return this.#answers.preview(n, by, channel, args)
   }
 

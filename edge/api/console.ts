@@ -156,7 +156,7 @@ async function changing(env: Env, session: Session, place: Place, approval: Appr
   const args = argumentsIn(text)
   const preview = args.ok ? await place.run.preview(place.n, session.principal.name, 'console', args.value) : args
   return preview.ok
-    ? html(changePage({ session, approval, text, reason: reasonIn(given), preview: preview.value }))
+    ? html(changePage({ session, approval, text, reason: reasonIn(given), ...preview.value }))
     : shown(env, session, place, approval, { text, refusal: preview.error }, { status: FAILURES[preview.error.code].status })
 }
 

@@ -116,7 +116,7 @@ async function changing(env: Env, token: string, opened: Opened, form: URLSearch
       PAGE_SCRIPT,
     )
   const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest })
-  return html(changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), preview: preview.value }))
+  return html(changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), ...preview.value }))
 }
 
 const eventsOf = (token: string): string => `/approve/${token}/events`

@@ -75,7 +75,9 @@ export const operatorRoutes: Verbs<Names> = {
 
   async previewAnswer({ env, caller, params, body }) {
     const place = approvalPlace(env, caller, params.id)
-    return place.ok ? place.value.run.preview(place.value.n, caller.principal.name, 'api', body.arguments) : place
+    if (!place.ok) return place
+    const seen = await place.value.run.preview(place.value.n, caller.principal.name, 'api', body.arguments)
+    return seen.ok ? ok(seen.value.preview) : seen
   },
 
   async revokeLinks({ env, caller, params, query: { of = null } }) {

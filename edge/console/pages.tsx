@@ -2,10 +2,11 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
-import type { Approval, Revision } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire.ts'
 import type { Unfolded } from '../approvals.ts'
 import { ChangeFields, ChangeStep, type Draft } from '../change-page.tsx'
 import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
+import type { Preview } from '../run-answers.ts'
 import { Wholes } from '../unfolding.tsx'
 import { ConsolePage, FormToken, IsOver } from './frame.tsx'
 import type { Session } from './session.ts'
@@ -122,7 +123,7 @@ function Token({ session, approval: { digest } }: Answered) {
   )
 }
 
-type Changed = Answered & { text: string; reason: string; preview: Revision }
+type Changed = Answered & { text: string; reason: string } & Preview
 
 export function changePage({ session, approval, ...shown }: Changed) {
   const token = <Token session={session} approval={approval} />

@@ -177,6 +177,23 @@ test('B1 over a link things are left out, and less is spent', async () => {
   expect((await byLink(link, { nonce: [...nonce].reverse().join(''), decision: 'deny' }))[0]).toBe(403)
 })
 
+test('B5 the change and the call as it would be are there whole, on both pages', async () => {
+  const long = (middle: string) => `${'A'.repeat(1_500)}${middle}${'B'.repeat(1_500)}`
+  const call = await ask({ path: 'notes', text: long('BEFORE'), tags: [long('KEPT')] }, write)
+  const link = await desk.link(bob.client, call.approval.id)
+  const out = { path: 'notes', tags: [long('KEPT')] }
+  const [status, page] = await byLink(link, { step: 'change', arguments: JSON.stringify(out) })
+  expect([status, page]).toEqual([200, expect.stringMatching(/The whole change[\s\S]*BEFORE[\s\S]*The whole arguments[\s\S]*KEPT/)])
+  const signedIn = await ConsoleSession.open(desk.url, bob.key)
+  const path = `/console/approvals/${call.approval.id}`
+  const fields = { ...(await signedIn.fields(path)), step: 'change', arguments: JSON.stringify({ ...out, text: long('AFTER') }) }
+  const shown = await (await signedIn.post(path, fields)).text()
+  expect(shown).toMatch(/The whole change[\s\S]*BEFORE[\s\S]*AFTER[\s\S]*The whole arguments[\s\S]*KEPT/)
+  const little = await ask({ path: 'notes', text: 'hello' }, write)
+  const [, brief] = await byLink(await desk.link(bob.client, little.approval.id), { step: 'change', arguments: '{"path":"notes"}' })
+  expect(brief).not.toContain('The whole')
+})
+
 test('B10 a yes beside a text that was changed is no yes to what the agent asked: it shows the change', async () => {
   const call = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
   const link = await desk.link(bob.client, call.approval.id)
