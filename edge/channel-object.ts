@@ -12,7 +12,7 @@ import type { Approval } from '../shared/wire.ts'
 import { isRevoked, linkFor, sealFor } from './approvals.ts'
 import type { ChannelRow, DeliveryRow } from './channel-store.ts'
 import { ChannelStore } from './channel-store.ts'
-import { after, begun, dropped, revived, waiting } from './channels/attempt.ts'
+import { after, begun, dropped, returned, waiting } from './channels/attempt.ts'
 import { withStandIns } from './channels/away.ts'
 import { mediumOf } from './channels/media.ts'
 import { postThrough } from './channels/outside.ts'
@@ -101,26 +101,30 @@ export class ChannelObject extends DurableObject<Env> {
 
   async retry(name: string): Promise<Result<{ due: number }>> {
     if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
-    const failed = this.#store.inState(name, ['failed'])
-    const now = Date.now()
-    const useful = failed.filter(({ kind, approval }) => kind === 'ended' || this.#store.approval(approval)?.endedAt === null)
-    for (const row of useful) this.#store.saveCourse(row, revived(row, now), now)
+    const due = this.#store.reviveFailed(name, Date.now())
     this.#pump()
-    return ok({ due: useful.length })
+    return ok({ due })
   }
 
   /** Done with those; here are the next. What is never said to be done is handed out again. */
-  async collect(tenant: string, name: string, done: readonly string[]): Promise<Result<Collected[]>> {
+  async collect(tenant: string, name: string, { done, failed }: Carried): Promise<Result<Collected[]>> {
     const channel = this.#store.channel(name)
     const medium = channel === undefined ? undefined : mediumOf(channel.spec)
     if (medium?.collected === undefined) return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
     const directory = await directoryOf(this.env, tenant)
     const now = Date.now()
-    const waits = () => this.#due(name).filter(({ nextAt }) => nextAt === null)
+    const carried = [...done.map((id) => ({ id, why: null })), ...failed]
     return this.#store.atOnce(() => {
-      for (const row of waits().filter(({ id }) => done.includes(id)))
-        this.#store.saveCourse(row, after(begun(row, now), ok({ ref: null }), now, 0), now)
-      return ok(waits().flatMap((row) => this.#handedOut(row, directory, medium, now)))
+      for (const { id, why } of carried) {
+        const row = this.#store.delivery(id)
+        if (row?.channel !== name || row.state !== 'due' || row.nextAt !== null) continue
+        this.#store.saveCourse(row, why === null ? after(begun(row, now), ok({ ref: null }), now, 0) : returned(row, why), now)
+      }
+      for (;;) {
+        const waits = this.#store.waiting(name)
+        const out = waits.flatMap((row) => this.#handedOut(row, directory, medium, now))
+        if (out.length > 0 || waits.length === 0) return ok(out) // what was not handed out was dropped: others may wait behind it
+      }
     })
   }
 
@@ -364,6 +368,8 @@ export class ChannelObject extends DurableObject<Env> {
 
 /** A question and its end are told in order. */
 const questionOf = ({ approval, channel, recipient }: Omit<DeliveryRow, 'id'>): string => `${approval} ${channel} ${recipient ?? ''}`
+
+type Carried = { readonly done: readonly string[]; readonly failed: readonly { readonly id: string; readonly why: string }[] }
 
 /** Whoever reads the channel. */
 const NOBODY: Whom = { recipient: null, insteadOf: null }

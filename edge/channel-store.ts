@@ -1,6 +1,6 @@
 // What a ChannelObject keeps, and how it is read and written. It decides nothing and sends nothing.
 
-import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min, or } from 'drizzle-orm'
 import migrations from '../migrations/channel/migrations.js'
 import type { ChannelSpec, Delegation, DeliveryState } from '../shared/channels.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -100,6 +100,21 @@ export class ChannelStore {
   inState(channel: string, states: readonly DeliveryState[]): DeliveryRow[] {
     const those = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]))
     return this.#db.select().from(deliveries).where(those).orderBy(desc(deliveries.changedAt)).limit(LIMITS.page).all()
+  }
+
+  /** Those that wait to be collected, the longest first. */
+  waiting(channel: string): DeliveryRow[] {
+    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'due'), isNull(deliveries.nextAt))
+    return this.#db.select().from(deliveries).where(those).orderBy(asc(deliveries.changedAt)).limit(LIMITS.page).all()
+  }
+
+  /** What was given up and is of use still is due anew; how many. */
+  reviveFailed(channel: string, now: number): number {
+    const open = this.#db.select({ id: approvals.id }).from(approvals).where(isNull(approvals.endedAt))
+    const useful = or(eq(deliveries.kind, 'ended'), inArray(deliveries.approval, open))
+    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'failed'), useful)
+    const due = { state: 'due' as const, tries: 1, nextAt: now, changedAt: now } // it may have arrived once
+    return this.#db.update(deliveries).set(due).where(those).returning({ id: deliveries.id }).all().length
   }
 
   /** Those whose time has come, the longest due first. */

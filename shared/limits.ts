@@ -166,6 +166,8 @@ export const LIMITS = {
   slack_age_s: 5 * 60,
   /** After this long, Slack is told that an answer was taken, whether it is through or not: it waits for 3 s. */
   slack_ack_ms: 2_000,
+  /** What whoever collects mails says of one that could not be delivered: operators read it. */
+  delivery_why_chars: 200,
   /** How long it stays on record what was sent of an approval that has ended. */
   delivery_days: 7,
   /** How long a console's live list waits before it looks whether its session still is, and how often it tells news at the most. */

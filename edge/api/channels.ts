@@ -55,7 +55,7 @@ export const channelRoutes: Verbs<Names> = {
     return here(env, caller).back(caller.principal.name)
   },
   async collectMessages({ env, caller, params, body }) {
-    const collected = await here(env, caller).collect(caller.directory.tenant, params.name, body.done)
+    const collected = await here(env, caller).collect(caller.directory.tenant, params.name, body)
     return collected.ok ? ok({ items: collected.value }) : collected
   },
 }

@@ -13,12 +13,12 @@ const LEASE_MS = LIMITS.delivery_ms + 2_000
 export const begun = (course: Course, now: number): Course => ({ ...course, tries: course.tries + 1, nextAt: now + LEASE_MS })
 
 /** Due until somebody collects it. */
-export const waiting = (course: Course): Course => ({ ...course, nextAt: null, why: 'waits to be collected' })
+export const waiting = (course: Course): Course => ({ ...course, nextAt: null, why: course.why ?? 'waits to be collected' })
+
+/** Whoever collects paces the tries: it is given up on when its approval ends, and not before. */
+export const returned = (course: Course, why: string): Course => ({ ...course, tries: course.tries + 1, nextAt: null, why })
 
 export const dropped = (course: Course, why: string): Course => ({ ...course, state: 'dropped', nextAt: null, why })
-
-/** Given up on, and tried again by an operator: it may have arrived once. */
-export const revived = (course: Course, now: number): Course => ({ ...course, state: 'due', tries: 1, nextAt: now })
 
 /** `chance`: from 0 up to 1. */
 export function after(course: Course, sent: Sent, now: number, chance: number): Course {

@@ -131,9 +131,16 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.collect',
     params: named,
-    summary: 'Say which of an outbox’s mails have been delivered, and get those that wait, with the links in them',
-    /** What is in neither answer nor `done` is handed out again: nothing is lost by whoever dies in between. */
-    body: z.strictObject({ done: z.array(z.string().max(64)).max(LIMITS.page).default([]) }),
+    summary:
+      'Say which of an outbox’s mails have been delivered and which could not be; get those that wait, the longest first, with the links in them',
+    /** What is not said to be done is handed out again: nothing is lost by whoever dies in between. What failed waits behind all others. */
+    body: z.strictObject({
+      done: z.array(z.string().max(64)).max(LIMITS.page).default([]),
+      failed: z
+        .array(z.strictObject({ id: z.string().max(64), why: z.string().min(1).max(LIMITS.delivery_why_chars) }))
+        .max(LIMITS.page)
+        .default([]),
+    }),
     status: 200,
     result: list(channels.Collected),
     failures: ['not_found'],

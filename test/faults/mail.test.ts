@@ -167,6 +167,7 @@ test('an outbox: what waits survives a kill, is handed out until it is said to b
   mkdirSync(dir)
   expect(await drain('--dir', dir)).toMatchObject({ code: 0, out: '1 delivered\n' })
   expect(await drain('--dir', dir)).toMatchObject({ code: 0, out: '0 delivered\n' })
+  expect(await drain('--dir', join(dir, 'nothing'))).toMatchObject({ code: 1, err: expect.stringContaining("can't be written") })
   expect(must(await collect([])).items).toEqual([])
   expect(readdirSync(dir)).toEqual([`${id}.eml`])
   expect(statSync(join(dir, `${id}.eml`)).mode & 0o777).toBe(0o600)
@@ -187,7 +188,10 @@ test('a sendmail gets each mail; one that fails leaves it in the outbox; what ha
   const came = join(folder, 'came')
   writeFileSync(program, '#!/bin/sh\nexit 75\n')
   chmodSync(program, 0o700)
-  expect(await drain('--sendmail', program)).toMatchObject({ code: 1, err: expect.stringContaining('ended with 75') })
+  expect(await drain('--sendmail', program)).toMatchObject({ code: 1, out: expect.stringContaining('ended with 75') })
+  expect(await deliveries(first)).toContainEqual(
+    expect.objectContaining({ state: 'due', tries: 1, why: expect.stringContaining('ended with 75') }),
+  )
   expect(await drain('--sendmail', join(folder, 'nothing'))).toMatchObject({ code: 1, err: expect.stringContaining("can't be used") })
   must(await hurt.operator('answerApproval', { params: { id: second.approval?.id ?? '' }, body: { decision: 'deny' } }))
   await eventually('the second is dropped', async () => (await deliveries(second)).every(({ state }) => state === 'dropped'), PATIENCE_MS)
@@ -199,6 +203,48 @@ test('a sendmail gets each mail; one that fails leaves it in the outbox; what ha
   expect(text).not.toContain('\r')
   expect(text).not.toContain('cs_operator_') // our key is none of its business
   expect(await deliveries(first)).toContainEqual(expect.objectContaining({ recipient: 'ada', state: 'sent' }))
+})
+
+test('an outbox: a mail that is not taken stops no other', async () => {
+  await put({ provider: 'outbox' }, { ada: ADDRESSES.ada, root: 'root@example.com' })
+  const calls = [await ask(), await ask(), await ask()]
+  const states = async () =>
+    (await Promise.all(calls.map(deliveries))).flat().map(({ recipient, state, tries }) => [recipient, state, tries])
+  await eventually('all wait', async () => {
+    const all = (await Promise.all(calls.map(deliveries))).flat()
+    return all.length === 6 && all.every(({ why }) => why === 'waits to be collected')
+  })
+  const program = join(folder, 'choosy')
+  writeFileSync(program, '#!/bin/sh\nif grep -q "^To: ada@"; then exit 67; fi\n')
+  chmodSync(program, 0o700)
+  const drained = await drain('--sendmail', program)
+  expect(drained).toMatchObject({ code: 1, out: expect.stringContaining('3 delivered\n3 not delivered') })
+  expect((await states()).sort()).toEqual([...calls.map(() => ['ada', 'due', 1]), ...calls.map(() => ['root', 'sent', 1])])
+})
+
+test('an outbox of more than a page: the longest waiting first, whatever is delayed behind it, and each once', async () => {
+  await put({ provider: 'outbox' }, { ada: ADDRESSES.ada })
+  const collect = (body: { done?: string[] }) =>
+    client(hurt.stack.url, bearer(courier))('collectMessages', { params: { name: 'by-mail' }, body })
+  const asked = async (many: number) => {
+    for (let made = 0; made < many; made += 20) await Promise.all(Array.from({ length: 20 }, ask))
+  }
+  const newest = async () => must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: {} })).items
+  await asked(120)
+  const first = await eventually(
+    'a page waits',
+    async () => {
+      const { items } = must(await collect({}))
+      return items.length === 100 && items
+    },
+    30_000,
+  )
+  await asked(40) // newer ones, which the first are not to be lost behind
+  const isNew = ({ id, why }: Delivery) => why === 'waits to be collected' && first.every((one) => one.id !== id)
+  await eventually('they wait', async () => (await newest()).filter(isNew).length >= 60, PATIENCE_MS)
+  const second = must(await collect({ done: first.map(({ id }) => id) })).items
+  expect(second).toHaveLength(60)
+  expect(second.filter(({ id }) => first.some((one) => one.id === id))).toEqual([])
 })
 
 test('an outbox is for whoever may collect it, alone; put to a provider, what waits is sent', async () => {
