@@ -62,6 +62,7 @@ const put = command({
   key: 'operator',
   examples: [
     `echo '{"kind": "webhook", "url": "https://hooks.example.com/countersign", "keys": ["'"$WEBHOOK_KEY"'"]}' | countersign channels put on-call -`,
+    `echo '{"kind": "email", "from": "approvals@example.com", "addresses": {"ann": "ann@example.com"}, "via": {"provider": "outbox"}}' | countersign channels put by-mail -`,
     `echo '{"kind": "slack", "bot_token": "'"$BOT_TOKEN"'", "signing_secret": "'"$SIGNING_SECRET"'", "app_id": "A01", "team_id": "T01", "channel": "C01", "users": {"U01": "ann"}}' | countersign channels put slack -`,
   ],
   async run({ args: { NAME: name, FILE: file }, api }) {

@@ -19,7 +19,7 @@ const WebhookSpec = z.strictObject({
   url: z.string().min(1).max(LIMITS.channel_url_chars),
   /** `whsec_…` (HMAC) or `whsk_…` (Ed25519); all of them sign, so that a receiver can change from one to the next. */
   keys: z
-    .array(z.string().regex(/^(?:whsec_|whsk_)[A-Za-z0-9+/]{16,128}={0,2}$/))
+    .array(z.string().regex(/^(?:whsec_|whsk_)[A-Za-z0-9+/]{16,128}={0,2}$/, 'is not `whsec_` or `whsk_` and a key in base64'))
     .min(1)
     .max(LIMITS.channel_keys),
   ...timing,
@@ -56,13 +56,16 @@ const EmailSpec = z.strictObject({
 })
 
 /** Slack's ids of an app, a workspace, a conversation, a person. */
-const slackId = (first: string) => z.string().regex(new RegExp(`^[${first}][A-Z0-9]{2,30}$`))
+const slackId = (first: string) => {
+  const examples = [...first].map((letter) => `\`${letter}0123456789\``).join(' or ')
+  return z.string().regex(new RegExp(`^[${first}][A-Z0-9]{2,30}$`), `is not an id of Slack, such as ${examples}; a name is none`)
+}
 
 /** An app in a Slack workspace: its messages have buttons that answer. */
 const SlackSpec = z.strictObject({
   kind: z.literal('slack'),
-  bot_token: z.string().regex(/^xoxb-[A-Za-z0-9-]{10,250}$/),
-  signing_secret: z.string().regex(/^[A-Za-z0-9]{16,128}$/),
+  bot_token: z.string().regex(/^xoxb-[A-Za-z0-9-]{10,250}$/, 'is not a bot’s token, `xoxb-…`'),
+  signing_secret: z.string().regex(/^[A-Za-z0-9]{16,128}$/, 'is not a signing secret of a Slack app: letters and digits'),
   app_id: slackId('A'),
   team_id: slackId('T'),
   /** The conversation that is written to, where there are no `recipients`; those are each written to by themselves. */

@@ -34,7 +34,7 @@ export const FAILURES = {
   bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
   slack_refused: caller(
     401,
-    'hold `signing_secret`, `app_id` and `team_id` of the channel against the Slack app, and the clock of the edge against the time',
+    'where only an old message is refused, press the one that there is now; otherwise hold `signing_secret`, `app_id` and `team_id` of the channel against the Slack app, and the clock of the edge against the time',
   ),
   clock_skew: caller(401, 'sign again with the time of the `date` header'),
   replayed: caller(401, 'sign each request anew; this one was seen before'),
@@ -67,7 +67,7 @@ export const FAILURES = {
   conflict: caller(409, 'read the current state and try again'),
   version_conflict: caller(412, 'read what is in force now, make your change to that, and send it with the `ETag` that came with it'),
   delegate_refused: caller(422, 'name another operator, whom policy lets answer approvals'),
-  channel_refused: caller(422, 'name a public `https` address without credentials, and keys of the form that `detail` says'),
+  channel_refused: caller(422, 'mend what `detail` says, and put the channel again as a whole'),
   limit_reached: policy(409, 'remove something first; limits are listed in /docs'),
   enrolment_invalid: caller(401, 'ask an operator for a new enrolment token; each works once'),
   // Execution

@@ -278,15 +278,17 @@ test('a channel writes to a conversation or to recipients; its errors are told b
   expect(toBob).toEqual({ ok: false, error: { again: false, why: 'the recipient is not in `users`' } })
 })
 
-test('the channels that infra/slack.md and the command line’s help put fit', () => {
-  const texts = ['infra/slack.md', 'cli/channels.ts'].map((path) => readFileSync(join(ROOT, path), 'utf8')).join('\n')
-  const written = [...texts.matchAll(/echo '(\{"kind": ?"slack[\s\S]*?\})'\s/g)].map(([, json = '']) =>
+test('the channels that README, infra/slack.md and the command line’s help put fit', () => {
+  const texts = ['README.md', 'infra/slack.md', 'cli/channels.ts'].map((path) => readFileSync(join(ROOT, path), 'utf8')).join('\n')
+  const written = [...texts.matchAll(/echo '(\{"kind"[\s\S]*?\})'\s/g)].map(([, json = '']) =>
     json.replace(
       /'"\$(\w+)"'/g,
-      (_, name: string) => ({ BOT_TOKEN: TOKEN, SIGNING_SECRET: SECRET })[name] ?? 'https://hooks.slack.com/services/x',
+      (_, name: string) =>
+        ({ BOT_TOKEN: TOKEN, SIGNING_SECRET: SECRET, WEBHOOK_KEY: `whsec_${'A'.repeat(32)}` })[name] ??
+        'https://hooks.slack.com/services/x',
     ),
   )
-  expect(written).toHaveLength(3)
+  expect(written).toHaveLength(8)
   for (const json of written) expect([json, ChannelSpec.safeParse(JSON.parse(json)).success]).toEqual([json, true])
 })
 
@@ -298,4 +300,14 @@ test('the manifest in infra asks for what the channel uses, at the route that th
   const { is_enabled, request_url } = manifest.settings.interactivity
   expect([is_enabled, new URL(request_url).pathname]).toEqual([true, ROUTES.slackInteraction.path])
   expect(manifest.oauth_config.scopes.bot).toEqual(['chat:write'])
+})
+
+test('what does not fit a channel to Slack is said in words', () => {
+  const spec = { kind: 'slack', bot_token: TOKEN, signing_secret: SECRET, app_id: APP, team_id: TEAM, channel: CHANNEL, users: {} }
+  const said = (change: object) => ChannelSpec.safeParse({ ...spec, ...change }).error?.issues.map(({ message }) => message)
+  expect(said({})).toBeUndefined()
+  expect(said({ channel: '#room' })).toEqual([
+    'is not an id of Slack, such as `C0123456789` or `G0123456789` or `D0123456789`; a name is none',
+  ])
+  expect(said({ bot_token: 'xoxp-1' })).toEqual(['is not a bot’s token, `xoxb-…`'])
 })
