@@ -83,7 +83,7 @@ export function callView(run: RunRecord, { proposal, status }: CallRecord, kept:
             id: approval.id,
             status: approvalStatus(status),
             expires_at: approval.expiresAt,
-            page: `${publicUrl}/v1/approvals/${approval.id}`,
+            page: `${publicUrl}/console/approvals/${approval.id}`,
           },
         }),
     ...(proposal.plan === null ? {} : { plan: proposal.plan }),

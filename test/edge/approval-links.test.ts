@@ -375,7 +375,9 @@ test('an agent never sees a link that decides', async () => {
   ])
   expect(seen).not.toContain('/approve/')
   expect(seen).not.toContain(link.slice(link.lastIndexOf('.') + 1))
-  expect((await fetch(call.approval.page)).status).toBe(401)
+  const page = await fetch(call.approval.page) // for people: it asks them to sign in, and leads to the question
+  expect([page.status, page.headers.get('content-type')]).toEqual([401, 'text/html; charset=utf-8'])
+  expect(await page.text()).toContain(`name="back" value="/console/approvals/${call.approval.id}"`)
 })
 
 test('P03 behind a proxy that ends TLS the page answers to its public name alone, in https, and to what it is called by', () => {
