@@ -55,8 +55,10 @@ function onYes(needs: readonly Change[]): string {
   return several ? `it counts towards ${needs.map(({ words }) => words).join(', and ')}; with that, ${outcome}` : outcome
 }
 
-/** Spans that a yes is offered for, besides the session's. */
-const OFFERED: readonly number[] = [3_600, 600]
+/** How long a yes may stand, the longest first: that of a session, then those that are offered by the minute. */
+export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
+/** As many by the minute as there is room for, the longest that policy lets stand. */
+const offered = (most: number): number[] => SPANS.filter((seconds) => seconds < LIMITS.standing_s && seconds <= most).slice(0, 2)
 
 /** What may be answered; no comes first, and is the default (T28). */
 export function optionsFor({ standing }: Approval['prompt']): Approval['options'] {
@@ -65,7 +67,7 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
     { decision: 'deny', scope: 'once', default: true },
     { decision: 'approve', scope: 'once' },
     ...(standing === undefined ? [] : [{ decision: 'deny', scope: 'session' } as const]),
-    ...OFFERED.filter((seconds) => seconds <= most).map((ttl_s) => ({ decision: 'approve', scope: 'timeboxed', ttl_s }) as const),
+    ...offered(most).map((ttl_s) => ({ decision: 'approve', scope: 'timeboxed', ttl_s }) as const),
     ...(most < LIMITS.standing_s ? [] : [{ decision: 'approve', scope: 'session' } as const]),
   ]
 }

@@ -182,7 +182,7 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
 }
 
 /** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
-function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {
+export function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {
   return (
     <details>
       <summary>Answer for more than this call</summary>
@@ -196,7 +196,8 @@ function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['st
           .filter(({ scope }) => scope !== 'once')
           .map(({ decision, ttl_s }) => (
             <button type="submit" class={decision} name="standing" value={`${decision} ${ttl_s ?? 'session'}`}>
-              {decision === 'deny' ? 'Deny' : 'Approve'} for {ttl_s === undefined ? 'the session' : `${ttl_s / 60} minutes`}
+              {decision === 'deny' ? 'Deny' : 'Approve'} for{' '}
+              {ttl_s === undefined ? 'the session' : ttl_s === 60 ? 'a minute' : `${ttl_s / 60} minutes`}
             </button>
           ))}
       </div>

@@ -15,9 +15,6 @@ import type { RunRecord } from './run-record.ts'
 /** One that is kept by its session: the key is what it covers. */
 export type Kept = { key: string; standing: Standing; answer: Answered }
 
-/** How long a yes may stand, as it is offered to who answers: the longest is that of a session. */
-export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
-
 /** For how long an answer stands; 0: for its call alone. */
 export const secondsOf = ({ scope, ttl_s }: Answered): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)

@@ -32,7 +32,7 @@ import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 import { partIn } from '../unfolding.tsx'
-import { readForm, reasonIn } from './links.ts'
+import { readForm, reasonIn, saidIn } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
 
 type Names = keyof typeof CONSOLE
@@ -87,17 +87,12 @@ export const consoleRoutes: Verbs<Names> = {
     if (!shown.ok) return shown
     if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
     const { digest } = shown.value
+    const said = saidIn(given)
     const offered = async () => textToChange(await run.editable(n))
-    if (await asksForChange(given, given.get('decision'), offered)) return ok(await changing(env, session, place.value, shown.value, given))
+    if (await asksForChange(given, said['decision'], offered)) return ok(await changing(env, session, place.value, shown.value, given))
     const changed = changedIn(given)
     if (!changed.ok) return changed
-    const answer = Answer.safeParse({
-      decision: given.get('decision'),
-      digest,
-      reason: reasonIn(given),
-      ...scopeOf(given),
-      ...changed.value,
-    })
+    const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(given) })
     if (!answer.success) return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
     const answered = await run.answer(n, session.principal.name, 'console', answer.data)
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
@@ -210,11 +205,6 @@ function form<N extends Names>(name: N, change: Do<N>): Verb<N> {
 const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
   action === null || authorize(directory, principal, action).allowed
 const mayAnswer = (session: Session): boolean => permitted(session, CONSOLE.consoleAnswer.action)
-/** `once`, `session`, or `timeboxed` with its seconds. */
-function scopeOf(given: URLSearchParams): { scope?: string; ttl_s?: number } {
-  const [scope, seconds] = (given.get('scope') ?? 'once').split(' ')
-  return { ...(scope === undefined ? {} : { scope }), ...(seconds === undefined ? {} : { ttl_s: Number(seconds) }) }
-}
 const mayNot = (action: string | null): Failure => failure('forbidden', `policy does not permit you \`${action}\``)
 
 type Place = { id: string; run: ReturnType<typeof runObject>; n: number }

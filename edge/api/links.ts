@@ -150,7 +150,7 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
 }
 
 /** One button was pressed: `decision` for this call, or `standing` for more, as `approve session` or `approve 600`. */
-function saidIn(form: URLSearchParams): Record<string, unknown> {
+export function saidIn(form: URLSearchParams): Record<string, unknown> {
   const standing = form.get('standing')
   if (standing === null) return { decision: form.get('decision') }
   const [, decision, span] = (form.has('decision') ? null : /^(approve|deny) (session|[0-9]{1,5})$/.exec(standing)) ?? []

@@ -5,7 +5,7 @@ import type { Result } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { Unfolded } from '../approvals.ts'
 import { ChangeFields, ChangeStep, type Draft } from '../change-page.tsx'
-import { After, Answers, Facts, hasAnswered, left, OUTCOME, Prose } from '../page.tsx'
+import { After, Answers, Facts, Further, hasAnswered, left, OUTCOME } from '../page.tsx'
 import type { Preview } from '../run-answers.ts'
 import { Wholes } from '../unfolding.tsx'
 import { ConsolePage, FormToken, IsOver } from './frame.tsx'
@@ -85,32 +85,6 @@ function Over({ approval, rest }: { approval: Approval; rest: unknown }) {
   )
 }
 
-const SPANS = {
-  'timeboxed 900': [900, '15 minutes'],
-  'timeboxed 3600': [3_600, 'an hour'],
-  session: [LIMITS.standing_s, 'the rest of its session'],
-} as const
-
-/** How far an answer reaches: what policy lets stand is offered, with what it would cover. */
-function Reach({ standing }: Pick<Approval['prompt'], 'standing'>) {
-  const spans = Object.entries(SPANS).filter(([, [seconds]]) => seconds <= (standing?.most_s ?? 0))
-  if (standing === undefined || spans.length === 0) return <p class="quiet">The answer is for this call alone.</p>
-  return (
-    <div class="field">
-      <label for="scope">The answer is for</label>
-      <select id="scope" name="scope" aria-describedby="scope-help">
-        <option value="once">this call alone</option>
-        {spans.map(([scope, [, words]]) => (
-          <option value={scope}>all of its kind, for {words}</option>
-        ))}
-      </select>
-      <p class="quiet" id="scope-help">
-        All of its kind: <Prose text={standing.covers} />.
-      </p>
-    </div>
-  )
-}
-
 type Answered = { session: Session; approval: Approval }
 
 /** What a form here carries: whose session showed it, and what call. */
@@ -146,8 +120,8 @@ function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'
           Optional. It is kept on record, and a denial’s is told to the agent.
         </span>
       </div>
-      <Reach standing={prompt.standing} />
       {draft === null ? '' : <ChangeFields {...draft} over="console" />}
+      {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
       <div class="answer">
         <IsOver here={`/console/approvals/${approval.id}`} />
         <div class="buttons">

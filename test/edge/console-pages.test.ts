@@ -108,8 +108,8 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
     'A Back to the inbox',
     'SUMMARY Details',
     'TEXTAREA',
-    expect.stringMatching(/^SELECT /),
     'SUMMARY Approve less than this',
+    'SUMMARY Answer for more than this call',
     'BUTTON Deny',
     'BUTTON Approve',
   ])
@@ -249,13 +249,32 @@ test('a yes for all calls of its kind, for a while: what it would cover is said 
   const run = granted(await agent.client('createRun', { body: {} })).id
   const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['one'] } } }))
   const page = await opened(`/console/approvals/${call.approval?.id}`)
-  expect(await page.locator('#scope-help').textContent()).toContain(sensitive)
-  await page.getByLabel('The answer is for').selectOption('timeboxed 900')
-  await page.getByRole('button', { name: 'Approve' }).click()
+  const more = page.locator('details', { hasText: 'Answer for more than this call' })
+  await more.locator('summary').click()
+  expect(await more.textContent()).toContain(sensitive)
+  await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
   await page.getByRole('status').waitFor()
-  expect(await approvalOf(call.approval?.id ?? '')).toMatchObject({ status: 'approved', answers: [{ scope: 'timeboxed', ttl_s: 900 }] })
+  expect(await approvalOf(call.approval?.id ?? '')).toMatchObject({ status: 'approved', answers: [{ scope: 'timeboxed', ttl_s: 600 }] })
   const again = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['two'] } } }))
   expect(again.state).toBe('granted')
+})
+
+test('what is offered is what the approval offers: where policy wants each call asked, a no for more; where it allows a minute, that', async () => {
+  const each = await desk.tool({ capabilities: ['secrets_read'], input_schema: { type: 'object' } })
+  const id = (await desk.asked(agent.client, each)).approval.id
+  const page = await opened(`/console/approvals/${id}`)
+  const offered = () => page.locator('button[name=standing]').allTextContents()
+  expect(await offered()).toEqual(['Deny for the session'])
+  await page.getByText('Answer for more than this call').click()
+  await page.getByRole('button', { name: 'Deny for the session' }).click()
+  await page.getByRole('status').waitFor()
+  expect(await approvalOf(id)).toMatchObject({ status: 'denied', answers: [{ decision: 'deny', scope: 'session' }] })
+  const brief = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+  const rule = `@id("brief") forbid (principal, action == Action::"tool.execute/${brief}", resource) when { context.approval.standing_s > 60 };`
+  await desk.withPolicies({ brief: rule }, async () => {
+    await page.goto(at(`/console/approvals/${(await desk.asked(agent.client, brief)).approval.id}`))
+    expect(await offered()).toEqual(['Deny for the session', 'Approve for a minute'])
+  })
 })
 
 test('an answer that comes second is told what is, and changes nothing', async () => {
