@@ -106,13 +106,19 @@ const remove = command({
 const deliveries = command({
   words: ['channels', 'deliveries'],
   args: NAME,
-  flags: { state: { value: 'STATE', what: 'due, sent, failed (given up) or dropped (of no use any more); all if you say nothing' } },
+  flags: {
+    state: { value: 'STATE', what: 'due, sent, failed (given up) or dropped (of no use any more); all if you say nothing' },
+    after: { value: 'ID', what: 'the page behind this message, whose id is in --json' },
+  },
   does: 'List a channel’s messages and what became of them, the latest first',
   key: 'operator',
   async run({ args: { NAME: name }, flags, api, paint }) {
     const state = DeliveryState.optional().safeParse(flags.state)
     if (!state.success) return { ok: false, error: usage(`\`--state\` is to be one of ${DeliveryState.options.join(', ')}`) }
-    const page = await api('listDeliveries', { params: { name }, query: state.data === undefined ? {} : { state: state.data } })
+    const page = await api('listDeliveries', {
+      params: { name },
+      query: { ...(state.data === undefined ? {} : { state: state.data }), ...(flags.after === undefined ? {} : { after: flags.after }) },
+    })
     if (!page.ok) return page
     const rows = page.value.items.map(({ approval, kind, recipient, instead_of, state, tries, next_at_ms, changed_at_ms, why }) => [
       approval,

@@ -94,9 +94,11 @@ export class ChannelObject extends DurableObject<Env> {
     return ok({ sent: sent.ok, why: sent.ok ? null : sent.error.why })
   }
 
-  async deliveries(name: string, state?: DeliveryState): Promise<Result<Delivery[]>> {
+  async deliveries(name: string, state?: DeliveryState, after?: string): Promise<Result<Delivery[]>> {
     if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
-    return ok(this.#store.inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state]).map(told))
+    const last = after === undefined ? undefined : this.#store.delivery(after)
+    if (after !== undefined && last?.channel !== name) return err(failure('not_found', `the channel has no message \`${after}\``))
+    return ok(this.#store.inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state], last).map(told))
   }
 
   async retry(name: string): Promise<Result<{ due: number }>> {

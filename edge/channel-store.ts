@@ -97,9 +97,13 @@ export class ChannelStore {
     return this.#db.select().from(deliveries).where(eq(deliveries.approval, approval)).all()
   }
 
-  inState(channel: string, states: readonly DeliveryState[]): DeliveryRow[] {
-    const those = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]))
-    return this.#db.select().from(deliveries).where(those).orderBy(desc(deliveries.changedAt)).limit(LIMITS.page).all()
+  /** The latest first; `after`: those that follow it. */
+  inState(channel: string, states: readonly DeliveryState[], after?: DeliveryRow): DeliveryRow[] {
+    const { id, changedAt } = deliveries
+    const further =
+      after === undefined ? undefined : or(lt(changedAt, after.changedAt), and(eq(changedAt, after.changedAt), gt(id, after.id)))
+    const those = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]), further)
+    return this.#db.select().from(deliveries).where(those).orderBy(desc(changedAt), asc(id)).limit(LIMITS.page).all()
   }
 
   /** Those that wait to be collected, the longest first. */

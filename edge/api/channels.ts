@@ -36,7 +36,7 @@ export const channelRoutes: Verbs<Names> = {
     return here(env, caller).test(params.name, caller.principal.name)
   },
   async listDeliveries({ env, caller, params, query }) {
-    const deliveries = await here(env, caller).deliveries(params.name, query.state)
+    const deliveries = await here(env, caller).deliveries(params.name, query.state, query.after)
     return deliveries.ok ? ok({ items: deliveries.value }) : deliveries
   },
   async retryDeliveries({ env, caller, params }) {

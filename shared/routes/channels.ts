@@ -75,8 +75,9 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.read',
     params: named,
-    query: z.strictObject({ state: channels.DeliveryState.optional() }),
-    summary: 'What became of a channel’s messages, the latest first; `state=failed` are those that were given up',
+    /** `after`: the last message of the page before. */
+    query: z.strictObject({ state: channels.DeliveryState.optional(), after: z.string().max(64).optional() }),
+    summary: 'What became of a channel’s messages, the latest first, a page at a time; `state=failed` are those that were given up',
     status: 200,
     result: list(channels.Delivery),
     failures: ['not_found'],

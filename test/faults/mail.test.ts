@@ -242,6 +242,10 @@ test('an outbox of more than a page: the longest waiting first, whatever is dela
   await asked(40) // newer ones, which the first are not to be lost behind
   const isNew = ({ id, why }: Delivery) => why === 'waits to be collected' && first.every((one) => one.id !== id)
   await eventually('they wait', async () => (await newest()).filter(isNew).length >= 60, PATIENCE_MS)
+  const page = await newest()
+  const query = { after: page.at(-1)?.id ?? '' }
+  const older = must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query })).items
+  expect(new Set([...page, ...older].map(({ id }) => id)).size).toBe(160)
   const second = must(await collect({ done: first.map(({ id }) => id) })).items
   expect(second).toHaveLength(60)
   expect(second.filter(({ id }) => first.some((one) => one.id === id))).toEqual([])
