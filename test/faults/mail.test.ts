@@ -229,7 +229,7 @@ test('an outbox of more than a page: the longest waiting first, whatever is dela
   const asked = async (many: number) => {
     for (let made = 0; made < many; made += 20) await Promise.all(Array.from({ length: 20 }, ask))
   }
-  const newest = async () => must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: {} })).items
+  const newest = async () => must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: { state: 'due' } })).items
   await asked(120)
   const first = await eventually(
     'a page waits',
@@ -243,7 +243,7 @@ test('an outbox of more than a page: the longest waiting first, whatever is dela
   const isNew = ({ id, why }: Delivery) => why === 'waits to be collected' && first.every((one) => one.id !== id)
   await eventually('they wait', async () => (await newest()).filter(isNew).length >= 60, PATIENCE_MS)
   const page = await newest()
-  const query = { after: page.at(-1)?.id ?? '' }
+  const query = { state: 'due' as const, after: page.at(-1)?.id ?? '' } // other tests' are dropped
   const older = must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query })).items
   expect(new Set([...page, ...older].map(({ id }) => id)).size).toBe(160)
   const second = must(await collect({ done: first.map(({ id }) => id) })).items
