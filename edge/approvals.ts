@@ -8,7 +8,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Approval, Decision, Tool } from '../shared/wire.ts'
 import type { AskRecord } from './lifecycle.ts'
-import { redact, redactArgv } from './redaction.ts'
+import type { Redaction } from './redaction.ts'
 import { riskOf } from './risk.ts'
 
 type Asked = {
@@ -23,9 +23,10 @@ type Asked = {
   /** What an answer that stands would cover, and for how long policy lets one stand. */
   standing: NonNullable<Approval['prompt']['standing']> | null
   now: number
+  redaction: Redaction
 }
 
-export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now }: Asked): AskRecord {
+export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now, redaction }: Asked): AskRecord {
   return {
     id,
     requestedAt: now,
@@ -37,9 +38,9 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
       tool: tool.name,
       tool_version: tool.version,
       risk: riskOf(tool, plan),
-      command: plan === null ? '' : readable(commandOf(plan, args)),
+      command: plan === null ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
       plan: plan === null ? 'nothing runs' : planInWords(plan),
-      arguments: readable(redact(args)),
+      arguments: readable(redaction.of(args)),
       on_yes: onYes(needs),
       ...(standing === null ? {} : { standing }),
       policies: decision.policies,
@@ -94,8 +95,6 @@ const DECEIVING = /(?![\n ])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Defaul
 /** How long one text of the arguments may be on a card; the first under which the whole fits is taken. */
 const LENGTHS = [2_000, 400, 80]
 
-const commandOf = ({ executor }: Plan, args: Record<string, unknown>): unknown => redactArgv(executor.argv, args)
-
 /** Whether a card's text was shortened, or may have been: an agent can write what a shortened one says. */
 const isShortened = (text: string): boolean => text.includes(' characters more, sha256 of all ')
 export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean => [command, args].some(isShortened)
@@ -104,10 +103,10 @@ export const needsUnfolding = ({ command, arguments: args }: Approval['prompt'])
 export type Unfolded = { readonly title: string; readonly characters: number; readonly parts: readonly string[] }
 
 /** What was shortened on the card, whole: made of the stored call, as the card was. */
-export function unfolded(prompt: Approval['prompt'], args: Record<string, unknown>, plan: Plan | null): Unfolded[] {
+export function unfolded(prompt: Approval['prompt'], args: Record<string, unknown>, plan: Plan | null, redaction: Redaction): Unfolded[] {
   const texts: (readonly [title: string, shown: string, value: unknown])[] = [
-    ['The whole command line', prompt.command, plan === null ? [] : commandOf(plan, args)],
-    ['The whole arguments', prompt.arguments, redact(args)],
+    ['The whole command line', prompt.command, plan === null ? [] : redaction.ofArgv(plan.executor.argv, args)],
+    ['The whole arguments', prompt.arguments, redaction.of(args)],
   ]
   return texts
     .filter(([, shown]) => isShortened(shown))

@@ -8,18 +8,18 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { ArgumentChange } from '../shared/wire.ts'
 import { cut, written } from './approvals.ts'
-import { HIDDEN, redact } from './redaction.ts'
+import { HIDDEN, type Redaction } from './redaction.ts'
 
 type Args = Record<string, unknown>
 const isObject = (value: unknown): value is Args => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** What an operator starts from. */
-export const editable = (args: Args): Args => redact(args) as Args // an object stays one
+export const editable = (args: Args, redaction: Redaction): Args => redaction.of(args) as Args // an object stays one
 
 /** The arguments that are meant: with the hidden values in their places, and wherever else they were put. */
-export function withHidden(given: Args, stored: Args): Result<Args> {
+export function withHidden(given: Args, stored: Args, redaction: Redaction): Result<Args> {
   const [values, names] = [new Map<string, unknown>(), new Map<string, string>()]
-  const shown = redact(stored)
+  const shown = redaction.of(stored)
   gather(shown, stored, values, names)
   const meant = restored(given, { shown, stored }, values, names)
   return isObject(meant)
@@ -91,15 +91,15 @@ export function leavesOut(before: unknown, after: unknown): boolean {
 }
 
 /** Where two sets of arguments differ, as cards show them; and how many more places there are than are told. */
-export function changesOf(before: Args, after: Args): { changes: ArgumentChange[]; more: number } {
-  const all = [...differences(redact(before), redact(after), '')]
+export function changesOf(before: Args, after: Args, redaction: Redaction): { changes: ArgumentChange[]; more: number } {
+  const all = [...differences(redaction.of(before), redaction.of(after), '')]
   const changes = all.slice(0, LIMITS.edit_changes).map((one) => told(one, (text) => cut(text, LIMITS.edit_chars)))
   return { changes, more: all.length - changes.length }
 }
 
 /** The same with nothing left out but secrets; `null` where nothing was. */
-export function wholeChangesOf(before: Args, after: Args): ArgumentChange[] | null {
-  const whole = [...differences(redact(before), redact(after), '')]
+export function wholeChangesOf(before: Args, after: Args, redaction: Redaction): ArgumentChange[] | null {
+  const whole = [...differences(redaction.of(before), redaction.of(after), '')]
   const isCut = ({ at, from, to }: ArgumentChange) => [at, from ?? '', to ?? ''].some(({ length }) => length > LIMITS.edit_chars)
   return whole.length > LIMITS.edit_changes || whole.some(isCut) ? whole.map((one) => told(one, (text) => text)) : null
 }

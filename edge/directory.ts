@@ -11,10 +11,11 @@ import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
 import { capabilitiesOf, isSensitive } from './capabilities.ts'
 import type { Env } from './env.ts'
-import { tenantObject } from './env.ts'
+import { identityOf, tenantObject } from './env.ts'
 import { logError } from './log.ts'
 import { readyUnderFloor, repairSet } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
+import { marker, Redaction } from './redaction.ts'
 import type { TenantObject } from './tenant-object.ts'
 import type { ArgumentTypes } from './typed-arguments.ts'
 import { argumentTypes } from './typed-arguments.ts'
@@ -72,6 +73,8 @@ export type Loaded = {
   shadow: Shadow | null
   roles: readonly string[]
   workers: ReadonlyMap<string, { row: WorkerRow; principal: Principal }>
+  /** What of arguments its people are shown. */
+  redaction: Redaction
 }
 
 const cache = new Map<string, Loaded>()
@@ -89,14 +92,14 @@ export const gatekeeper = (env: Env, tenant: string): Gatekeeper => atHand.get(t
 
 /** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
 export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>
-  directoryFrom(tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
+  directoryFrom(identityOf(env).markKey, tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
 
 /** The version to ask with: the tenant answers with its directory only where it has another. */
 export const knownVersion = (tenant: string): number => cache.get(tenant)?.version ?? -1
 
 /** What a tenant answered, made ready; `null` means that ours is the present one. */
-export function directoryFrom(tenant: string, fresh: Directory | null): Loaded {
-  if (fresh !== null) return remember(fresh)
+export function directoryFrom(markKey: Buffer, tenant: string, fresh: Directory | null): Loaded {
+  if (fresh !== null) return remember(markKey, fresh)
   const known = cache.get(tenant)
   if (known === undefined) throw new Error('the directory says that it is unchanged, and we have none')
   return known
@@ -114,15 +117,15 @@ export async function directoryWith(env: Env, tenant: string, worker: string): P
   return known?.workers.has(worker) === true ? known : directoryOf(env, tenant)
 }
 
-function remember(directory: Directory): Loaded {
+function remember(markKey: Buffer, directory: Directory): Loaded {
   const known = cache.get(directory.tenant)
   if (known !== undefined && known.version >= directory.version) return known
-  const loaded = load(directory)
+  const loaded = load(markKey, directory)
   cache.set(directory.tenant, loaded)
   return loaded
 }
 
-function load({ tenant, version, agents, operators, tools, policies, shadow, workers }: Directory): Loaded {
+function load(markKey: Buffer, { tenant, version, agents, operators, tools, policies, shadow, workers }: Directory): Loaded {
   const ready = readyUnderFloor(policies.texts)
   if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
@@ -150,6 +153,7 @@ function load({ tenant, version, agents, operators, tools, policies, shadow, wor
     shadow: null,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
     workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
+    redaction: new Redaction(marker(markKey, tenant)),
   }
   return shadow === null ? loaded : { ...loaded, shadow: shadowing(loaded, shadow) }
 }

@@ -36,7 +36,7 @@ export type Env = {
 
 export const DEFAULT_TENANT = 'default'
 
-export type Identity = { signer: Signer; idKey: Buffer; linkKey: Buffer; publicUrl: string; tenants: ReadonlySet<string> }
+export type Identity = { signer: Signer; idKey: Buffer; linkKey: Buffer; markKey: Buffer; publicUrl: string; tenants: ReadonlySet<string> }
 
 let read: { key: string; identity: Identity } | undefined
 
@@ -50,6 +50,7 @@ export function identityOf(env: Env): Identity {
     signer: signerFromJwk(jwk),
     idKey: derive('run id'),
     linkKey: derive('approval link'),
+    markKey: derive('hidden value'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
     tenants: new Set((env.TENANTS ?? DEFAULT_TENANT).split(',')),
   }

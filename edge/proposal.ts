@@ -112,6 +112,7 @@ export function askAbout(directory: Loaded, { record }: RunRow, n: number, situa
     needs: needed(directory, situation),
     standing: plan === null ? null : { covers: coverage(record, tool.tool, plan), most_s: longestStanding(directory, situation, plan) },
     now,
+    redaction: directory.redaction,
   })
 }
 

@@ -44,7 +44,7 @@ export function revise(
   if ((status.approval?.edits?.length ?? 0) >= LIMITS.edits)
     return refuse('limit_reached', `the arguments were changed ${LIMITS.edits} times`)
   if (used === 'uncounted') return refuse('unavailable', 'what this session has used could not be counted')
-  const meant = withHidden(given, before.args)
+  const meant = withHidden(given, before.args, directory.redaction)
   if (!meant.ok) return meant
   const args = meant.value
   const text = canonical(args)
@@ -72,7 +72,7 @@ export function revise(
   }
   const { prompt } = askAbout(directory, row, before.n, situation, decided.value)
   const snapshot = snapshotOf(directory, { agent, tool, run: record })
-  return ok({ proposal, decision, prompt, snapshot, ...changesOf(before.args, args) })
+  return ok({ proposal, decision, prompt, snapshot, ...changesOf(before.args, args, directory.redaction) })
 }
 
 const OPENNESS = ['strict', 'preflight', 'none'] as const

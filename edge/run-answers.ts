@@ -14,11 +14,12 @@ import { mayAnswer } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { sessionObject } from './env.ts'
+import { identityOf, sessionObject } from './env.ts'
 import type { Answered, CallRecord, Event } from './lifecycle.ts'
 import { withAnswer } from './lifecycle.ts'
 import type { NewCall } from './proposal.ts'
 import { decideAnew, judgeAgain } from './proposal.ts'
+import { marker, Redaction } from './redaction.ts'
 import type { Revision } from './revision.ts'
 import { revise } from './revision.ts'
 import type { Booked, Ledger } from './run-ledger.ts'
@@ -76,16 +77,20 @@ export class Answers {
 
   /** What the card of an approval left out. */
   unfolded(n: number): Result<Unfolded[]> {
-    const record = this.#store.call(n)
-    if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    return ok(unfolded(record.status.approval.prompt, record.proposal.args, record.proposal.plan))
+    const [row, record] = [this.#run.row(), this.#store.call(n)]
+    if (row === undefined || record === undefined || record.status.approval === null) return err(NO_APPROVAL)
+    return ok(unfolded(record.status.approval.prompt, record.proposal.args, record.proposal.plan, this.#redaction(row)))
   }
 
   /** What an operator would start from who changes the arguments. */
   editable(n: number): Result<{ digest: string; arguments: Record<string, unknown> }> {
-    const record = this.#store.call(n)
-    if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    return ok({ digest: record.proposal.digest, arguments: editable(record.proposal.args) })
+    const [row, record] = [this.#run.row(), this.#store.call(n)]
+    if (row === undefined || record === undefined || record.status.approval === null) return err(NO_APPROVAL)
+    return ok({ digest: record.proposal.digest, arguments: editable(record.proposal.args, this.#redaction(row)) })
+  }
+
+  #redaction({ record }: RunRow): Redaction {
+    return new Redaction(marker(identityOf(this.#env).markKey, record.tenant))
   }
 
   async answer(n: number, by: string, channel: string, said: Answer): Promise<Result<Approval>> {
@@ -175,7 +180,11 @@ export class Answers {
     const { permitted, revision } = changed.value
     const { changes, more, prompt, proposal } = revision
     const effect = permitted.effect === 'allow' ? 'allow' : 'ask'
-    const whole = { changes: wholeChangesOf(record.proposal.args, proposal.args), texts: unfolded(prompt, proposal.args, proposal.plan) }
+    const { redaction } = directory
+    const whole = {
+      changes: wholeChangesOf(record.proposal.args, proposal.args, redaction),
+      texts: unfolded(prompt, proposal.args, proposal.plan, redaction),
+    }
     return ok({ preview: { digest: record.proposal.digest, becomes: proposal.digest, changes, more, effect, prompt }, whole })
   }
 

@@ -5,7 +5,7 @@ import type { Change, Op, Told } from '../../shared/explanation.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { CedarValueJson } from '../policy.ts'
 import { idOf } from '../policy-slices.ts'
-import { redact } from '../redaction.ts'
+import { Redaction, unmarked } from '../redaction.ts'
 import type { Fact, Flip, Question } from './facts.ts'
 import { changedBy, GROUPS, nameOf, rank, sameFact, valueAt } from './facts.ts'
 
@@ -54,9 +54,11 @@ function harmless([first = '']: Fact, value: Told | undefined, names: (text: str
   return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
 }
 
-/** A digest of what has few values tells which it is: to an agent nothing stands in for a secret. */
+/** In what is told nothing tells one secret from another; an agent is not even told that there is one. */
+const REDACTION = new Redaction(unmarked)
+
 const isHidden = (fact: Fact, value: CedarValueJson): boolean =>
-  secretNames(fact).some((name) => JSON.stringify(redact(value, name)) !== JSON.stringify(value))
+  secretNames(fact).some((name) => JSON.stringify(REDACTION.of(value, name)) !== JSON.stringify(value))
 
 /** Who wrote a tool named its arguments; all else is named by us, and `plan.secrets` holds only names. */
 const secretNames = (fact: Fact): readonly string[] => (fact[0] === 'args' ? fact : [''])
@@ -73,7 +75,7 @@ function shortened(value: CedarValueJson): CedarValueJson {
 
 function told(fact: Fact, value: CedarValueJson): Told {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
-  const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? redact(plain, name) : rest), plain)
+  const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? REDACTION.of(plain, name) : rest), plain)
   const short = (text: string): string => (text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars)}…`)
   const scalar = (item: unknown): Told | undefined =>
     typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { askRecord, needsUnfolding, unfolded } from '../../edge/approvals.ts'
+import { marker, Redaction } from '../../edge/redaction.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
 import type { Capability, Tool } from '../../shared/wire.ts'
@@ -9,6 +10,7 @@ import { decision } from '../lifecycle/calls.ts'
 
 const NOW = 1_800_000_000_000
 const SHA = 'a'.repeat(64)
+const REDACTION = new Redaction(marker(Buffer.alloc(32), 'default'))
 
 const tool = (change: Partial<Tool> = {}): Tool => ({
   name: 'a.tool',
@@ -45,6 +47,7 @@ const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; pla
     needs: [],
     standing: null,
     now: NOW,
+    redaction: REDACTION,
   })
 const argumentsOf = (args: Record<string, unknown>): string => card(args).prompt.arguments
 
@@ -187,7 +190,7 @@ test('what a card shortens can be unfolded whole, but for secrets, in parts that
   const argv = ['tool', 'y'.repeat(3_000), 'hunter2-hunter2']
   const { prompt } = card(args, { plan: { executor: { ...plan().executor, argv } } })
   expect(needsUnfolding(prompt)).toBe(true)
-  const [command, all] = unfolded(prompt, args, plan({ executor: { ...plan().executor, argv } }))
+  const [command, all] = unfolded(prompt, args, plan({ executor: { ...plan().executor, argv } }), REDACTION)
   expect([command?.parts.length, command?.parts[0]?.includes('y'.repeat(3_000)), command?.parts.join('').includes('hunter2')]).toEqual([
     1,
     true,
@@ -202,7 +205,7 @@ test('what a card shortens can be unfolded whole, but for secrets, in parts that
 test('what a card shows whole needs no unfolding; a text that claims to be shortened gets it', () => {
   const args = { text: '… 5 characters more, sha256 of all 0 …' }
   expect(needsUnfolding(card({ text: 'x'.repeat(2_000) }).prompt)).toBe(false)
-  expect(unfolded(card(args).prompt, args, plan()).map(({ title }) => title)).toEqual(['The whole arguments'])
+  expect(unfolded(card(args).prompt, args, plan(), REDACTION).map(({ title }) => title)).toEqual(['The whole arguments'])
 })
 
 test('G09 a file name that reads backwards, and a mention of everybody, are on the card as they are, and as text', () => {

@@ -93,7 +93,7 @@ test.each([
   ['more time', { timeout: 6_000 }, '422 edit_too_wide'],
   ['another host', { hosts: ['b.example.com:443'] }, '422 edit_too_wide'],
   ['a host that the tool does not list', { hosts: ['c.example.com:443'] }, '403 denied'],
-  ['a part of what is hidden', { note: 'password=«redacted, sha256 000000000000»' }, '422 invalid_arguments'],
+  ['a part of what is hidden', { note: 'password=«redacted, mark 0000000000000000»' }, '422 invalid_arguments'],
   ['nothing changed', {}, '409 conflict'],
 ])('%s is refused, and the question stays as it was', async (_what, change, code) => {
   const call = await ask()

@@ -1,10 +1,12 @@
 // A secret is found beside its name and spread over places; and where it ends, reading goes on: what is called one hides nothing else.
 
 import { expect, test } from 'vitest'
-import { redact } from '../../edge/redaction.ts'
+import { marker, Redaction } from '../../edge/redaction.ts'
 
 const SECRET = 'hunter2-hunter2'
-const HIDDEN = /«redacted, sha256 [0-9a-f]{12}»/
+const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
+const redaction = new Redaction(marker(Buffer.alloc(32), 'default'))
+const redact = (value: unknown): unknown => redaction.of(value)
 const shown = (value: unknown): string => JSON.stringify(redact(value))
 
 test.each([

@@ -1,10 +1,13 @@
 // What is secret by its name or its shape shows as a digest, at any depth and in any spelling; what is ordinary stays readable.
 
 import { expect, test } from 'vitest'
-import { redact, redactArgv } from '../../edge/redaction.ts'
+import { marker, Redaction } from '../../edge/redaction.ts'
+import { sha256 } from '../../shared/json.ts'
 
 const SECRET = 'hunter2-hunter2'
-const HIDDEN = /«redacted, sha256 [0-9a-f]{12}»/
+const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
+const redaction = new Redaction(marker(Buffer.alloc(32), 'default'))
+const redact = (value: unknown): unknown => redaction.of(value)
 const shown = (value: unknown): string => JSON.stringify(redact(value))
 
 test.each([
@@ -187,7 +190,7 @@ test.each([
   const redacted = shown({ text })
   expect(redacted).not.toContain(SECRET)
   expect(redacted).toMatch(HIDDEN)
-  expect(redact({ text })).not.toEqual({ text: expect.stringMatching(/^«redacted, sha256 [0-9a-f]{12}»$/) })
+  expect(redact({ text })).not.toEqual({ text: expect.stringMatching(/^«redacted, mark [0-9a-f]{16}»$/) })
 })
 
 const PHRASE = 'correct horse, battery; staple'
@@ -227,7 +230,7 @@ test.each([
     SHAPES['a GitHub token'] ?? '',
   ]) {
     const encoded = Buffer.from(secret).toString(encoding)
-    expect(shown({ text: `data: ${encoded} end` })).toMatch(/"data: «redacted, sha256 [0-9a-f]{12}» end"/)
+    expect(shown({ text: `data: ${encoded} end` })).toMatch(/"data: «redacted, mark [0-9a-f]{16}» end"/)
   }
 })
 
@@ -242,7 +245,7 @@ test('what only looks like base64 of a secret stays: pictures, digests, paths', 
 })
 
 test('V02 what is hidden as a whole is hidden in the command line too, in all its parts', () => {
-  expect(JSON.stringify(redactArgv(['x', PHRASE], { credentials: { a: [{ b: PHRASE }] } }))).not.toContain('horse')
+  expect(JSON.stringify(redaction.ofArgv(['x', PHRASE], { credentials: { a: [{ b: PHRASE }] } }))).not.toContain('horse')
 })
 
 test('a flag names what follows it in a list', () => {
@@ -253,7 +256,7 @@ test('a flag names what follows it in a list', () => {
 
 test('what is hidden in the arguments is hidden in the command line that is made of them', () => {
   const args = { user: 'ann', password: SECRET, more: { pin: 4711, tokens: [`${SECRET}-2`] } }
-  const line = JSON.stringify(redactArgv(['login', 'ann', SECRET, '4711', `${SECRET}-2`, '--verbose'], args))
+  const line = JSON.stringify(redaction.ofArgv(['login', 'ann', SECRET, '4711', `${SECRET}-2`, '--verbose'], args))
   expect(line).toMatch(/^\["login","ann","«redacted[^"]*","«redacted[^"]*","«redacted[^"]*","--verbose"\]$/)
 })
 
@@ -279,6 +282,13 @@ test('ordinary text is left alone', () => {
     '<name>Ann</name><author>Ben</author>',
   ])
     expect(redact({ text })).toEqual({ text })
+})
+
+test('V02 nobody without the edge’s key can try which of few values is hidden', () => {
+  const marks = [redaction, new Redaction(marker(Buffer.alloc(32, 1), 'default')), new Redaction(marker(Buffer.alloc(32), 'other'))]
+  expect(new Set(marks.map((one) => one.of('4711', 'pin'))).size).toBe(3) // of another edge, of another tenant
+  expect(redaction.of(4711, 'pin')).toBe(redaction.of('4711', 'pin'))
+  expect(redaction.of('4711', 'pin')).not.toContain(sha256('4711').slice(0, 12))
 })
 
 test('equal secrets show as equal, others as others, and nothing of either is left', () => {

@@ -89,6 +89,6 @@ describe('what is long and simple is explained all the same', () => {
       args: { to: ['c0', '--password', 'hunter2', ...texts(20, 'd')] },
     }
     const is = explained(asked).changes[0]?.[0]?.is
-    expect(is).toEqual(['c0', '--password', expect.stringMatching(/^«redacted, sha256 /), ...texts(9, 'd')])
+    expect(is).toEqual(['c0', '--password', '«redacted»', ...texts(9, 'd')])
   })
 })

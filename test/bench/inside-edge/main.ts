@@ -60,7 +60,7 @@ const PERSONAL = AGENTS.map(
 )
 
 function directoryWith(tenant: string, policies: readonly string[], names: readonly string[] = ['bench']): Loaded {
-  return directoryFrom(tenant, {
+  return directoryFrom(Buffer.alloc(32), tenant, {
     tenant,
     version: 1,
     agents: names.map((name, i) => ({ name, keyHash: String(i).padStart(64, '0'), spec: { tools: [TOOL.name], groups: ['clerks'] } })),
