@@ -137,11 +137,12 @@ export function readable(value: unknown): string {
   return written(fitting ?? cut(whole, LIMITS.card_chars))
 }
 
-/** Head and tail: what matters is often put last. */
+/** Head and tail: what matters is often put last. Well-formed: half a character is none, and not every receiver takes one. */
 export function cut(text: string, length: number): string {
   if (text.length <= length) return text
   const half = Math.floor(length / 2)
-  return `${text.slice(0, half)} … ${text.length - 2 * half} characters more, sha256 of all ${sha256(text).slice(0, 16)} … ${text.slice(-half)}`
+  const [head, tail] = [text.slice(0, half).toWellFormed(), text.slice(-half).toWellFormed()]
+  return `${head} … ${text.length - 2 * half} characters more, sha256 of all ${sha256(text).slice(0, 16)} … ${tail}`
 }
 
 function shortened(value: unknown, length: number): unknown {

@@ -1,7 +1,7 @@
 // What a human is shown: all of the call, nothing that looks like something else, and nothing that they need not know.
 
 import { expect, test } from 'vitest'
-import { askRecord, needsUnfolding, unfolded } from '../../edge/approvals.ts'
+import { askRecord, cut, needsUnfolding, unfolded } from '../../edge/approvals.ts'
 import { marker, Redaction } from '../../edge/redaction.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
@@ -224,4 +224,11 @@ test('P12 a card stays readable, however much an agent sends', () => {
   const deep = argumentsOf({ ['n'.repeat(100_000)]: 'a'.repeat(100_000), list: Array.from({ length: 50_000 }, () => 1) })
   expect(deep.length).toBeLessThan(LIMITS.card_chars + 200)
   expect(deep).toMatch(/characters more, sha256 of all [0-9a-f]{16}/)
+})
+
+test('what is cut is well-formed, wherever the cut goes', () => {
+  for (const text of [`x${'😀'.repeat(4_900)}`, '😀'.repeat(4_900), `${'😀'.repeat(4_900)}x`]) {
+    for (const length of [5_000, 5_001, 5_002, 5_003]) expect(cut(text, length).isWellFormed()).toBe(true)
+    expect(argumentsOf({ text }).isWellFormed()).toBe(true)
+  }
 })
