@@ -8,7 +8,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { Approval, Edit } from '../shared/wire.ts'
-import type { Unfolded } from './approvals.ts'
+import { type Unfolded, written } from './approvals.ts'
 import { headersOf } from './headers.ts'
 import { PAGE_SCRIPT } from './page-script.ts'
 import { secondsOf } from './standing.ts'
@@ -96,7 +96,7 @@ export function Answers({ answers }: Pick<Approval, 'answers'>) {
         <p>
           {decision === 'approve' ? 'Yes' : 'No'}
           {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> ({channel}), <Time ms={at_ms} />
-          {reason === '' ? '' : `: ${reason}`}
+          {reason === '' ? '' : `: ${written(reason)}`}
         </p>
       ))}
     </>

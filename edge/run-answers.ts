@@ -6,7 +6,7 @@ import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Answer, Approval, ArgumentChange, Decision, DryRun, Revision as Previewed } from '../shared/wire.ts'
-import { isRevoked, type Unfolded, unfolded } from './approvals.ts'
+import { isRevoked, type Unfolded, unfolded, written } from './approvals.ts'
 import { editable, wholeChangesOf } from './argument-changes.ts'
 import { assuranceOf, SUREST_WAY } from './assurance.ts'
 import type { Told } from './decide.ts'
@@ -101,7 +101,8 @@ export class Answers {
     const answered = await this.#run.commit((): Result<{ record: CallRecord; given: Answered }> => {
       const record = this.#store.call(n)
       if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-      const { decision, scope, ttl_s, reason } = said
+      const { decision, scope, ttl_s } = said
+      const reason = written(String(directory.redaction.of(said.reason))) // agents, journals and channels get it as it is kept
       const once: Answered = { by, decision, channel, scope: 'once', reason, at_ms: Date.now() }
       const given: Answered = { ...once, scope, ...(ttl_s === undefined ? {} : { ttl_s }) }
       const event = this.#heard(directory, row, record, booked, given, said)

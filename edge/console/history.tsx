@@ -2,6 +2,7 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
+import { written } from '../approvals.ts'
 import { Time } from '../page.tsx'
 import { ConsolePage } from './frame.tsx'
 import { glimpse } from './inbox.tsx'
@@ -54,7 +55,7 @@ function Entry({ approval: { id, status, prompt, requested_at, answers } }: { ap
           </span>
         )}
       </p>
-      {last === undefined || last.reason === '' ? '' : <p class="quiet">{last.reason}</p>}
+      {last === undefined || last.reason === '' ? '' : <p class="quiet">{written(last.reason)}</p>}
     </li>
   )
 }

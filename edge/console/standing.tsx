@@ -1,6 +1,7 @@
 // The answers that stand for further calls: what each covers in words, until when, and the way to take it back.
 
 import type { Standing } from '../../shared/wire.ts'
+import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
@@ -57,7 +58,7 @@ function Card({ standing, mayRevoke }: { standing: Listed; mayRevoke: boolean })
       </p>
       <p class="quiet">
         Given by {by} ({channel}), <Time ms={at_ms} />, to <a href={`/console/approvals/${approval}`}>this question</a>
-        {reason === '' ? '.' : `: ${reason}`}
+        {reason === '' ? '.' : `: ${written(reason)}`}
       </p>
       {mayRevoke ? (
         <button type="submit" class="plain" name="id" value={id} aria-describedby={`of-${id}`}>

@@ -76,7 +76,8 @@ function shortened(value: CedarValueJson): CedarValueJson {
 function told(fact: Fact, value: CedarValueJson): Told {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
   const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? REDACTION.of(plain, name) : rest), plain)
-  const short = (text: string): string => (text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars).toWellFormed()}…`)
+  const short = (text: string): string =>
+    text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars).toWellFormed()}…`
   const scalar = (item: unknown): Told | undefined =>
     typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined
   if (Array.isArray(shown)) {

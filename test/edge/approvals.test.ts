@@ -1,7 +1,8 @@
 // An approval is one question with one answer, whoever asks, answers, cancels or comes too late, and the inbox tells what became of it.
 
 import { expect, test } from 'vitest'
-import type { Call } from '../../shared/wire.ts'
+import { answersOf } from '../../edge/page.tsx'
+import type { Approval, Call } from '../../shared/wire.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
@@ -13,6 +14,7 @@ const sensitive = await desk.tool({ capabilities: ['network'] })
 const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const approver = await desk.operator(['approver'])
+const SAID = { by: 'ann', decision: 'deny', channel: 'api', assurance: 'key', scope: 'once', at_ms: 0 } as const
 
 const read = async ({ run, id }: { run: string; id: string }): Promise<Call> =>
   granted(await agent.client('readCall', { params: { run, call: id } }))
@@ -33,6 +35,25 @@ test('yes: the call is granted, run once, and the inbox says who said so', async
   await peer.run(call.id)
   expect(await read(call)).toMatchObject({ state: 'succeeded', approval: { status: 'approved' } })
   expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
+})
+
+test('V02 G09 a reason is kept without secrets and in characters that show: the inbox, the journal and the agent get it so', async () => {
+  const call = await desk.asked(agent.client, sensitive)
+  const token = `ghp_${'a'.repeat(36)}`
+  const { answers } = granted(await answer(call.approval.id, 'deny', approver, `use ${token}\u202e, not \u200bthat\nplease`))
+  const kept = expect.stringMatching(/^use «redacted, mark [0-9a-f]{16}»\\u\{202e\}, not \\u\{200b\}that\nplease$/)
+  expect(answers).toMatchObject([{ reason: kept }])
+  const told = await read(call)
+  expect(told).toMatchObject({ state: 'rejected', result: { error: { detail: kept } } })
+  const journal = JSON.stringify(granted(await agent.client('readJournal', { params: { run: call.run } })))
+  for (const text of [JSON.stringify([answers, told]), journal])
+    for (const raw of [token, '\u202e', '\u200b']) expect(text).not.toContain(raw)
+})
+
+test('what was kept before shows so on pages too', () => {
+  const shown = answersOf({ answers: [{ ...SAID, reason: 'a \u202e b' }] } as Approval) // the rest is not shown here
+  expect(shown).toContain('a \\u{202e} b')
+  expect(shown).not.toContain('\u202e')
 })
 
 test('a yes that is not enough is no approval: cancelled or expired, the card says so; and it speaks of what a yes can do', async () => {
