@@ -156,13 +156,17 @@ function shortened(value: unknown, length: number): unknown {
 // ── Links ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 //
 // `<tenant>.<approval>.<approver>.<expiry>.<mac>`: useless for another approval, another approver or after expiry (P06,
-// P07); the MAC covers the digest too, which the link does not show. Single use follows from the approval's own life.
+// P07); the MAC covers the digest too, and the hash of the approver's key, which the link does not show: whoever has another key, or the name
+// anew, has none of its links. Single use follows from the approval's own life.
 
 export type Link = { tenant: string; approval: string; approver: string; expiresAt: number; mac: string }
-type Bound = Omit<Link, 'mac'> & { digest: string }
+type Unseen = { digest: string; approverKey: string }
+type Bound = Omit<Link, 'mac'> & Unseen
 
-const macOf = (key: Buffer, use: string, { tenant, approval, approver, expiresAt, digest }: Bound): Buffer =>
-  createHmac('sha256', key).update(canonical({ use, tenant, approval, approver, expiresAt, digest })).digest()
+const macOf = (key: Buffer, use: string, { tenant, approval, approver, approverKey, expiresAt, digest }: Bound): Buffer =>
+  createHmac('sha256', key)
+    .update(canonical({ use, tenant, approval, approver, approver_key: approverKey, expiresAt, digest }))
+    .digest()
 
 export const linkFor = (key: Buffer, bound: Bound): string =>
   `${bound.tenant}.${bound.approval}.${bound.approver}.${bound.expiresAt.toString(36)}.${macOf(key, 'link', bound).toString('base64url')}`
@@ -171,8 +175,11 @@ export const linkFor = (key: Buffer, bound: Bound): string =>
 export const nonceFor = (key: Buffer, bound: Bound): string => macOf(key, 'form', bound).toString('base64url')
 
 /** What a channel gets back with a button of its own: of this channel, where a link names its approver. */
-export const sealFor = (key: Buffer, use: string, { channel, ...bound }: Omit<Bound, 'approver'> & { channel: string }): string =>
-  macOf(key, `channel ${use}`, { ...bound, approver: channel }).toString('base64url')
+export const sealFor = (
+  key: Buffer,
+  use: string,
+  { channel, ...bound }: Omit<Bound, 'approver' | 'approverKey'> & { channel: string },
+): string => macOf(key, `channel ${use}`, { ...bound, approver: channel, approverKey: '' }).toString('base64url')
 
 const LINK = /^([a-z0-9-]{1,32})\.(apr_[0-9A-Z]{26}_[0-9]{1,7})\.([a-z][a-z0-9_.-]{0,63})\.([0-9a-z]{1,10})\.([A-Za-z0-9_-]{43})$/
 
@@ -190,8 +197,8 @@ export function readLink(text: string): Link | undefined {
     : undefined
 }
 
-export const macHolds = (key: Buffer, use: 'link' | 'form', link: Link, digest: string, mac: string): boolean =>
-  sameText(macOf(key, use, { ...link, digest }).toString('base64url'), mac)
+export const macHolds = (key: Buffer, use: 'link' | 'form', link: Link, unseen: Unseen, mac: string): boolean =>
+  sameText(macOf(key, use, { ...link, ...unseen }).toString('base64url'), mac)
 
 /** In a time that tells nothing of where they differ. */
 export function sameText(expected: string, given: string): boolean {

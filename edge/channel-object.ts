@@ -9,7 +9,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
-import { isRevoked, linkFor, sealFor } from './approvals.ts'
+import { sealFor } from './approvals.ts'
 import type { ChannelRow, DeliveryRow } from './channel-store.ts'
 import { ChannelStore } from './channel-store.ts'
 import { after, begun, dropped, returned, waiting } from './channels/attempt.ts'
@@ -25,6 +25,7 @@ import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
+import { linkOf } from './link-of.ts'
 import { logError } from './log.ts'
 import { SlackDesk } from './slack-desk.ts'
 
@@ -137,7 +138,7 @@ export class ChannelObject extends DurableObject<Env> {
       this.#drop(row, why ?? ENDED)
       return []
     }
-    const message = collected(this.#message(row, approval, directory.tenant, approval.requested_at))
+    const message = collected(this.#message(row, approval, directory, approval.requested_at))
     if (message.ok) return [{ id: row.id, message: message.value }]
     this.#drop(row, message.error.why)
     return []
@@ -342,12 +343,12 @@ export class ChannelObject extends DurableObject<Env> {
     this.#store.saveCourse(row, begun(row, now), now) // on disk before the first byte leaves: the runtime holds requests back until it is
     this.#arm(now)
     if (row.kind === 'asked' || update === null) {
-      const message = this.#message(row, about.approval, tenant ?? '', about.approval.requested_at)
+      const message = this.#message(row, about.approval, directory, about.approval.requested_at)
       // Asked anew, the message that there is becomes the question: a second one would leave the first to be pressed.
       const anew = ref === null || update === null ? null : await update(message, ref, this.#post)
       return anew === null || (!anew.ok && !anew.error.again) ? deliver(message, this.#post) : anew
     }
-    return update(this.#message(row, about.approval, tenant ?? '', about.endedAt ?? now), ref, this.#post)
+    return update(this.#message(row, about.approval, directory, about.endedAt ?? now), ref, this.#post)
   }
 
   /** What the medium calls the question that was asked last, where it can be changed. */
@@ -357,11 +358,10 @@ export class ChannelObject extends DurableObject<Env> {
     return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null
   }
 
-  #message({ id, kind, recipient, insteadOf, channel }: DeliveryRow, approval: Approval, tenant: string, at_ms: number): Message {
+  #message({ id, kind, recipient, insteadOf, channel }: DeliveryRow, approval: Approval, directory: Loaded, at_ms: number): Message {
     const { linkKey, publicUrl } = identityOf(this.env)
-    const bound = { tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
-    const mayUse = kind === 'asked' && recipient !== null && !isRevoked(approval, recipient)
-    const link = mayUse ? `${publicUrl}/approve/${linkFor(linkKey, { ...bound, approver: recipient })}` : null
+    const bound = { tenant: directory.tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
+    const link = kind === 'asked' && recipient !== null ? linkOf(this.env, directory, approval, recipient) : null
     const page = `${publicUrl}/console/approvals/${approval.id}`
     const seal = (use: string): string => sealFor(linkKey, use, { ...bound, channel })
     return { id, kind, approval, recipient, insteadOf, link, page, seal, at_ms }

@@ -82,9 +82,9 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
 /** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
 function explained(directory: Loaded, situation: Situation, decision: Decision, grounds: Grounds | null, told: Told): Decision {
   if (told === 'nobody' || (decision.effect === 'allow' && told === 'agent')) return decision
-  const { agent, tool, args, answers } = situation
+  const { agent, tool, args } = situation
   const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
-  const reach = () => supposed(approversIn(directory), ownersOf(situation), answers)
+  const reach = () => supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
   return { ...decision, explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)) }
 }
 
@@ -118,8 +118,10 @@ export function longestStanding(directory: Loaded, situation: Situation, plan: P
   return SPANS.find(stands) ?? 0
 }
 
-/** Whether the word of this operator counts, by the policy of now. */
-export const mayAnswer = (directory: Loaded, operator: string): boolean => approversIn(directory).has(operator)
+/** Whether an answer counts: its giver may still give one, by the policy of now, and is who gave it (P09). */
+export const stillCounts = (directory: Loaded, answer: Given): boolean => isOf(directory, answer) && approversIn(directory).has(answer.by)
+type Given = Pick<Answered, 'by' | 'since_ms'>
+const isOf = ({ operators }: Loaded, { by, since_ms }: Given): boolean => operators.get(by)?.since === since_ms
 
 /** Whether a principal may do an API action. Every route asks. */
 export function authorize(directory: Loaded, principal: Principal, action: string): Verdict {
@@ -230,12 +232,14 @@ function approversIn(directory: Loaded): Approvers {
 const ownersOf = ({ agent }: Situation): readonly string[] => agent.spec.owners ?? []
 
 const said = (directory: Loaded, situation: Situation): ApprovalContext =>
-  given(situation.answers.length === 0 ? NOBODY : approversIn(directory), ownersOf(situation), situation.answers)
+  given(situation.answers.length === 0 ? NOBODY : approversIn(directory), ownersOf(situation), heard(directory, situation))
 const NOBODY: Approvers = new Map()
+/** Not what somebody said who had an operator's name before them. */
+const heard = (directory: Loaded, { answers }: Situation): readonly Answered[] => answers.filter((answer) => isOf(directory, answer))
 
 /** The first verdict that allows it, of what humans could say at the most; else what the most of them would come to. */
 function atTheMost(directory: Loaded, situation: Situation, question: (approval: ApprovalContext) => Verdict): Verdict {
-  const [most, ...others] = supposed(approversIn(directory), ownersOf(situation), situation.answers)
+  const [most, ...others] = supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
   const verdict = question(most)
   return verdict.allowed ? verdict : (others.map(question).find(({ allowed }) => allowed) ?? verdict)
 }

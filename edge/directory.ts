@@ -21,7 +21,7 @@ import type { ArgumentTypes } from './typed-arguments.ts'
 import { argumentTypes } from './typed-arguments.ts'
 import type { WorkerRow } from './worker-gate.ts'
 
-export type Member<S> = { name: string; keyHash: string; spec: S }
+export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: number }
 
 /** What the TenantObject hands out. */
 export type Directory = {
@@ -44,7 +44,9 @@ export type Principal = {
   /** The principal's own entity and the groups or roles it is in. */
   entities: EntityJson[]
 }
-export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec }
+/** `since`: when it was made. Whoever is made again under the name is somebody else, and inherits nothing. */
+export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec; since: number }
+export type OperatorPrincipal = Principal & { kind: 'Operator'; since: number; keyHash: string }
 export type LoadedTool = {
   tool: Tool
   check: ArgumentCheck
@@ -64,7 +66,7 @@ export type Loaded = {
   tenant: string
   version: number
   agents: ReadonlyMap<string, AgentPrincipal>
-  operators: ReadonlyMap<string, Principal>
+  operators: ReadonlyMap<string, OperatorPrincipal>
   keys: ReadonlyMap<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>
   tools: ReadonlyMap<string, LoadedTool>
   policies: PolicySet
@@ -130,16 +132,16 @@ function load(markKey: Buffer, { tenant, version, agents, operators, tools, poli
   if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
-  for (const { name, keyHash: hash, spec } of agents) {
-    const principal = agentPrincipal(tenant, name, spec)
+  for (const { name, keyHash: hash, spec, createdAt } of agents) {
+    const principal = agentPrincipal(tenant, name, spec, createdAt)
     agentMap.set(name, principal)
     keys.set(hash, { kind: 'agent', hash: Buffer.from(hash, 'hex'), principal })
   }
-  const operatorMap = new Map<string, Principal>()
-  for (const { name, keyHash: hash, spec } of operators) {
-    const principal = operatorPrincipal(tenant, name, spec)
-    operatorMap.set(name, principal)
-    keys.set(hash, { kind: 'operator', hash: Buffer.from(hash, 'hex'), principal })
+  const operatorMap = new Map<string, OperatorPrincipal>()
+  for (const member of operators) {
+    const principal = operatorPrincipal(tenant, member)
+    operatorMap.set(member.name, principal)
+    keys.set(member.keyHash, { kind: 'operator', hash: Buffer.from(member.keyHash, 'hex'), principal })
   }
   const loaded: Loaded = {
     tenant,
@@ -164,18 +166,21 @@ function shadowing(loaded: Loaded, { version, since, texts }: NonNullable<Direct
   return ready.ok ? { version, since, directory: { ...loaded, policies: ready.value, policyVersion: version } } : null
 }
 
-const agentPrincipal = (tenant: string, name: string, spec: AgentSpec): AgentPrincipal => ({
+const agentPrincipal = (tenant: string, name: string, spec: AgentSpec, since: number): AgentPrincipal => ({
   kind: 'Agent',
   tenant,
   name,
   spec,
+  since,
   entities: entitiesOf('Agent', name, 'Group', spec.groups ?? []),
 })
-const operatorPrincipal = (tenant: string, name: string, { roles }: OperatorSpec): Principal => ({
+const operatorPrincipal = (tenant: string, { name, keyHash, spec, createdAt }: Member<OperatorSpec>): OperatorPrincipal => ({
   kind: 'Operator',
   tenant,
   name,
-  entities: entitiesOf('Operator', name, 'Role', roles),
+  since: createdAt,
+  keyHash,
+  entities: entitiesOf('Operator', name, 'Role', spec.roles),
 })
 
 type Others = { tools: readonly Tool[]; agents: readonly [string, AgentSpec][]; operators: readonly [string, OperatorSpec][] }
@@ -189,11 +194,11 @@ export function including(directory: Loaded, { tools, agents, operators }: Other
   return {
     ...directory,
     tools: new Map([...directory.tools, ...tools.map((tool) => [tool.name, loadTool(tool)] as const)]),
-    agents: new Map([...directory.agents, ...agents.map(([name, spec]) => [name, agentPrincipal(tenant, name, spec)] as const)]),
+    agents: new Map([...directory.agents, ...agents.map(([name, spec]) => [name, agentPrincipal(tenant, name, spec, 0)] as const)]),
     operators:
       operators.length === 0
         ? directory.operators
-        : new Map(operators.map(([name, spec]) => [name, operatorPrincipal(tenant, name, spec)])),
+        : new Map(operators.map(([name, spec]) => [name, operatorPrincipal(tenant, { name, spec, keyHash: '', createdAt: 0 })])),
     roles: [...new Set([...directory.roles, ...operators.flatMap(([, { roles }]) => roles)])],
   }
 }

@@ -17,7 +17,8 @@ import type { Approval, Decision, Edit, Shadowed } from '../shared/wire.ts'
 import { answered, claimedUnder } from './granted-under.ts'
 import type { Used } from './usage.ts'
 
-export type Answered = Omit<Approval['answers'][number], 'assurance'>
+/** `since_ms`: since when its giver is an operator. */
+export type Answered = Omit<Approval['answers'][number], 'assurance'> & { since_ms: number }
 type AskRecord = Readonly<{
   id: string
   prompt: Approval['prompt']
@@ -224,7 +225,9 @@ const granted = (decision: Decision, approval: AskRecord | null, now: number): S
 function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'answered' }>, now: number): Result<Step> {
   if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
   if (now >= status.approval.expiresAt) return refuse('approval_expired', 'not enough people answered in time')
-  if (status.approval.answers.some(({ by, standing }) => by === answer.by && standing === undefined))
+  if (
+    status.approval.answers.some(({ by, since_ms, standing }) => by === answer.by && since_ms === answer.since_ms && standing === undefined)
+  )
     return refuse('already_answered', 'you have answered before')
   const approval = { ...status.approval, answers: withAnswer(status.approval.answers, answer) }
   const body = { approval: approval.id, ...answer }

@@ -109,11 +109,12 @@ function outcomeOf(directory: Loaded, { request, approved_by, used = {}, at = NO
   let step = lifecycle(proposal, { kind: 'proposed', decision, ask }, now)
   const answers: Answered[] = []
   for (const by of approved_by) {
-    if (!directory.operators.has(by)) return refused(failure('not_found', `no operator \`${by}\`; the file can bring one`))
+    const giver = directory.operators.get(by)
+    if (giver === undefined) return refused(failure('not_found', `no operator \`${by}\`; the file can bring one`))
     if (!step.ok) return refused(step.error)
     const record = { proposal, status: step.value.status }
     if (record.status.state !== 'awaiting_approval') return told(decision, proposal.plan, by)
-    const answer: Answered = { by, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: now }
+    const answer: Answered = { by, since_ms: giver.since, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: now }
     answers.push(answer)
     decision = judgeAgain(directory, row, record, { answers, used: counted, now }).decision
     step = lifecycle(record, { kind: 'answered', answer, decision }, now)
@@ -124,11 +125,12 @@ function outcomeOf(directory: Loaded, { request, approved_by, used = {}, at = NO
 const NOON = '2026-11-18T12:00:00Z'
 const RUN = `run_${'0'.repeat(26)}`
 
-const runOf = ({ tenant, name, spec }: AgentPrincipal, said: RunSpec = {}, { calls, denied }: Counters, now: number): RunRow => ({
+const runOf = ({ tenant, name, spec, since }: AgentPrincipal, said: RunSpec = {}, { calls, denied }: Counters, now: number): RunRow => ({
   record: {
     id: RUN,
     tenant,
     agent: name,
+    agentSince: since,
     session: said.session ?? RUN,
     channel: said.channel ?? null,
     device: said.device ?? null,

@@ -24,6 +24,7 @@ const LAST_ADMIN = failure('conflict', 'this is the last admin; make another fir
 export class PrincipalStore {
   readonly #db: Database
   readonly #change: Change
+  #removedAt = 0
 
   constructor(db: Database, change: Change) {
     this.#db = db
@@ -49,7 +50,7 @@ export class PrincipalStore {
     }
     const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
     if (held >= LIMITS.principals) return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
-    const now = Date.now()
+    const now = Math.max(Date.now(), this.#removedAt + 1) // within one millisecond one would be taken for who had the name before
     const { key, hash } = mintKey(kind, tenant, now)
     const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ in `spec` alone
     this.#change(() => this.#db.insert(table).values(row).run())
@@ -70,6 +71,7 @@ export class PrincipalStore {
     if (this.#known(kind, name) === undefined) return err(failure('not_found', `no \`${name}\``))
     const table = tableOf(kind)
     this.#change(() => this.#db.delete(table).where(eq(table.name, name)).run())
+    this.#removedAt = Math.max(Date.now(), this.#removedAt + 1)
     return ok({ done: true })
   }
 

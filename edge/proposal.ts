@@ -16,9 +16,9 @@ import type { Decision, DryRun, Shadowed } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
 import type { Decided, Situation, Told } from './decide.ts'
 import { authorize, decide, decideAgain, isListed, longestStanding } from './decide.ts'
-import type { Loaded, LoadedTool } from './directory.ts'
+import type { AgentPrincipal, Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
-import type { RunRow } from './run-record.ts'
+import type { RunRecord, RunRow } from './run-record.ts'
 import type { UsedBy } from './shadow.ts'
 import { shadowOf } from './shadow.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -55,9 +55,10 @@ export function prepare(
     return closed('run_ended', `the run has had ${row.denied} refused proposals, which is its limit`)
   if (row.calls >= LIMITS.calls_per_run) return closed('run_ended', 'the run holds as many calls as a run may')
 
-  const principal = directory.agents.get(agent)
+  const principal = agentOf(directory, record)
   const tool = directory.tools.get(name)
-  if (principal === undefined || tool === undefined) return refused(unknownTool(name))
+  if (principal === undefined) return closed('run_ended', `the agent whose run this is was removed; \`${agent}\` makes its own`)
+  if (tool === undefined) return refused(unknownTool(name))
   const argsText = canonical(args)
   const fit = fits(tool, args, argsText)
   if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
@@ -97,6 +98,12 @@ export function fits(tool: LoadedTool, args: Record<string, unknown>, text: stri
   return Buffer.byteLength(text) <= LIMITS.arguments_bytes
     ? tool.check(args)
     : err(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
+}
+
+/** The agent whose run it is; none where it was removed, whoever has its name now. */
+const agentOf = ({ agents }: Loaded, { agent, agentSince }: RunRecord): AgentPrincipal | undefined => {
+  const present = agents.get(agent)
+  return present?.since === agentSince ? present : undefined
 }
 
 /** The question to humans. */
@@ -173,7 +180,7 @@ export function judgeAgain(
   { proposal, status }: CallRecord,
   { answers, used, now }: Knowing,
 ): Judged {
-  const agent = directory.agents.get(record.agent)
+  const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
   const { snapshot: before } = status.decision
   const gone = (reason: string): Judged => ({
@@ -189,7 +196,7 @@ export function judgeAgain(
 
 /** What would be decided of a call if it were proposed now, with the answers that it has: never what was decided, which is on record. */
 export function decideAnew(directory: Loaded, { record }: RunRow, { proposal }: CallRecord, knowing: Knowing, told: Told): Result<DryRun> {
-  const agent = directory.agents.get(record.agent)
+  const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
   if (agent === undefined || tool === undefined) return err(failure('not_found', 'the agent or the tool is there no more'))
   const { answers, used, now } = knowing

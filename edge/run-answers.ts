@@ -10,7 +10,7 @@ import { isRevoked, type Unfolded, unfolded, written } from './approvals.ts'
 import { editable, wholeChangesOf } from './argument-changes.ts'
 import { assuranceOf, SUREST_WAY } from './assurance.ts'
 import type { Told } from './decide.ts'
-import { mayAnswer } from './decide.ts'
+import { stillCounts } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
@@ -30,6 +30,7 @@ import type { UsedBy } from './shadow.ts'
 import { keyOf, standingOf } from './standing.ts'
 
 const NO_APPROVAL = failure('not_found', 'no such approval')
+const NO_OPERATOR = failure('forbidden', 'you are no operator any more')
 const REVOKED = failure('link_revoked', 'the link was taken back')
 const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
 const SURER_ONLY = failure(
@@ -97,13 +98,15 @@ export class Answers {
     const row = this.#run.row()
     if (row === undefined) return err(NO_APPROVAL)
     const directory = await directoryOf(this.#env, row.record.tenant)
+    const giver = directory.operators.get(by)
+    if (giver === undefined) return err(NO_OPERATOR) // P09: identity counts when the answer is given
     const booked = await this.#ledger.bookCall(directory, row.record, n)
     const answered = await this.#run.commit((): Result<{ record: CallRecord; given: Answered }> => {
       const record = this.#store.call(n)
       if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
       const { decision, scope, ttl_s } = said
       const reason = written(String(directory.redaction.of(said.reason))) // agents, journals and channels get it as it is kept
-      const once: Answered = { by, decision, channel, scope: 'once', reason, at_ms: Date.now() }
+      const once: Answered = { by, since_ms: giver.since, decision, channel, scope: 'once', reason, at_ms: Date.now() }
       const given: Answered = { ...once, scope, ...(ttl_s === undefined ? {} : { ttl_s }) }
       const event = this.#heard(directory, row, record, booked, given, said)
       const done = event.ok ? this.#run.apply(record, event.value) : event
@@ -118,7 +121,6 @@ export class Answers {
   #heard(directory: Loaded, row: RunRow, record: CallRecord, booked: Booked | null, given: Answered, said: Answer): Result<Event> {
     const { by, channel, decision: word } = given
     const { status, proposal } = record
-    if (!directory.operators.has(by)) return err(failure('forbidden', 'you are no operator any more')) // P09: identity counts when the answer is given
     const { answers = [], edits = [] } = status.approval ?? {}
     const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
     if (status.state !== 'awaiting_approval') return ok({ kind: 'answered', answer: given, decision: judged(given) })
@@ -172,10 +174,12 @@ export class Answers {
     const row = this.#run.row()
     if (row === undefined) return err(NO_APPROVAL)
     const directory = await directoryOf(this.#env, row.record.tenant)
+    const giver = directory.operators.get(by)
+    if (giver === undefined) return err(NO_OPERATOR)
     const record = this.#store.call(n)
     if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
     if (record.status.state !== 'awaiting_approval') return err(failure('already_answered', `the call is ${record.status.state}`))
-    const given: Answered = { by, decision: 'approve', channel, scope: 'once', reason: '', at_ms: Date.now() }
+    const given: Answered = { by, since_ms: giver.since, decision: 'approve', channel, scope: 'once', reason: '', at_ms: Date.now() }
     const changed = this.#revised(directory, row, record, null, given, args)
     if (!changed.ok) return changed
     const { permitted, revision } = changed.value
@@ -241,7 +245,7 @@ export class Answers {
     if (key === null || ask === null) return call
     if (standings === null) return { key }
     const answers = standings.key === key ? standings.answers : []
-    const counts = answers.filter(({ by, standing = '' }) => mayAnswer(directory, by) && !this.#withdrawn.has(standing))
+    const counts = answers.filter((answer) => stillCounts(directory, answer) && !this.#withdrawn.has(answer.standing ?? ''))
     const no = counts.find(({ decision }) => decision === 'deny')
     if (no !== undefined) return { ...call, ask: { ...ask, answers: [no] } }
     if (counts.length === 0) return call

@@ -16,6 +16,8 @@ export type RunRecord = {
   id: string
   tenant: string
   agent: string
+  /** Since when there is that agent: one that is made again under its name is another. */
+  agentSince: number
   session: string
   channel: string | null
   device: string | null
@@ -138,7 +140,7 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
     options: optionsFor(approval.prompt),
     requested_at: approval.requestedAt,
     expires_at: approval.expiresAt,
-    answers: approval.answers.map((answer) => ({ ...answer, assurance: assuranceOf(answer.channel) })),
+    answers: approval.answers.map(({ since_ms: _, ...answer }) => ({ ...answer, assurance: assuranceOf(answer.channel) })),
     ...(approval.edits === undefined ? {} : { edits: [...approval.edits] }),
     ...(approval.linksRevoked === undefined ? {} : { links_revoked: approval.linksRevoked === 'all' ? 'all' : [...approval.linksRevoked] }),
   }

@@ -16,7 +16,7 @@ import type { RunRecord } from './run-record.ts'
 export type Kept = { key: string; standing: Standing; answer: Answered }
 
 /** For how long an answer stands; 0: for its call alone. */
-export const secondsOf = ({ scope, ttl_s }: Answered): number =>
+export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
 /** The program, and all that it can reach: the arguments may differ, this may not. */
@@ -31,8 +31,16 @@ const reachOf = ({ tier, executor, egress, secrets, workspace }: Plan) => ({
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
 /** What an answer covers, within one session of one agent. */
-export const keyOf = ({ device, channel }: RunRecord, { name, digest }: ToolRef, plan: Plan, policySet: string): string =>
-  digestOf({ device, channel, subject: subjectOf({ name }), tool: digest, policy_set: policySet, reach: reachOf(plan) })
+export const keyOf = ({ agentSince, device, channel }: RunRecord, { name, digest }: ToolRef, plan: Plan, policySet: string): string =>
+  digestOf({
+    agent_since: agentSince,
+    device,
+    channel,
+    subject: subjectOf({ name }),
+    tool: digest,
+    policy_set: policySet,
+    reach: reachOf(plan),
+  })
 
 export function coverage({ agent, session, device, channel }: RunRecord, { name, version }: Omit<ToolRef, 'digest'>, plan: Plan): string {
   const from = [...(channel === null ? [] : [`channel \`${channel}\``]), ...(device === null ? [] : [`device \`${device}\``])]
@@ -47,17 +55,19 @@ export function standingOf(run: RunRecord, { proposal, status }: CallRecord, ans
   const seconds = secondsOf(answer)
   if (seconds === 0 || plan === null || status.approval === null) return null
   const id = newStandingId(answer.at_ms)
-  const { by, decision, channel, scope, reason, at_ms } = answer
+  const { by, since_ms, decision, channel, scope, reason, at_ms } = answer
   const standing: Standing = {
     id,
     decision,
     covers: coverage(run, tool, plan),
     agent: run.agent,
+    agent_since_ms: run.agentSince,
     session: run.session,
     tool,
     policy_set: policySet,
     scope,
     by,
+    by_since_ms: since_ms,
     channel,
     assurance: assuranceOf(channel),
     reason,

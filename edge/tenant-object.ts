@@ -100,7 +100,7 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   #read(): Directory {
-    const member = <S>({ name, keyHash, spec }: Member<S>): Member<S> => ({ name, keyHash, spec })
+    const member = <S>({ name, keyHash, spec, createdAt }: Member<S>): Member<S> => ({ name, keyHash, spec, createdAt })
     return {
       tenant: this.#tenant,
       version: this.#db.select().from(meta).get()?.version ?? 0,

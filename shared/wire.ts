@@ -362,11 +362,14 @@ export const Standing = z.strictObject({
   /** In words. */
   covers: z.string(),
   agent: Name,
+  /** Since when there is that agent, and that operator: who is made again under the name inherits no answer. */
+  agent_since_ms: Time,
   session: z.string(),
   tool: ToolRef,
   policy_set: Sha256,
   scope: Scope,
   by: Name,
+  by_since_ms: Time,
   channel: Name,
   assurance: Assurance,
   reason: z.string(),

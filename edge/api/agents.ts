@@ -227,6 +227,7 @@ function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string |
     id,
     tenant: agent.tenant,
     agent: agent.name,
+    agentSince: agent.since,
     session: spec.session ?? id,
     channel: spec.channel ?? null,
     device: spec.device ?? null,

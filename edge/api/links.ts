@@ -26,7 +26,11 @@ import { PAGE_SCRIPT } from '../page-script.ts'
 import { isRunOf } from '../run-id.ts'
 import { partIn } from '../unfolding.tsx'
 
-const INVALID = failure('link_invalid', 'this link is not one of ours, or is cut short')
+const INVALID = failure(
+  'link_invalid',
+  'this link is not one of ours, is cut short, or was given under a key that its operator has no more',
+)
+const MAY_NOT = failure('forbidden', 'you may not answer approvals any more')
 
 const OUTDATED = failure('outdated', 'an operator has changed the arguments, so this link asks about something that is not to run any more')
 const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
@@ -36,8 +40,6 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const { approval, run } = opened.value
-    if (approval.status === 'expired' || (approval.status === 'pending' && Date.now() >= approval.expires_at))
-      return ok(refused(failure('approval_expired', 'not enough people answered in time'), { ...approval, status: 'expired' }))
     const text = textToChange(await run.editable(split(approval.id).n))
     return ok(live(await shown(env, params.token, opened.value, text === null ? null : { text }, partIn(request.url)), approval))
   },
@@ -48,8 +50,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     if (!opened.ok) return ok(refused(opened.error))
     const still = async () => {
       const now = await open(env, params.token)
-      if (!now.ok || now.value.approval.status !== 'pending' || Date.now() >= now.value.approval.expires_at) return null
-      return (await mayAnswer(env, now.value.link)) ? now.value.approval : null
+      return now.ok && now.value.approval.status === 'pending' ? now.value.approval : null
     }
     const tell = async (approval: Approval) => `event: answers\ndata: ${JSON.stringify({ html: answersOf(approval) })}`
     const from = Number(request.headers.get('last-event-id') ?? 0)
@@ -61,17 +62,18 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
   async submitApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
-    const { link, digest, approval, run } = opened.value
     const form = await readForm(request, LIMITS.page_edit_bytes)
+    const still = await open(env, params.token) // who sends slowly may have been removed meanwhile
+    if (!still.ok) return ok(refused(still.error))
+    const { link, digest, approverKey, approval, run } = still.value
     const nonce = form?.get('nonce') ?? ''
     const ours = fromOurPage(request, identityOf(env).publicUrl)
-    if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, digest, nonce)) {
+    if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, { digest, approverKey }, nonce)) {
       return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
     }
-    if (!(await mayAnswer(env, link))) return ok(refused(failure('forbidden', 'you may not answer approvals any more')))
     const said = saidIn(form)
     const offered = async () => textToChange(await run.editable(split(approval.id).n))
-    if (await asksForChange(form, said['decision'], offered)) return ok(await changing(env, params.token, opened.value, form))
+    if (await asksForChange(form, said['decision'], offered)) return ok(await changing(env, params.token, still.value, form))
     const changed = changedIn(form)
     if (!changed.ok) return ok(refused(changed.error, approval))
     const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(form) })
@@ -90,8 +92,14 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
 }
 
 /** The page with its form; with what somebody wrote there, where that can't be done. */
-async function shown(env: Env, token: string, { link, approval, run }: Opened, draft: Draft | null, part = 0): Promise<Node> {
-  const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest })
+async function shown(
+  env: Env,
+  token: string,
+  { link, digest, approverKey, approval, run }: Opened,
+  draft: Draft | null,
+  part = 0,
+): Promise<Node> {
+  const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest, approverKey })
   return approvalPage({
     approval,
     events: eventsOf(token),
@@ -106,7 +114,7 @@ async function shown(env: Env, token: string, { link, approval, run }: Opened, d
 
 /** The first step of a change: it shows, and records nothing. */
 async function changing(env: Env, token: string, opened: Opened, form: URLSearchParams): Promise<Response> {
-  const { link, approval, run } = opened
+  const { link, digest, approverKey, approval, run } = opened
   const text = form.get('arguments') ?? ''
   const args = argumentsIn(text)
   const preview = args.ok ? await run.preview(split(approval.id).n, link.approver, 'link', args.value) : args
@@ -115,7 +123,7 @@ async function changing(env: Env, token: string, opened: Opened, form: URLSearch
       html(await shown(env, token, opened, { text, refusal: preview.error }), FAILURES[preview.error.code].status),
       PAGE_SCRIPT,
     )
-  const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest: approval.digest })
+  const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest, approverKey })
   return html(changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), ...preview.value }))
 }
 
@@ -123,31 +131,33 @@ const eventsOf = (token: string): string => `/approve/${token}/events`
 /** Only a page that waits for something has a script. */
 const live = (page: Node, { status }: Approval): Response => (status === 'pending' ? withScript(html(page), PAGE_SCRIPT) : html(page))
 
-/** P09: by the policy of now. */
-async function mayAnswer(env: Env, { tenant, approver }: Link): Promise<boolean> {
-  const directory = await directoryOf(env, tenant)
-  const operator = directory.operators.get(approver)
-  return operator !== undefined && authorize(directory, operator, 'approval.decide').allowed
-}
-
 /** `digest`: what the link is to. The approval is about that, or has ended. */
-type Opened = { link: Link; digest: string; approval: Approval; run: ReturnType<typeof runObject> }
+type Opened = { link: Link; digest: string; approverKey: string; approval: Approval; run: ReturnType<typeof runObject> }
 
+/** Nothing is shown to who may not answer by the policy of now (P09), or comes after the link has expired: it asks nothing any more. */
 async function open(env: Env, token: string): Promise<Result<Opened>> {
   const link = readLink(token)
   const { idKey, linkKey } = identityOf(env)
   if (link === undefined || !isTenant(env, link.tenant) || !isRunOf(link.tenant, split(link.approval).run, idKey)) return err(INVALID)
   const run = runObject(env, link.tenant, split(link.approval).run)
-  const approval = await run.approval(split(link.approval).n)
-  const holds = (digest: string) => macHolds(linkKey, 'link', link, digest, link.mac)
-  if (!approval.ok) return err(INVALID)
+  const [directory, approval] = await Promise.all([directoryOf(env, link.tenant), run.approval(split(link.approval).n)])
+  const operator = directory.operators.get(link.approver)
+  if (!approval.ok || operator === undefined) return err(INVALID)
+  const { keyHash: approverKey } = operator
+  const holds = (digest: string) => macHolds(linkKey, 'link', link, { digest, approverKey }, link.mac)
   const { digest: now, edits = [], status } = approval.value
   const digest = [now, ...edits.map(({ from }) => from)].find(holds)
   if (digest === undefined) return err(INVALID)
   if (isRevoked(approval.value, link.approver)) return err(REVOKED) // whoever holds it now is told nothing of what it asked
+  if (!authorize(directory, operator, 'approval.decide').allowed) return err(MAY_NOT)
+  if (Date.now() >= link.expiresAt) return err(failure('approval_expired', pastIn(approval.value)))
   if (digest !== now && status === 'pending') return err(OUTDATED)
-  return ok({ link, digest, approval: approval.value, run })
+  return ok({ link, digest, approverKey, approval: approval.value, run })
 }
+
+/** All that an expired link tells. */
+const pastIn = ({ status }: Approval): string =>
+  status === 'pending' || status === 'expired' ? 'not enough people answered in time' : `the link has expired; what it asked was ${status}`
 
 /** One button was pressed: `decision` for this call, or `standing` for more, as `approve session` or `approve 600`. */
 export function saidIn(form: URLSearchParams): Record<string, unknown> {

@@ -5,12 +5,12 @@ import { split } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval, Tool } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
-import { isRevoked, linkFor } from '../approvals.ts'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
+import { linkOf } from '../link-of.ts'
 import { askMetrics, metricsText } from '../metrics.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema, checkSpends } from '../schemas.ts'
@@ -175,9 +175,6 @@ function approvalPlace(env: Env, { directory: { tenant } }: Identified, id: stri
 /** Each operator who may answer sees a link of their own: an answer through it is theirs. */
 function withLink(env: Env, { directory, principal }: Identified, approval: Approval): Approval {
   const mayAnswer = authorize(directory, principal, 'approval.decide').allowed
-  if (approval.status !== 'pending' || !mayAnswer || isRevoked(approval, principal.name)) return approval
-  const { linkKey, publicUrl } = identityOf(env)
-  const { id, digest, expires_at } = approval
-  const link = linkFor(linkKey, { tenant: directory.tenant, approval: id, approver: principal.name, expiresAt: expires_at, digest })
-  return { ...approval, url: `${publicUrl}/approve/${link}` }
+  const url = approval.status === 'pending' && mayAnswer ? linkOf(env, directory, approval, principal.name) : null
+  return url === null ? approval : { ...approval, url }
 }

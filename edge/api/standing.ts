@@ -5,7 +5,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Standing } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
-import { mayAnswer } from '../decide.ts'
+import { stillCounts } from '../decide.ts'
 import type { Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { sessionObject, tenantObject } from '../env.ts'
@@ -43,7 +43,7 @@ export async function takeBack(env: Env, { tenant }: Loaded, id: string): Promis
 }
 
 /** A tool or a policy set that comes back brings it back: whoever wants it gone takes it back. */
-function isLive(directory: Loaded, { tool, policy_set, agent, by }: Standing): boolean {
+function isLive(directory: Loaded, { tool, policy_set, agent, agent_since_ms, by, by_since_ms }: Standing): boolean {
   const same = directory.tools.get(tool.name)?.tool.digest === tool.digest && directory.policies.digest === policy_set
-  return same && directory.agents.has(agent) && mayAnswer(directory, by)
+  return same && directory.agents.get(agent)?.since === agent_since_ms && stillCounts(directory, { by, since_ms: by_since_ms })
 }

@@ -262,7 +262,7 @@ test('P09 an answer counts for who was given the link, and only while they may a
   const nonces = { leaving: await nonceOf(links.leaving), demoted: await nonceOf(links.demoted) }
   granted(await desk.root('deleteOperator', { params: { name: leaving.name } }))
   granted(await desk.root('putOperator', { params: { name: demoted.name }, body: { roles: ['auditor'] } }))
-  expect(await post(links.leaving, { nonce: nonces.leaving })).toBe(403)
+  expect(await post(links.leaving, { nonce: nonces.leaving })).toBe(401)
   expect(await post(links.demoted, { nonce: nonces.demoted })).toBe(403)
   expect(await statusOf(approval.id)).toBe('pending')
   expect(await post(links.approver, { nonce: await nonceOf(links.approver), reason: 'fine' })).toBe(200)

@@ -9,13 +9,14 @@ const bound = {
   tenant: 'default',
   approval: 'apr_01ARZ3NDEKTSV4RRFFQ69G5FAV_1',
   approver: 'ann',
+  approverKey: 'e'.repeat(64),
   expiresAt: 1_800_000_000_000,
   digest: 'd'.repeat(64),
 }
 const link = linkFor(key, bound)
 const holds = (text: string, digest = bound.digest, by = key): boolean => {
   const read = readLink(text)
-  return read !== undefined && macHolds(by, 'link', read, digest, read.mac)
+  return read !== undefined && macHolds(by, 'link', read, { digest, approverKey: bound.approverKey }, read.mac)
 }
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.~%/ \n\0é'
@@ -110,7 +111,7 @@ test('P03 the nonce of the page is not in the link, and is no other page’s', (
   expect(link).not.toContain(nonce)
   const read = readLink(link)
   if (read === undefined) throw new Error('the link can’t be read')
-  expect(macHolds(key, 'form', read, bound.digest, nonce)).toBe(true)
+  expect(macHolds(key, 'form', read, bound, nonce)).toBe(true)
   for (const other of [
     '',
     nonce.slice(1),
@@ -120,11 +121,11 @@ test('P03 the nonce of the page is not in the link, and is no other page’s', (
     nonceFor(key, { ...bound, approver: 'bob' }),
     nonceFor(randomBytes(32), bound),
   ])
-    expect([other, macHolds(key, 'form', read, bound.digest, other)]).toEqual([other, false])
+    expect([other, macHolds(key, 'form', read, bound, other)]).toEqual([other, false])
   for (let at = 0; at < nonce.length; at++) {
     for (const char of 'AQgwabcz019-_+/= ') {
       if (char === nonce[at]) continue
-      expect(macHolds(key, 'form', read, bound.digest, nonce.slice(0, at) + char + nonce.slice(at + 1))).toBe(false)
+      expect(macHolds(key, 'form', read, bound, nonce.slice(0, at) + char + nonce.slice(at + 1))).toBe(false)
     }
   }
 })

@@ -59,14 +59,14 @@ const envelope = { payloadType: 'application/x', payload: '', signatures: [] }
 
 export const answered = (by: string, said: 'approve' | 'deny', policy: Decision['effect']): Event => ({
   kind: 'answered',
-  answer: { by, decision: said, channel: 'api', scope: 'once', reason: '', at_ms: T0 },
+  answer: { by, since_ms: T0, decision: said, channel: 'api', scope: 'once', reason: '', at_ms: T0 },
   decision: decision(policy),
 })
 
 /** A yes to other arguments: `digest` is theirs. */
 export const edited = (by: string, policy: Decision['effect'], before: Proposal, digest = 'e'.repeat(64)): Event => ({
   kind: 'edited',
-  answer: { by, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: T0 },
+  answer: { by, since_ms: T0, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: T0 },
   revised: { proposal: { ...before, args: { text: 'b' }, digest, asked: before }, decision: decision('ask'), prompt: ask.prompt },
   edit: { by, channel: 'api', at_ms: T0, from: before.digest, changes: [], more: 0 },
   permitted: decision(policy),

@@ -63,8 +63,13 @@ function directoryWith(tenant: string, policies: readonly string[], names: reado
   return directoryFrom(Buffer.alloc(32), tenant, {
     tenant,
     version: 1,
-    agents: names.map((name, i) => ({ name, keyHash: String(i).padStart(64, '0'), spec: { tools: [TOOL.name], groups: ['clerks'] } })),
-    operators: [{ name: 'approver', keyHash: 'f'.repeat(64), spec: { roles: ['approver'] } }],
+    agents: names.map((name, i) => ({
+      name,
+      keyHash: String(i).padStart(64, '0'),
+      spec: { tools: [TOOL.name], groups: ['clerks'] },
+      createdAt: 0,
+    })),
+    operators: [{ name: 'approver', keyHash: 'f'.repeat(64), spec: { roles: ['approver'] }, createdAt: 0 }],
     tools: TOOLS,
     shadow: null,
     policies: { version: 1, texts: { rules: policies.join('\n'), APPROVERS } },
