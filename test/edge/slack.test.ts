@@ -164,7 +164,7 @@ test('the form offers what policy lets stand, says what it covers, and reads bac
   }
   expect(offered().said).toEqual(['deny', 'approve'])
   expect(offered({ covers: 'all of it', most_s: 0 }).said).toEqual(['deny', 'approve', 'deny session'])
-  expect(offered({ covers: 'all of it', most_s: 600 }).said).toEqual(['deny', 'approve', 'deny session', 'approve 600'])
+  expect(offered({ covers: 'all of it', most_s: 600 }).said).toEqual(['deny', 'approve', 'deny session', 'approve 600', 'approve 60'])
   const all = offered({ covers: 'every call of `x`', most_s: LIMITS.standing_s })
   expect(all.said).toContain('approve session')
   expect(all.view).toContain('very call of ')
