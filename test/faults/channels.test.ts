@@ -126,7 +126,8 @@ test('P06 a channel that has become another one sends its recipients’ links to
   must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
   must(await hurt.operator('cancelRun', { params: { run: call.run } }))
   await put('gone', { url: `${receiver.url}/another` })
-  expect((await deliveries('gone', call)).map(({ state }) => state)).toEqual(['sent'])
+  const left = (await deliveries('gone', call)).map(({ state }) => state)
+  expect(left.filter((state) => state !== 'dropped')).toEqual(['sent']) // the question anew may come while there is a channel again
   expect(came(call).filter(({ path }) => path.includes('another'))).toEqual([])
   must(await hurt.operator('putPolicies', { body: { policies: before } }))
 })

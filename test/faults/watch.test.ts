@@ -33,9 +33,9 @@ test('what waits, what comes and what is answered, each once, over a restart; Ct
     new RegExp(`^\\S+Z {2}pending {2}${during} {2}\\w+ {2}dev wants to run mark\\.asking {2}http\\S+$`),
   )
   must(await deny(before, 'not \u001b[31mnow'))
-  expect(await text.line('an answer', (line) => line.includes('denied'))).toMatch(/ {2}deny by root over api: not \\x1b\[31mnow$/)
+  expect(await text.line('an answer', (line) => line.includes('denied'))).toMatch(/ {2}deny by root over api: not \\u\{1b\}\[31mnow$/)
   const kept = await json.line('an answer', (line) => line.includes('"denied"'))
-  expect(JSON.parse(kept)).toMatchObject({ id: before, status: 'denied', answers: [{ by: 'root', reason: 'not \u001b[31mnow' }] })
+  expect(JSON.parse(kept)).toMatchObject({ id: before, status: 'denied', answers: [{ by: 'root', reason: 'not \\u{1b}[31mnow' }] }) // as it is kept
 
   await strike(hurt.stack.edge)
   await eventually('both say so', () => [text, json].every(({ said }) => said.includes('trying again')), 30_000)
