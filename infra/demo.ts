@@ -96,7 +96,9 @@ async function answerOnPage(url: string): Promise<void> {
   const shown = await fetch(url, { signal: AbortSignal.timeout(HTTP_MS) })
   const page = await shown.text()
   const heading = found(page, /<h1>([^<]+)<\/h1>/, 'a page with a heading')
-  const buttons = [...page.matchAll(/<button[^>]*name="decision"[^>]*>\s*([^<]+?)\s*</g)].map(([, label]) => `[${label}]`)
+  const buttons = [...page.matchAll(/<button(?![^>]* (?:hidden|tabindex))[^>]*name="decision"[^>]*>\s*([^<]+?)\s*</g)].map(
+    ([, label]) => `[${label}]`,
+  )
   print(`${shown.status} ${heading}\n${buttons.join(' ')}`)
   check(shown.ok && buttons.length === 2, 'a page with two buttons')
 
