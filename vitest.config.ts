@@ -1,5 +1,5 @@
-// How the tests run: one file at a time (two cores, real processes), and one stack for all files that say `sharedStack`. It starts only when
-// one of them is among what runs. Files that are not code load as wrangler's rules say.
+// How the tests run: one file at a time (two cores, real processes), and one stack for all files that say `sharedStack`. It starts only
+// when one of them is among what runs. Files that are not code load as wrangler's rules say.
 
 import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'

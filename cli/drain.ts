@@ -1,5 +1,6 @@
-// Mails of an outbox, carried to a mail server of one's own: written as files, or handed to a sendmail. Each is told to be done once it is on
-// disk or taken, and not before. A mail that is not taken stays in the outbox, and the others go on; what can take none stops it. The one place where the command line starts a program.
+// Mails of an outbox, carried to a mail server of one's own: written as files, or handed to a sendmail. Each is told to be done once it
+// is on disk or taken, and not before. A mail that is not taken stays in the outbox, and the others go on; what can take none stops it.
+// The one place where the command line starts a program.
 
 import { spawnSync } from 'node:child_process'
 import { accessSync, closeSync, constants, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
@@ -21,7 +22,10 @@ const SENDMAIL_MS = 60_000
 /** What a sendmail needs; our key, which is in our own environment, it does not. */
 const SURROUNDINGS = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' }
 
-/** Whoever looks into the folder finds whole mails alone, each once, whatever dies in between. They hold links: nobody else may read them. */
+/**
+ * Whoever looks into the folder finds whole mails alone, each once, whatever dies in between. They hold links: nobody else may read
+ * them.
+ */
 const intoFolder =
   (dir: string): Deliver =>
   ({ id, message }) => {

@@ -69,7 +69,7 @@ const reset = command({
   words: ['sessions', 'reset'],
   args: { SESSION: 'the session’s name' },
   flags: { agent: { value: 'NAME', what: 'whose session; an agent’s key needs none' } },
-  does: 'Take back every answer that stands in a session',
+  does: 'Take back every answer that stands in a session; with an agent’s key, every yes',
   key: 'either',
   async run({ args, flags, api }) {
     const body = flags.agent === undefined ? {} : { agent: flags.agent }

@@ -1,5 +1,5 @@
-// `countersign approvals watch`: what waits, and then each question and answer as it comes. What the edge keeps is asked for from where we were,
-// so an edge that restarts loses us nothing.
+// `countersign approvals watch`: what waits, and then each question and answer as it comes. What the edge keeps is asked for from where
+// we were, so an edge that restarts loses us nothing.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Result } from '../shared/result.ts'

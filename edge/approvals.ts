@@ -156,8 +156,8 @@ function shortened(value: unknown, length: number): unknown {
 // ── Links ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 //
 // `<tenant>.<approval>.<approver>.<expiry>.<mac>`: useless for another approval, another approver or after expiry (P06,
-// P07); the MAC covers the digest too, and the hash of the approver's key, which the link does not show: whoever has another key, or the name
-// anew, has none of its links. Single use follows from the approval's own life.
+// P07); the MAC covers the digest too, and the hash of the approver's key, which the link does not show: whoever has another key, or the
+// name anew, has none of its links. Single use follows from the approval's own life.
 
 export type Link = { tenant: string; approval: string; approver: string; expiresAt: number; mac: string }
 type Unseen = { digest: string; approverKey: string }

@@ -1,5 +1,5 @@
-// Arguments as an operator may change them, and what a change says. What a card hides stands as the card shows it, and may be kept, moved or replaced, but
-// not edited: nobody edits what they do not see. Pure.
+// Arguments as an operator may change them, and what a change says. What a card hides stands as the card shows it, and may be kept, moved
+// or replaced, but not edited: nobody edits what they do not see. Pure.
 
 import { failure } from '../shared/failures.ts'
 import { canonical } from '../shared/json.ts'

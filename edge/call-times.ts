@@ -1,4 +1,5 @@
-// When time may next change a call, or it is to be looked at: what the run's alarm is set by. Pure. Whether its time has come is the lifecycle's to judge.
+// When time may next change a call, or it is to be looked at: what the run's alarm is set by. Pure. Whether its time has come is the
+// lifecycle's to judge.
 
 import { LIMITS } from '../shared/limits.ts'
 import type { Status } from './lifecycle.ts'

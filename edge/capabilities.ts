@@ -1,5 +1,5 @@
-// What a tool can do, as policies see it: what its contract says, and what follows from the rest of the contract. Pure. A contract that says
-// less than it gives is read by what it gives.
+// What a tool can do, as policies see it: what its contract says, and what follows from the rest of the contract. Pure. A contract that
+// says less than it gives is read by what it gives.
 
 import type { Capability, ToolSpec } from '../shared/wire.ts'
 

@@ -1,6 +1,6 @@
-// Saying yes to other arguments, on link page and console: the arguments as JSON to change, and then the change, said before it is answered. Two steps of plain
-// forms; what is hidden stays hidden, and what runs is what the second step showed, or nothing. The text is sent with every answer: a yes beside a text that was
-// changed is no yes to what the agent asked, and shows the change instead.
+// Saying yes to other arguments, on link page and console: the arguments as JSON to change, and then the change, said before it is
+// answered. Two steps of plain forms; what is hidden stays hidden, and what runs is what the second step showed, or nothing. The text is
+// sent with every answer: a yes beside a text that was changed is no yes to what the agent asked, and shows the change instead.
 
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
@@ -23,7 +23,10 @@ export function textToChange(editable: Result<{ arguments: Record<string, unknow
 
 export type Draft = { text: string; refusal?: Failure }
 
-/** Stands within the form that answers, and is sent by one of its own. `over`: who has no more than a link writes nothing that was not there. */
+/**
+ * Stands within the form that answers, and is sent by one of its own. `over`: who has no more than a link writes nothing that was not
+ * there.
+ */
 export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | 'console' }) {
   return (
     <details open={refusal !== undefined}>

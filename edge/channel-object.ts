@@ -1,5 +1,6 @@
-// A tenant's channels and the outbox behind them. Runs tell it of their approvals, at least once; it writes to people, at least once, until the
-// approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their receivers alone.
+// A tenant's channels and the outbox behind them. Runs tell it of their approvals, at least once; it writes to people, at least once,
+// until the approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their receivers
+// alone.
 
 import { DurableObject } from 'cloudflare:workers'
 import type { Channel, ChannelSpec, Collected, Delegation, Delivery, DeliveryState } from '../shared/channels.ts'
@@ -33,7 +34,10 @@ const NO_CHANNEL = failure('not_found', 'no such channel')
 const ENDED = 'the approval had ended'
 /** When to look again after messages for which there was no room. */
 const CROWDED_MS = 1_000
-/** How far off an alarm is at the least. One that is put, by itself, at the time that it is ringing for never rings: the runtime takes it for rung. */
+/**
+ * How far off an alarm is at the least. One that is put, by itself, at the time that it is ringing for never rings: the runtime takes
+ * it for rung.
+ */
 const SOON_MS = 10
 /** For how long a receiver that wanted patience is sent one message at a time. */
 const GENTLE_MS = 30_000

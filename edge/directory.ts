@@ -85,8 +85,8 @@ const cache = new Map<string, Loaded>()
 export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker'>
 
 /**
- * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an answer back
- * until the writes before it are; here nothing does.
+ * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an
+ * answer back until the writes before it are; here nothing does.
  */
 export const atHand = new Map<string, Gatekeeper>()
 
@@ -186,8 +186,8 @@ const operatorPrincipal = (tenant: string, { name, keyHash, spec, createdAt }: M
 type Others = { tools: readonly Tool[]; agents: readonly [string, AgentSpec][]; operators: readonly [string, OperatorSpec][] }
 
 /**
- * A directory as it would be with these too, or with these in the place of their namesakes. Operators are not named by whoever asks, and who there is
- * decides what is asked: if any are given, they are all. They have no keys: nobody becomes them.
+ * A directory as it would be with these too, or with these in the place of their namesakes. Operators are not named by whoever asks, and
+ * who there is decides what is asked: if any are given, they are all. They have no keys: nobody becomes them.
  */
 export function including(directory: Loaded, { tools, agents, operators }: Others): Loaded {
   const { tenant } = directory

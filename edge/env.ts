@@ -28,7 +28,10 @@ export type Env = {
   TENANTS?: string
   /** Set where one process is all there is (self-hosted): what an object holds in memory is then at hand for the router beside it. */
   ONE_PROCESS?: string
-  /** What channels send through (self-hosted): a network without private addresses, whatever a name resolves to. Absent, the platform's own. */
+  /**
+   * What channels send through (self-hosted): a network without private addresses, whatever a name resolves to. Absent, the platform's
+   * own.
+   */
   OUTSIDE?: Outside
   /** Set for tests alone: channels may reach receivers on this very host, in plain HTTP; and these origins are stood in for by those. */
   LOOPBACK_CHANNELS?: StandIns

@@ -1,5 +1,5 @@
-// Who follows what of a tenant at the moment, on pages that are open: so many for each link and each session, and so many in all. In memory:
-// a restart forgets them, and whoever still is there is known again by the next question. It knows nothing of what is followed.
+// Who follows what of a tenant at the moment, on pages that are open: so many for each link and each session, and so many in all. In
+// memory: a restart forgets them, and whoever still is there is known again by the next question. It knows nothing of what is followed.
 
 import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'

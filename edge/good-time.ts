@@ -1,5 +1,5 @@
-// What must be done in time: an answer that others give, or work of our own. It leaves no timer behind: an object may have 10,000 of them, and then
-// none at all.
+// What must be done in time: an answer that others give, or work of our own. It leaves no timer behind: an object may have 10,000 of
+// them, and then none at all.
 
 /** What comes after `until`, or breaks, is no answer. */
 export function inGoodTime<T>(answer: Promise<T>, until: number): Promise<T | undefined> {
@@ -18,8 +18,8 @@ const TURN_MS = 5
 const MOST_A_TURN = 8
 
 /**
- * Work on one after the other, while there is time, in turns: after each, whoever waits has theirs. Work that takes long is a turn by itself, which shows
- * when it is done: until then workerd's clock stands still.
+ * Work on one after the other, while there is time, in turns: after each, whoever waits has theirs. Work that takes long is a turn by
+ * itself, which shows when it is done: until then workerd's clock stands still.
  */
 export async function inTurns<T, R>(items: readonly T[], until: number, work: (item: T) => R): Promise<R[]> {
   const done: R[] = []

@@ -1,5 +1,5 @@
-// What a call was granted under, once policy has been asked again: what its record, its grant and its attestation say of the decision. Pure; it
-// decides nothing.
+// What a call was granted under, once policy has been asked again: what its record, its grant and its attestation say of the decision.
+// Pure; it decides nothing.
 
 import type { Decision } from '../shared/wire.ts'
 

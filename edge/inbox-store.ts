@@ -1,5 +1,5 @@
-// A tenant's inbox: the mirror of its approvals, listed for the API, and for the console filtered and in an order that serves whoever answers.
-// Those that ask exactly the same are listed once, by their head. The truth is in each run; nothing is decided here.
+// A tenant's inbox: the mirror of its approvals, listed for the API, and for the console filtered and in an order that serves whoever
+// answers. Those that ask exactly the same are listed once, by their head. The truth is in each run; nothing is decided here.
 
 import { and, asc, count, desc, eq, gt, isNull, max, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../shared/limits.ts'
@@ -22,7 +22,10 @@ export type ListQuery = {
 export type Waiting = { approval: Approval; alike: number; newest: string }
 /** Each approval once, with the number of its last change, in that order. */
 export type Changes = { items: { seq: number; approval: Approval }[]; latest: number }
-/** `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are some; `number` is that of the last news. */
+/**
+ * `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are some; `number` is that of the
+ * last news.
+ */
 export type InboxPage = { items: Waiting[]; waiting: number; matching: number; more: boolean; number: number }
 
 /** What has ended is nobody’s head. */
@@ -222,7 +225,10 @@ export class InboxStore {
     return this.#db.select({ n: count() }).from(inbox).where(wanted).get()?.n ?? 0
   }
 
-  /** What was mirrored before there were groups stands alone; what was before changes were numbered changed in the order in which it came. */
+  /**
+   * What was mirrored before there were groups stands alone; what was before changes were numbered changed in the order in which it
+   * came.
+   */
   #adopt(): void {
     const risk = sql`case ${prompt('risk')} when 'critical' then 0 when 'high' then 1 when 'medium' then 2 else 3 end`
     const alone = { group: sql`${inbox.id}`, head: sql`${inbox.pending}`, agent: prompt('agent'), tool: prompt('tool'), risk }

@@ -117,8 +117,8 @@ export function parseParams(route: Route, params: Record<string, string>): Resul
 }
 
 /**
- * Of the headers, those that the route reads; one that is sent twice comes as a list, which no reader of a single value takes (G03). The runtime
- * doesn't tell an empty header from none.
+ * Of the headers, those that the route reads; one that is sent twice comes as a list, which no reader of a single value takes (G03). The
+ * runtime doesn't tell an empty header from none.
  */
 export function parseHeaders({ headers: schema }: Route, request: Request): Result<unknown> {
   if (schema === undefined) return ok({})

@@ -32,7 +32,10 @@ type AskRecord = Readonly<{
   linksRevoked?: 'all' | readonly string[]
 }>
 
-/** Everything fixed when the call is proposed: the digest covers it (L3). An operator who changes the arguments makes another one in its place, while it is asked about. */
+/**
+ * Everything fixed when the call is proposed: the digest covers it (L3). An operator who changes the arguments makes another one in its
+ * place, while it is asked about.
+ */
 export type Proposal = Readonly<{
   n: number
   tool: ToolRef

@@ -1,5 +1,5 @@
-// A stream that tells what has changed to whoever has a page open, and the one script that a page may have. It ends when there is nothing more to
-// follow, or when whoever follows may not any more; who that is, and what they are told, is the page's own business.
+// A stream that tells what has changed to whoever has a page open, and the one script that a page may have. It ends when there is nothing
+// more to follow, or when whoever follows may not any more; who that is, and what they are told, is the page's own business.
 
 import { createHash, randomUUID } from 'node:crypto'
 import { LIMITS } from '../shared/limits.ts'

@@ -147,7 +147,10 @@ export class LogObject extends DurableObject<Env> {
       .map(({ hash }) => hash)
   }
 
-  /** What the set that has shadowed calls since then would have decided of those that ended, beside what was; and the latest that differ. */
+  /**
+   * What the set that has shadowed calls since then would have decided of those that ended, beside what was; and the latest that
+   * differ.
+   */
   async shadowed(since: number): Promise<{ counts: ShadowCount[]; latest: ShadowDifference[] }> {
     const { index, call, agent, tool, at, shadowSince, shadowFrom: from, shadowTo: to } = leaves
     const counts = this.#db.select({ from, to, count: count() }).from(leaves).where(eq(shadowSince, since)).groupBy(from, to).all()

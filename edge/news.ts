@@ -1,5 +1,5 @@
-// Whether something has changed since somebody looked: a number that only grows, and those who wait for the next. It holds no news itself, so
-// none can be lost: who hears of any looks again.
+// Whether something has changed since somebody looked: a number that only grows, and those who wait for the next. It holds no news
+// itself, so none can be lost: who hears of any looks again.
 
 import { Waiters } from './waiters.ts'
 

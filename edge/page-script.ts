@@ -1,7 +1,10 @@
-// The scripts of pages that follow what happens: one for the link page, and what all of them have in common. None sends an answer, and none takes
-// from anybody what they write or are about to send; without it a page is looked at again by hand.
+// The scripts of pages that follow what happens: one for the link page, and what all of them have in common. None sends an answer, and
+// none takes from anybody what they write or are about to send; without it a page is looked at again by hand.
 
-/** `follow({…})` hears what the stream tells until it is over, and comes back where it is refused: those that are gone are forgotten after a while. */
+/**
+ * `follow({…})` hears what the stream tells until it is over, and comes back where it is refused: those that are gone are forgotten
+ * after a while.
+ */
 export const FOLLOW = `
 const watched = document.querySelector('[data-live]')
 let source

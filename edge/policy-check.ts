@@ -76,8 +76,8 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true):
 }
 
 /**
- * Holds the active set against one tool as it would be (`null`: gone). What the set had wrong before, the change does not break. Rules that would hold
- * and no longer be about it, or count nothing of it, are broken too.
+ * Holds the active set against one tool as it would be (`null`: gone). What the set had wrong before, the change does not break. Rules
+ * that would hold and no longer be about it, or count nothing of it, are broken too.
  */
 export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[], name: string, next: Registered | null): Result<true> {
   const set = readyUnderFloor(texts)
@@ -107,7 +107,10 @@ export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[]
   return broken.length === 0 ? ok(true) : refused(`${broken.length} of the active rules would not hold`, broken)
 }
 
-/** Rules are held in portions, until there are `enough` mistakes: what is wrong takes the engine far longer to tell than what is right to pass. */
+/**
+ * Rules are held in portions, until there are `enough` mistakes: what is wrong takes the engine far longer to tell than what is right
+ * to pass.
+ */
 function hold({ rules }: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Found {
   const schema = tenantSchema(ours(), tools)
   const typed = [...tools.values()].filter((type) => type !== null).length

@@ -1,5 +1,5 @@
-// What is meant by mistakes that many make, where the engine offers the nearest name there is, however far, or nothing. Pure: it knows the words of
-// the engine and of our schema; what it does not know is left as the engine says it.
+// What is meant by mistakes that many make, where the engine offers the nearest name there is, however far, or nothing. Pure: it knows
+// the words of the engine and of our schema; what it does not know is left as the engine says it.
 
 const TIME_OF_DAY = 'the time of day is a duration, in UTC: `context.now.toTime() >= duration("8h30m")`'
 const COUNTERS = 'counters are of the run and of the session: `context.budget.run.calls`, `context.budget.session.tool.spent`'

@@ -1,6 +1,6 @@
-// What holds and is probably not meant, though no type says so: names of what there is not, values that an attribute never has, approvals that nobody
-// can give, caps on what no tool counts, and policies that can't say why. It judges one set among what there is, refuses nothing, and reads
-// policies as trees.
+// What holds and is probably not meant, though no type says so: names of what there is not, values that an attribute never has, approvals
+// that nobody can give, caps on what no tool counts, and policies that can't say why. It judges one set among what there is, refuses
+// nothing, and reads policies as trees.
 
 import type { FieldError } from '../shared/failures.ts'
 import { EgressMode, Tier, Workspace } from '../shared/plan.ts'
@@ -20,7 +20,10 @@ type There = {
   readonly tools: ReadonlyMap<string, { readonly tool: Contract }>
 }
 
-/** `says`: the text that it is about, and where that is looked for; without one it is about the whole policy. Most are never told: a hint is made for those that are. */
+/**
+ * `says`: the text that it is about, and where that is looked for; without one it is about the whole policy. Most are never told: a
+ * hint is made for those that are.
+ */
 type Doubt = {
   readonly says?: { readonly text: string; readonly from: 'scope' | 'conditions' }
   readonly message: string

@@ -1,5 +1,6 @@
-// The statements of a text of policies, in the order in which they are written and where. The engine names policies by a number that it sorts
-// as text, and tells no places. Pure: of Cedar it knows comments, strings, blanks and the semicolon, which nothing but a statement ends with.
+// The statements of a text of policies, in the order in which they are written and where. The engine names policies by a number that it
+// sorts as text, and tells no places. Pure: of Cedar it knows comments, strings, blanks and the semicolon, which nothing but a statement
+// ends with.
 
 export type Part = { readonly at: number; readonly text: string }
 
@@ -24,8 +25,8 @@ export function partsOf(text: string): Part[] {
 const NOTES = /^(?:[\s\u0085]|\/\/[^\n\r]*|@\s*\w+(?:\s*\(\s*"(?:[^"\\]|\\[\s\S])*"\s*\))?)*/
 
 /**
- * Where a statement first says a text, in its scope or in what follows that; else where these begin. Annotations and comments say nothing that
- * decides. A text is looked for as it is quoted, or else within what is no text.
+ * Where a statement first says a text, in its scope or in what follows that; else where these begin. Annotations and comments say nothing
+ * that decides. A text is looked for as it is quoted, or else within what is no text.
  */
 export function whereIn(statement: string, from: 'scope' | 'conditions', text: string): number {
   const quoted = JSON.stringify(text)

@@ -1,5 +1,5 @@
-// What remains of a rule for one tool: its tree, in which all that the tool's contract settles is replaced by what it comes to. What calls can still
-// make of it stays as it is written. Pure: it asks no engine, and what it does not know it leaves.
+// What remains of a rule for one tool: its tree, in which all that the tool's contract settles is replaced by what it comes to. What
+// calls can still make of it stays as it is written. Pure: it asks no engine, and what it does not know it leaves.
 
 import type { Capability } from '../shared/wire.ts'
 import type { Rule } from './policy.ts'
@@ -13,7 +13,10 @@ type Remainder = unknown
 /** Whether the whole rests on a part (1), on its contrary (-1), or on both or neither (0). */
 type Sign = 1 | -1 | 0
 
-/** What remains of a rule for a tool; and at its weakest, where the tool may be either of two: forbids that forbid less, permits that permit more. */
+/**
+ * What remains of a rule for a tool; and at its weakest, where the tool may be either of two: forbids that forbid less, permits that
+ * permit more.
+ */
 export function remainder({ applies, effect }: Rule, is: Traits, or: Traits = is): Remainder {
   const { principal, action, resource, conditions } = applies
   const scope = [asTest('principal', principal), asTest('action', action), asTest('resource', resource)]

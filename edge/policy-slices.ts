@@ -66,7 +66,10 @@ const groupsOf = ({ entities }: Subject): string[] =>
 /** Questions remembered with their slices, and members of those; past these, they are found anew. */
 const KEPT = 5_000
 const MEMBERS_KEPT = 200_000
-/** Members of slices that stand by themselves. What needn't be asked costs a question 1 µs; a slice that is parsed anew, 100 for each member. */
+/**
+ * Members of slices that stand by themselves. What needn't be asked costs a question 1 µs; a slice that is parsed anew, 100 for each
+ * member.
+ */
 const ALONE = 5_000
 
 /**

@@ -110,7 +110,8 @@ export class PolicyStore {
 
   /**
    * What the newest version says already makes no other. A request that came twice changes nothing, and is not held against what it did.
-   * A new note of its author's replaces that of a version which has never been in force: nobody has acted on it, and nobody else's word is theirs.
+   * A new note of its author's replaces that of a version which has never been in force: nobody has acted on it, and nobody else's word
+   * is theirs.
    */
   put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
     const newest = this.#about(this.#newest())
@@ -154,7 +155,10 @@ export class PolicyStore {
     return version
   }
 
-  /** The oldest go where there are too many. What was ever in force stays, and what shadows that: a decision names it, and it can be again. */
+  /**
+   * The oldest go where there are too many. What was ever in force stays, and what shadows that: a decision names it, and it can be
+   * again.
+   */
   #forget(until: number): void {
     if (until < 1) return
     const everActive = this.#db.select({ version: policyActivations.version }).from(policyActivations)

@@ -1,5 +1,5 @@
-// What rules have to do with tools, whatever calls bring: which name one, which count what it spends, and which would say less of it once its
-// contract lost a group, a capability or what it spends. It tells, and refuses nothing. Pure.
+// What rules have to do with tools, whatever calls bring: which name one, which count what it spends, and which would say less of it once
+// its contract lost a group, a capability or what it spends. It tells, and refuses nothing. Pure.
 
 import type { FieldError } from '../shared/failures.ts'
 import type { Capability, ToolSpec } from '../shared/wire.ts'
@@ -39,7 +39,10 @@ export function counted(tool: Contract): Counted {
   return { traits, spends: tool.spends !== undefined, kind: JSON.stringify([traits.groups, traits.capabilities]) }
 }
 
-/** Whether a rule counts what a tool spends, and which of the tools that it is about name nothing that they spend; of a rule over all, if none does. */
+/**
+ * Whether a rule counts what a tool spends, and which of the tools that it is about name nothing that they spend; of a rule over all,
+ * if none does.
+ */
 export function uncountedBy(rule: Rule, tools: readonly Counted[]): readonly string[] {
   if (!readsSpent(rule.applies.conditions)) return []
   if (remainder(rule, STRANGER) !== false && tools.some(({ spends }) => spends)) return []
@@ -76,7 +79,10 @@ export const actionsIn = ({ rules }: PolicySet): string[] =>
 
 type Loss = { readonly of: 'groups' | 'capabilities'; readonly name: string; readonly what: string }
 
-/** As it is, but for what it could not do any more: secrets that are gone, a network that the kernel shuts. Not to be said to do that is no loss. */
+/**
+ * As it is, but for what it could not do any more: secrets that are gone, a network that the kernel shuts. Not to be said to do that is
+ * no loss.
+ */
 function stillOf(before: Contract, after: Contract): Traits {
   const is = traitsOf(before)
   const can = capabilitiesOf(after)

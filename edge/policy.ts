@@ -41,8 +41,8 @@ type Weight = { readonly scope: Scope; readonly parts: number; readonly steps: n
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
 /**
- * The policies of a set that can matter to a subject. `yesPermits`: whether a human's yes may make one of its permits hold. `patterns`: characters
- * that texts are looked through for. `within`: the larger one that the engine is asked in its stead.
+ * The policies of a set that can matter to a subject. `yesPermits`: whether a human's yes may make one of its permits hold. `patterns`:
+ * characters that texts are looked through for. `within`: the larger one that the engine is asked in its stead.
  */
 export type Slice = {
   readonly texts: PolicyTexts
@@ -242,7 +242,10 @@ export function readable({ slice }: Matter, context: Record<string, CedarValueJs
   return readPart(slice.reads.context, context) as Record<string, CedarValueJson> // part of a record is a record
 }
 
-/** Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals, or no permit holds and none reads them. */
+/**
+ * Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals, or no permit holds and none
+ * reads them.
+ */
 export const standsRegardless = ({ set: { rules }, slice }: Matter, { policies, errors }: Verdict): boolean =>
   errors.length === 0 && (policies.length === 0 ? !slice.yesPermits : policies.some((id) => rules.get(id)?.byApproval === false))
 
@@ -250,8 +253,8 @@ const ANSWERS_KEPT = 1_000
 const LONGEST_KEPT = 2_048
 
 /**
- * One question. The engine is asked once for each: what policies read repeats far more than calls do. And it can't be stopped: what would keep
- * all others waiting is not asked.
+ * One question. The engine is asked once for each: what policies read repeats far more than calls do. And it can't be stopped: what would
+ * keep all others waiting is not asked.
  */
 export function ask(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
   const { answers } = matter.set
@@ -308,7 +311,10 @@ function evaluated({ slice, subject }: Matter, context: Record<string, CedarValu
   return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason.toSorted(), errors }
 }
 
-/** The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. 2 to 4 KB each. Of one set they are no more than `slicer` lets stand alone, and the set. */
+/**
+ * The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. 2 to 4 KB each. Of one set they are no more
+ * than `slicer` lets stand alone, and the set.
+ */
 const HELD_POLICIES = 10_000
 /** Slices by their names in the engine, the latest asked last. */
 const held = new Map<Slice, string>()

@@ -137,7 +137,10 @@ export function sameAgain(directory: Loaded, known: CallRecord, { agent, tool, a
   return may ? ok(known) : err(failure('forbidden', 'policy does not permit `run.read`'))
 }
 
-/** The least that humans can give to allow what is asked, with the names that an agent is not told. Answered from memory: it was just decided. */
+/**
+ * The least that humans can give to allow what is asked, with the names that an agent is not told. Answered from memory: it was just
+ * decided.
+ */
 function needed(directory: Loaded, situation: Situation): readonly Change[] {
   const decided = decide(directory, situation, 'operator')
   const changes = (decided.ok ? decided.value.decision.explanation?.changes : undefined) ?? []

@@ -10,8 +10,9 @@ import { AFTER_NAMES, KEY_LINES, PLACED, PRIVATE_KEY, SECRET_NAME, TOKENS } from
 export type Mark = (secret: string) => string
 
 /**
- * A tenant's marks. A PIN can be guessed, and a digest that anyone can make would say which guess is right. A quarter of a keyed digest: nobody
- * can go on from it to another's, as from a whole one; and a text may hold many, of which an HMAC each would be ten times the work (G06).
+ * A tenant's marks. A PIN can be guessed, and a digest that anyone can make would say which guess is right. A quarter of a keyed digest:
+ * nobody can go on from it to another's, as from a whole one; and a text may hold many, of which an HMAC each would be ten times the work
+ * (G06).
  */
 export function marker(key: Buffer, tenant: string): Mark {
   const ours = createHmac('sha256', key).update(tenant).digest('hex')

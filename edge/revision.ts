@@ -1,5 +1,5 @@
-// A call with other arguments in place of its agent's: the same checks, plan and policy as if they had been proposed, and nothing that reaches further
-// than what was. Pure: it reads the directory and the call, and changes neither.
+// A call with other arguments in place of its agent's: the same checks, plan and policy as if they had been proposed, and nothing that
+// reaches further than what was. Pure: it reads the directory and the call, and changes neither.
 
 import type { Code } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'

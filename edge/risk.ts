@@ -1,5 +1,5 @@
-// How much an approver should mind: by what the tool's contract gives it, and less where this very call can only read. Pure. It is told, and
-// sorted by; policies decide by capabilities, never by it.
+// How much an approver should mind: by what the tool's contract gives it, and less where this very call can only read. Pure. It is told,
+// and sorted by; policies decide by capabilities, never by it.
 
 import type { Plan } from '../shared/plan.ts'
 import type { Approval, Tool } from '../shared/wire.ts'

@@ -338,7 +338,8 @@ export class RunObject extends DurableObject<Env> {
     if (due >= this.#alarmAt) return
     // The first time in this object's life an earlier alarm may stand, which must not be put off.
     const before = this.#alarmAt === Number.POSITIVE_INFINITY ? (this.#store.nextDue() ?? due) : due
-    // Never in the past: an alarm that comes late says that we slept. Nor at the time of one that is ringing, as which it would be taken for rung.
+    // Never in the past: an alarm that comes late says that we slept. Nor at the time of one that is ringing, as which it would be taken
+    // for rung.
     this.#alarmAt = Math.max(Math.min(due, before), Date.now() + 1)
     void this.ctx.storage.setAlarm(this.#alarmAt)
   }

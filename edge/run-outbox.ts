@@ -15,8 +15,8 @@ const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
 
 /**
- * The run's row as it is at this moment: awaiting others, it may have moved on. What is noted in it is stored with the next change of the run;
- * if that never comes, the log is told again and knows it.
+ * The run's row as it is at this moment: awaiting others, it may have moved on. What is noted in it is stored with the next change of the
+ * run; if that never comes, the log is told again and knows it.
  */
 export type RowAccess = { row: () => RunRow; note: (row: RunRow) => void; arm: (at: number) => void }
 

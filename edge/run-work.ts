@@ -1,5 +1,5 @@
-// What workers do to the calls of a run: claim one, stream its output, settle it, speak for it. Each is checked against the call as it is stored,
-// and is one event of it, applied by the run. It decides nothing itself: policy is asked with the grounds that the answers give.
+// What workers do to the calls of a run: claim one, stream its output, settle it, speak for it. Each is checked against the call as it is
+// stored, and is one event of it, applied by the run. It decides nothing itself: policy is asked with the grounds that the answers give.
 
 import type { Envelope } from '../shared/dsse.ts'
 import { countersign } from '../shared/dsse.ts'

@@ -1,6 +1,6 @@
-// What secrets look like in a text: by themselves, and behind a name that says so. Patterns only; what is done with a find is `redaction.ts`'s.
-// Each takes time in proportion to the text (G06): where one could begin anywhere it is bounded. And each stops where its secret may end: what
-// an approver has to see is not to pass for one.
+// What secrets look like in a text: by themselves, and behind a name that says so. Patterns only; what is done with a find is
+// `redaction.ts`'s. Each takes time in proportion to the text (G06): where one could begin anywhere it is bounded. And each stops where
+// its secret may end: what an approver has to see is not to pass for one.
 
 /** Names of members and flags. Whole words where a shorter one is ordinary English: `compass` and `author` are not hidden. */
 export const SECRET_NAME =
@@ -24,7 +24,8 @@ export const TOKENS: readonly RegExp[] = [
   /(?<![\w.-])(?:SG|ya29)\.[\w-]{16,}(?:\.[\w-]+)?|(?<!\d)\d{8,10}:AA[\w-]{30,}/g,
   /(?<![\w.-])hv[sbr]\.[\w-]{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|GOCSPX-[\w-]{20,}|(?<!\w)dapi[0-9a-f]{32}/g,
   /(?<!\w)(?:dckr_[po]at|lin_api|glsa|gsk|figd)_[\w-]{20,}/g,
-  // A token starts where no word goes on: else each of many beginnings is followed to the end of the text. Signed ones have three parts, sealed ones five.
+  // A token starts where no word goes on: else each of many beginnings is followed to the end of the text. Signed ones have three parts,
+  // sealed ones five.
   /(?<![\w-])eyJ[\w-]{8,}(?:\.[\w-]*){2,4}/g,
 ]
 

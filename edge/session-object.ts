@@ -1,6 +1,6 @@
-// One session of one agent, across its runs: the answers that stand in it, and what is counted towards caps by session. A call takes its place here before it is decided, one
-// after the other, so that two runs can't both be the last. The truth about each call stays with its run, which is asked.
-// The object of an agent that is of no session counts its questions.
+// One session of one agent, across its runs: the answers that stand in it, and what is counted towards caps by session. A call takes its
+// place here before it is decided, one after the other, so that two runs can't both be the last. The truth about each call stays with its
+// run, which is asked. The object of an agent that is of no session counts its questions.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, eq, gt, lte } from 'drizzle-orm'
@@ -108,8 +108,8 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   /**
-   * Once this is answered nothing begins under them: they are gone here, and each run that asked for one has been told, so that what it asked
-   * before can't be acted on after. If a run does not answer, this is not done; asked again it goes on.
+   * Once this is answered nothing begins under them: they are gone here, and each run that asked for one has been told, so that what it
+   * asked before can't be acted on after. If a run does not answer, this is not done; asked again it goes on.
    */
   async revoke(ids: readonly string[]): Promise<void> {
     this.#standing.end(ids)
@@ -119,8 +119,8 @@ export class SessionObject extends DurableObject<Env> {
     await tenantObject(this.env, this.#tenant).unlistStanding(ids)
   }
 
-  async reset(): Promise<number> {
-    const ids = this.#standing.all()
+  async reset(said?: Answered['decision']): Promise<number> {
+    const ids = this.#standing.all(said)
     if (ids.length > 0) await this.revoke(ids)
     return ids.length
   }

@@ -1,5 +1,5 @@
-// What a set that is not in force would have decided of a call as it comes. Whatever happens here, the call goes on as the set in force says:
-// a set that errs, or breaks, would have denied. Pure but for the salt.
+// What a set that is not in force would have decided of a call as it comes. Whatever happens here, the call goes on as the set in force
+// says: a set that errs, or breaks, would have denied. Pure but for the salt.
 
 import { randomUUID } from 'node:crypto'
 import type { Decision, Shadowed } from '../shared/wire.ts'

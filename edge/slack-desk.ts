@@ -1,5 +1,6 @@
-// What comes of what people do in Slack: whose app and workspace it was, which card, which operator, and then the run's answer. It reads as a
-// checklist. It decides nothing and keeps nothing: a button is an answer to its own approval or to none, and the run takes it or does not.
+// What comes of what people do in Slack: whose app and workspace it was, which card, which operator, and then the run's answer. It reads
+// as a checklist. It decides nothing and keeps nothing: a button is an answer to its own approval or to none, and the run takes it or
+// does not.
 
 import { failure } from '../shared/failures.ts'
 import { split } from '../shared/ids.ts'

@@ -1,5 +1,5 @@
-// The policy snapshot: what an agent may do in a run with one tool, as of one version of the directory. Pure, and content-addressed, so that a
-// run stores it once per change. It decides nothing; it says what was in force when something was decided.
+// The policy snapshot: what an agent may do in a run with one tool, as of one version of the directory. Pure, and content-addressed, so
+// that a run stores it once per change. It decides nothing; it says what was in force when something was decided.
 
 import { canonical, sha256 } from '../shared/json.ts'
 import { DEFAULT_LIMITS } from '../shared/limits.ts'

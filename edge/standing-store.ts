@@ -45,11 +45,13 @@ export class StandingStore {
       .map(({ id }) => id)
   }
 
-  all(): string[] {
+  /** Those that say this; all of them where nothing is asked for. */
+  all(said?: Answered['decision']): string[] {
     return this.#db
-      .select({ id: standing.id })
+      .select()
       .from(standing)
       .all()
+      .filter(({ answer }) => said === undefined || answer.decision === said)
       .map(({ id }) => id)
   }
 

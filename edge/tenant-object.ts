@@ -266,7 +266,10 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.enroll(id, hash, name, x, tiers)
   }
 
-  /** Whether a worker whose signature holds is enrolled, and its request fresh and never seen (K01, K02). With what changed since `known`. */
+  /**
+   * Whether a worker whose signature holds is enrolled, and its request fresh and never seen (K01, K02). With what changed since
+   * `known`.
+   */
   async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
     if (this.#enrolled(input.worker) === undefined) return err(failure('bad_signature', 'no enrolled worker signed this request'))
     const fresh = this.#gate.admit(input.worker, input, Date.now())
@@ -328,7 +331,10 @@ export class TenantObject extends DurableObject<Env> {
   async pending(asked: InboxQuery): Promise<InboxPage> {
     return this.#inbox.pending(asked)
   }
-  /** The number of the last news of the inbox, or of one approval: at once where it is not `known`, or when there are any, or after `ms`. */
+  /**
+   * The number of the last news of the inbox, or of one approval: at once where it is not `known`, or when there are any, or after
+   * `ms`.
+   */
   async news({ stream, whose, approval }: Following, known: number, ms: number): Promise<number> {
     this.#followers.stay(stream, whose, Date.now())
     return approval === null ? this.#inbox.news.after(known, ms) : this.#inbox.follow(approval, known, ms)

@@ -1,5 +1,5 @@
-// What a card has left out, whole, on the pages that show the card: folded, and a part at a time. It never says what is left out; that is made
-// of the stored call (edge/approvals.ts).
+// What a card has left out, whole, on the pages that show the card: folded, and a part at a time. It never says what is left out; that is
+// made of the stored call (edge/approvals.ts).
 
 import type { Result } from '../shared/result.ts'
 import type { Unfolded } from './approvals.ts'

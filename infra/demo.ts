@@ -1,6 +1,7 @@
-// `npm run demo`: the story in a terminal, each step with the command or request that makes it. A harmless call runs; a sensitive one waits, is
-// approved through its link, runs in tier C and is verified offline, and refused with one byte changed; a yes for a session saves the second
-// question, and taken back it saves none; a forbidden call is denied with its reason. Uses the stack that runs, or starts one in a folder of its own. Exit code 0 only if every step did what it says.
+// `npm run demo`: the story in a terminal, each step with the command or request that makes it. A harmless call runs; a sensitive one
+// waits, is approved through its link, runs in tier C and is verified offline, and refused with one byte changed; a yes for a session
+// saves the second question, and taken back it saves none; a forbidden call is denied with its reason. Uses the stack that runs, or
+// starts one in a folder of its own. Exit code 0 only if every step did what it says.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -13,7 +13,10 @@ console.log(
 )
 await Promise.all([follow(stack, (line) => console.log(line), ending.signal), showLog(`${stack.state.log}/edge.log`, ending.signal)])
 
-/** wrangler's own lines, from now on: a failed rebuild is said there. Those of the two questions that `follow` keeps asking are left out. */
+/**
+ * wrangler's own lines, from now on: a failed rebuild is said there. Those of the two questions that `follow` keeps asking are left
+ * out.
+ */
 async function showLog(path: string, ended: AbortSignal): Promise<void> {
   const ours = /^.*GET \/v1\/(?:calls|approvals) 200.*\n/gm
   let shown = statSync(path).size

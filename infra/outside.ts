@@ -1,5 +1,5 @@
-// Owns which addresses the edge's workerd may write to for its channels (N14): what is public, and neither this host by another address of its own
-// nor an address that holds one of IPv4 inside. workerd asks it at each connection, of what a name has resolved to.
+// Owns which addresses the edge's workerd may write to for its channels (N14): what is public, and neither this host by another address
+// of its own nor an address that holds one of IPv4 inside. workerd asks it at each connection, of what a name has resolved to.
 
 import { networkInterfaces } from 'node:os'
 

@@ -1,5 +1,5 @@
-// `npm run prepare-host`: writes what the units in infra/systemd run on (users, folders, configurations, secrets), and starts nothing. For a
-// host that serves for good; `npm start` needs none of it. Run again after an update: keys and passwords stay as they are.
+// `npm run prepare-host`: writes what the units in infra/systemd run on (users, folders, configurations, secrets), and starts nothing.
+// For a host that serves for good; `npm start` needs none of it. Run again after an update: keys and passwords stay as they are.
 
 import { chmodSync, lchownSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'

@@ -37,8 +37,9 @@ const permitted = Object.values(COMMANDS)
   .join(' ')
 
 /**
- * Only digests of the passwords reach the file. Nobody can become `default`: it is off and has no password. Yet it may do everything, because
- * Redis replays its append-only file as this user, and drops in silence each transaction (so each BullMQ script) that this user may not run.
+ * Only digests of the passwords reach the file. Nobody can become `default`: it is off and has no password. Yet it may do everything,
+ * because Redis replays its append-only file as this user, and drops in silence each transaction (so each BullMQ script) that this user
+ * may not run.
  */
 export function redisAcl(secrets: Secrets): string {
   const user = (name: 'edge' | 'worker') =>
@@ -78,8 +79,9 @@ export const redisUrl = (user: 'edge' | 'worker', secrets: Secrets, port: number
   `redis://${user}:${secrets.redis[user]}@127.0.0.1:${port}`
 
 /**
- * Debian's package redis-tools holds the one Redis program as redis-check-rdb; the package redis-server adds a name for it and a service that
- * starts at once, at every boot, on port 6379. We want the program and not the service: by which name it is called is what it becomes.
+ * Debian's package redis-tools holds the one Redis program as redis-check-rdb; the package redis-server adds a name for it and a service
+ * that starts at once, at every boot, on port 6379. We want the program and not the service: by which name it is called is what it
+ * becomes.
  */
 export function redisProgram(state: State): string | undefined {
   const served = ['/usr/bin/redis-server', '/usr/local/bin/redis-server'].find((path) => existsSync(path))

@@ -1,5 +1,6 @@
 // Owns the first start's contents: the seed tools, the agent `dev`, the worker's enrolment. Through the HTTP API with the root operator's
-// key, like any operator would; nothing is written into a store directly. What was seeded once belongs to the operator and is not touched again.
+// key, like any operator would; nothing is written into a store directly. What was seeded once belongs to the operator and is not touched
+// again.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'

@@ -4,11 +4,17 @@ import { z } from 'zod'
 import { LIMITS } from './limits.ts'
 import { ApprovalId, Name } from './wire.ts'
 
-/** Of every kind. A message that is due when the approval has ended is not sent: so `after_s` puts channels in an order, each a second try. */
+/**
+ * Of every kind. A message that is due when the approval has ended is not sent: so `after_s` puts channels in an order, each a second
+ * try.
+ */
 const after_s = z.int().min(0).max(LIMITS.approval_ttl_max_s).default(0)
 const timing = {
   after_s,
-  /** Each of these people gets a message with a link of their own. Without: one message for whoever reads the channel, and no link that decides. */
+  /**
+   * Each of these people gets a message with a link of their own. Without: one message for whoever reads the channel, and no link that
+   * decides.
+   */
   recipients: z
     .strictObject({ roles: z.array(Name).max(16).default([]), operators: z.array(Name).max(LIMITS.channel_recipients).default([]) })
     .optional(),
@@ -87,7 +93,10 @@ const SlackWebhookSpec = z.strictObject({
 export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec, EmailSpec, SlackSpec, SlackWebhookSpec])
 export type ChannelSpec = z.infer<typeof ChannelSpec>
 
-/** A channel without its secrets: those go in and never come out. `to`, in every kind: where it writes, without what is secret of an address. */
+/**
+ * A channel without its secrets: those go in and never come out. `to`, in every kind: where it writes, without what is secret of an
+ * address.
+ */
 const WebhookShown = z.strictObject({
   kind: z.literal('webhook'),
   to: z.string(),
@@ -125,7 +134,10 @@ export type Delegation = z.infer<typeof Delegation>
 export const Collected = z.strictObject({ id: z.string(), message: z.string() })
 export type Collected = z.infer<typeof Collected>
 
-/** `due`: waits for its time, its next attempt, or to be collected. `failed`: given up; `why` says so. `dropped`: no longer of use before it was sent. */
+/**
+ * `due`: waits for its time, its next attempt, or to be collected. `failed`: given up; `why` says so. `dropped`: no longer of use
+ * before it was sent.
+ */
 export const DeliveryState = z.enum(['due', 'sent', 'failed', 'dropped'])
 export type DeliveryState = z.infer<typeof DeliveryState>
 

@@ -88,9 +88,15 @@ export const LIMITS = {
   policy_conditions: 256,
   /** Arguments of a tool that policy sees: each is a part of the type that every rule over all tools is held against. */
   policy_attributes: 256,
-  /** Parts of rules, each as often as there are tools that the rule is held against when a set is put: about 0.3 µs each, while all others wait. */
+  /**
+   * Parts of rules, each as often as there are tools that the rule is held against when a set is put: about 0.3 µs each, while all
+   * others wait.
+   */
   policy_checks: 3_000_000,
-  /** What telling all that may be wrong with one rule may take at the worst, in µs: each mistake is told for each action that the rule covers. */
+  /**
+   * What telling all that may be wrong with one rule may take at the worst, in µs: each mistake is told for each action that the rule
+   * covers.
+   */
   policy_check_us: 2_000_000,
   /** Characters of patterns times characters of a question: at the worst, the engine holds each against each, about 1 ns for both. */
   policy_looks: 100_000_000,
@@ -130,7 +136,10 @@ export const LIMITS = {
   explanation_chars: 120,
   /** Of a value that is longer than this, its length is told: what is told is searched for secrets first. */
   explanation_read_chars: 4_096,
-  /** An operator's sign-in to the console: how long it lasts unused, how long at the most, and how many one operator has; the oldest ends. */
+  /**
+   * An operator's sign-in to the console: how long it lasts unused, how long at the most, and how many one operator has; the oldest
+   * ends.
+   */
   console_idle_ms: 30 * 60_000,
   console_ms: 12 * 3600_000,
   console_sessions: 16,
@@ -160,7 +169,10 @@ export const LIMITS = {
   message_chars: 4_000,
   /** The same in Slack, which takes 3,000 in one text; what is cut says so in less than the rest. */
   slack_chars: 2_800,
-  /** What Slack sends of a press: the message is in it again, nine bytes for a letter that is not ASCII. Whoever sends it has it digested. */
+  /**
+   * What Slack sends of a press: the message is in it again, nine bytes for a letter that is not ASCII. Whoever sends it has it
+   * digested.
+   */
   slack_body_bytes: 512 * KiB,
   /** Age of a request that Slack has signed, and how far a clock may stand off; as Slack says. */
   slack_age_s: 5 * 60,
@@ -173,7 +185,10 @@ export const LIMITS = {
   /** How long a console's live list waits before it looks whether its session still is, and how often it tells news at the most. */
   console_wait_ms: 15_000,
   console_pause_ms: 250,
-  /** Open pages that are told what happens: of one link or one session, and of a tenant; those of the next say nothing until they are loaded again. */
+  /**
+   * Open pages that are told what happens: of one link or one session, and of a tenant; those of the next say nothing until they are
+   * loaded again.
+   */
   streams_each: 8,
   streams_tenant: 512,
   /** Questions that ask exactly the same, and are answered at once: each is a transition of its own run. */

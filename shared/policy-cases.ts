@@ -1,5 +1,5 @@
-// The form of a file of policy cases: who asks for what, around which policies, and what is to come of it. A case holds all that it needs, so
-// that whoever judges it (a running edge, or the decision alone) needs nothing else. It judges nothing itself.
+// The form of a file of policy cases: who asks for what, around which policies, and what is to come of it. A case holds all that it
+// needs, so that whoever judges it (a running edge, or the decision alone) needs nothing else. It judges nothing itself.
 
 import { z } from 'zod'
 import { LIMITS } from './limits.ts'

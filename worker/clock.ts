@@ -1,5 +1,5 @@
-// Owns the worker's idea of the edge's time (L9): windows are judged by the edge's clock, so the worker learns that clock and asks no other.
-// It runs on the monotonic clock: a step of the local wall clock moves no deadline.
+// Owns the worker's idea of the edge's time (L9): windows are judged by the edge's clock, so the worker learns that clock and asks no
+// other. It runs on the monotonic clock: a step of the local wall clock moves no deadline.
 
 import { performance } from 'node:perf_hooks'
 

@@ -1,6 +1,6 @@
-// Owns one call's way through this worker, from its doorbell to its settlement. It reads as the checklist that it is: nothing runs before the
-// grant has been verified against the exact bytes that will run (L1, P08), nothing runs twice (L2), and every end is told (L5).
-// It knows no Redis and no HTTP; what it logs names ids and codes, never arguments or output.
+// Owns one call's way through this worker, from its doorbell to its settlement. It reads as the checklist that it is: nothing runs before
+// the grant has been verified against the exact bytes that will run (L1, P08), nothing runs twice (L2), and every end is told (L5). It
+// knows no Redis and no HTTP; what it logs names ids and codes, never arguments or output.
 
 import { endingOf } from '../shared/statement.ts'
 import { type Ran, settlementOf, unrun } from './attestation.ts'

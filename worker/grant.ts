@@ -1,5 +1,5 @@
-// Owns the reading of a claim's answer: whether it is the edge's word, for this call, this worker, these arguments and this plan (L1, L2, P08).
-// Pure. What it lets through has been checked against the exact values that will run; nothing after it checks again.
+// Owns the reading of a claim's answer: whether it is the edge's word, for this call, this worker, these arguments and this plan (L1, L2,
+// P08). Pure. What it lets through has been checked against the exact values that will run; nothing after it checks again.
 
 import type { KeyObject } from 'node:crypto'
 import { payloadBytes, signedByExactly } from '../shared/dsse.ts'

@@ -1,5 +1,5 @@
-// Owns the pulse: every LIMITS.heartbeat_ms it says which calls run here, so that the edge keeps their leases, and hears which of them to end.
-// It is also how the worker learns the edge's clock, and that the edge is away, back, or knows us no more.
+// Owns the pulse: every LIMITS.heartbeat_ms it says which calls run here, so that the edge keeps their leases, and hears which of them to
+// end. It is also how the worker learns the edge's clock, and that the edge is away, back, or knows us no more.
 
 import type { Problem } from '../shared/client.ts'
 import { LIMITS } from '../shared/limits.ts'

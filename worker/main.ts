@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Owns the command line of `countersign-worker`: it reads it, runs one command, and tells how that went by exit code. No other decision is here.
-// 0: done. 1: refused, with a sentence. 2: the command line can't be read.
+// Owns the command line of `countersign-worker`: it reads it, runs one command, and tells how that went by exit code. No other decision
+// is here. 0: done. 1: refused, with a sentence. 2: the command line can't be read.
 
 import { parseArgs } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'

@@ -1,5 +1,6 @@
-// Owns the folders that calls of one run share on this host (`workspace: "run"`): made at the run's first call, removed when no call of it has
-// been here for a while. Nobody tells a worker that a run is over, so idleness has to; a run that comes back later finds an empty folder.
+// Owns the folders that calls of one run share on this host (`workspace: "run"`): made at the run's first call, removed when no call of
+// it has been here for a while. Nobody tells a worker that a run is over, so idleness has to; a run that comes back later finds an empty
+// folder.
 
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'

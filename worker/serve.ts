@@ -180,8 +180,8 @@ function onStopSignal(log: Log): AbortSignal {
 }
 
 /**
- * One worker per home: two under one name would each have the other's calls taken for lost. The kernel lets go of an abstract socket when we
- * die, however that happens. It is named by the folder's identity, because the same folder may be seen under several paths.
+ * One worker per home: two under one name would each have the other's calls taken for lost. The kernel lets go of an abstract socket when
+ * we die, however that happens. It is named by the folder's identity, because the same folder may be seen under several paths.
  */
 function holdHome(home: string): Promise<Result<void, Refusal>> {
   const { dev, ino } = statSync(home)

@@ -1,5 +1,6 @@
 // Owns `<home>/spool`: what this worker has begun and what it has not been thanked for, over any death of its process.
-//   <call>.<fence>.begun   made just before the process starts. Found after a crash, it says: this ran here, nobody saw the end, never run it
+// <call>.<fence>.begun   made just before the process starts. Found after a crash, it says: this ran here, nobody saw the end, never run
+// it
 //                          again (L2).
 //   <call>.json            the settlement, whole, made before it is sent. Found after a crash, it is sent.
 // Both go when the edge has acknowledged. No fsync: a write survives the death of this process in any case, and only a loss of power undoes

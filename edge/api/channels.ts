@@ -2,7 +2,7 @@
 
 import { ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
-import { reachedThrough, unknownIn } from '../channels/audience.ts'
+import { reachedThrough, unknownIn } from '../channels/recipients.ts'
 import type { Env } from '../env.ts'
 import { channelObject } from '../env.ts'
 import type { Identified } from '../intake.ts'

@@ -1,5 +1,5 @@
-// The console's doors: who is it → may they → did the form come from us → one verb → a page. GET and HEAD change nothing. Each page asks policy
-// what the API's route of the same action asks.
+// The console's doors: who is it → may they → did the form come from us → one verb → a page. GET and HEAD change nothing. Each page asks
+// policy what the API's route of the same action asks.
 
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'

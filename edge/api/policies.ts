@@ -107,7 +107,10 @@ function ready(texts: PolicyTexts): Result<PolicySet> {
   return readyUnderFloor(texts)
 }
 
-/** The same, held against the tools there are: all that putting it would find (the tenant's object checks again, where nothing changes meanwhile). */
+/**
+ * The same, held against the tools there are: all that putting it would find (the tenant's object checks again, where nothing changes
+ * meanwhile).
+ */
 function checkedAround(texts: PolicyTexts, { tools }: Loaded): Result<Checked> {
   const set = ready(texts)
   if (!set.ok) return set

@@ -1,5 +1,5 @@
-// What Slack sends: the bytes that it signed go to the tenant's channels, where the secret is. Nothing of them is looked at before that, and none is
-// read where the headers, or a tenant without Slack, already say no: whoever sends them is a stranger.
+// What Slack sends: the bytes that it signed go to the tenant's channels, where the secret is. Nothing of them is looked at before that,
+// and none is read where the headers, or a tenant without Slack, already say no: whoever sends them is a stranger.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'

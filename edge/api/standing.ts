@@ -25,7 +25,8 @@ export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSes
     const agent = agentAskedFor(caller, body.agent)
     if (!agent.ok) return agent
     const { tenant, name } = agent.value
-    return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset() })
+    const gone = caller.principal.kind === 'Agent' ? 'approve' : undefined // an operator's no is not an agent's to take back
+    return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset(gone) })
   },
 }
 

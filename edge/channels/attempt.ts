@@ -1,5 +1,5 @@
-// One message's way: due, then sent, failed or dropped. Pure. An attempt is counted before it is made, so that one that a crash cuts off is made
-// again, and so that whoever may have been asked is told of the end.
+// One message's way: due, then sent, failed or dropped. Pure. An attempt is counted before it is made, so that one that a crash cuts off
+// is made again, and so that whoever may have been asked is told of the end.
 
 import type { DeliveryState } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -32,7 +32,10 @@ export function after(course: Course, sent: Sent, now: number, chance: number): 
   return { ...course, nextAt: now + pause(course.tries, sent.error, chance), why }
 }
 
-/** Twice as long each time, and never in step with others; at least as long as the receiver asks for. Whole: the clock that wakes us knows no less. */
+/**
+ * Twice as long each time, and never in step with others; at least as long as the receiver asks for. Whole: the clock that wakes us
+ * knows no less.
+ */
 function pause(tries: number, { pause_ms = 0 }: Undelivered, chance: number): number {
   const longest = Math.min(LIMITS.delivery_pause_ms * 2 ** (tries - 1), LIMITS.delivery_pause_max_ms)
   return Math.ceil(Math.max(pause_ms, longest / 2 + (longest / 2) * chance))

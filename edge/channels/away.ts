@@ -1,5 +1,5 @@
-// Who is asked beside those who are away. Pure. It moves messages and no rights: whoever stands in for somebody is asked under their own name,
-// answers by what policy lets them, and is not asked at all where it lets them nothing.
+// Who is asked beside those who are away. Pure. It moves messages and no rights: whoever stands in for somebody is asked under their own
+// name, answers by what policy lets them, and is not asked at all where it lets them nothing.
 
 import type { Delegation } from '../../shared/channels.ts'
 

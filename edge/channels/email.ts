@@ -1,6 +1,6 @@
-// The channel for mail: one mail to each operator that has an address, with a link of their own. It is sent by a provider's HTTP API, or waits to
-// be collected for a mail server of one's own. A mail can't be taken back and another would only add to the heap, so nobody is told of
-// the end: the page behind the link says it.
+// The channel for mail: one mail to each operator that has an address, with a link of their own. It is sent by a provider's HTTP API, or
+// waits to be collected for a mail server of one's own. A mail can't be taken back and another would only add to the heap, so nobody is
+// told of the end: the page behind the link says it.
 
 import type { ChannelSpec } from '../../shared/channels.ts'
 import { parseJson } from '../../shared/json.ts'

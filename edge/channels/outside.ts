@@ -1,5 +1,6 @@
-// The way out for channels (N14): which addresses may be written to, and the one `fetch` that does. Asked when a channel is put and at every
-// attempt. What a name resolves to is the network's to judge, at connection: infra/workerd.ts gives it no private address, Cloudflare has none.
+// The way out for channels (N14): which addresses may be written to, and the one `fetch` that does. Asked when a channel is put and at
+// every attempt. What a name resolves to is the network's to judge, at connection: infra/workerd.ts gives it no private address,
+// Cloudflare has none.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'

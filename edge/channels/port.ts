@@ -1,5 +1,5 @@
-// What a channel is to the outbox: the one way to write to people, whatever the medium. An adapter is pure but for the `post` that it is handed:
-// it keeps nothing, retries nothing and knows no clock. When, to whom and how often is the outbox's.
+// What a channel is to the outbox: the one way to write to people, whatever the medium. An adapter is pure but for the `post` that it is
+// handed: it keeps nothing, retries nothing and knows no clock. When, to whom and how often is the outbox's.
 
 import type { ChannelShown } from '../../shared/channels.ts'
 import type { Result } from '../../shared/result.ts'
@@ -29,8 +29,8 @@ export type Message = {
 /** `ref`: what the medium calls the message, where it can be changed later. */
 export type Delivered = { readonly ref: string | null }
 /**
- * `why` is shown to operators: no secret, and nothing of what the receiver said beyond its status. `pause_ms`: how long the receiver wants nothing
- * more of the channel; it has not taken this either.
+ * `why` is shown to operators: no secret, and nothing of what the receiver said beyond its status. `pause_ms`: how long the receiver
+ * wants nothing more of the channel; it has not taken this either.
  */
 export type Undelivered = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
 export type Sent = Result<Delivered, Undelivered>
@@ -46,7 +46,10 @@ export type Medium = {
   /** Whether it can be used at all: asked before it is stored. The sentence says what is wrong, without a secret. */
   readonly fault: (loopback: boolean) => string | undefined
   readonly deliver: (message: Message, post: Post) => Promise<Sent>
-  /** Tells of the end, or asks anew, where the question was told; `ref` is what `deliver` answered, if that is known. `null`: nobody is told of an end. */
+  /**
+   * Tells of the end, or asks anew, where the question was told; `ref` is what `deliver` answered, if that is known. `null`: nobody is
+   * told of an end.
+   */
   readonly update: ((message: Message, ref: string | null, post: Post) => Promise<Sent>) | null
   /** Where nothing is sent, but waits until somebody collects it: the message as they get it. */
   readonly collected?: (message: Message) => Result<string, Undelivered>

@@ -1,6 +1,8 @@
-// Whom a channel asks, and whether a message is still of use: asked when it is made, and again whenever it is about to leave. It sends nothing.
+// Whom a channel asks, and whether a message is still of use: asked when it is made, and again whenever it is about to leave; and what of its
+// settings comes to nobody, told to whoever puts a channel or goes away. Pure. It refuses no channel: an operator may be made after one that
+// names them.
 
-import type { ChannelShown } from '../../shared/channels.ts'
+import type { Channel, ChannelShown } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { DeliveryRow } from '../channel-store.ts'
@@ -40,3 +42,35 @@ export function useless(
     return 'the recipient had answered'
   return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
 }
+
+/** The channels through which somebody is asked in another's stead: those that write to the other by name, and know where to write to them. */
+export function reachedThrough({ operators }: Loaded, channels: readonly Channel[], operator: string, to: string): string[] {
+  const away = operators.get(operator)
+  return channels.filter(({ channel }) => isNamed(channel, away) && knows(channel, to)).map(({ name }) => name)
+}
+
+function knows(channel: ChannelShown, operator: string): boolean {
+  switch (channel.kind) {
+    case 'webhook':
+      return true
+    case 'email':
+      return Object.hasOwn(channel.addresses, operator)
+    case 'slack':
+      return Object.values(channel.users).includes(operator)
+    case 'slack-webhook':
+      return false
+  }
+}
+
+/** What a channel names and nobody is: most of it is mistyped. */
+export function unknownIn({ operators }: Loaded, channel: ChannelShown): string[] {
+  const roles = new Set([...operators.values()].flatMap(rolesOf))
+  const named = [...(channel.recipients?.operators ?? []), ...peopleIn(channel)]
+  return [
+    ...(channel.recipients?.roles ?? []).filter((role) => !roles.has(role)).map((role) => `no operator has the role \`${role}\``),
+    ...[...new Set(named)].filter((name) => !operators.has(name)).map((name) => `there is no operator \`${name}\``),
+  ]
+}
+
+const peopleIn = (channel: ChannelShown): string[] =>
+  channel.kind === 'email' ? Object.keys(channel.addresses) : channel.kind === 'slack' ? Object.values(channel.users) : []

@@ -1,5 +1,6 @@
-// What people see in Slack: a question, its end, the form for a longer answer. Pure. All that others wrote is an element of rich text, which
-// Slack shows as it is: no mark-up is read there, nothing is turned into a mention or a link, and no block can be ended from inside.
+// What people see in Slack: a question, its end, the form for a longer answer. Pure. All that others wrote is an element of rich text,
+// which Slack shows as it is: no mark-up is read there, nothing is turned into a mention or a link, and no block can be ended from
+// inside.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Answer, Approval } from '../../shared/wire.ts'

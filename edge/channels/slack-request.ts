@@ -1,5 +1,5 @@
-// What Slack sends when somebody pressed a button or sent the form: is it Slack's, is it fresh, what does it say. Pure. Who that somebody is here,
-// and what comes of it, is the desk's.
+// What Slack sends when somebody pressed a button or sent the form: is it Slack's, is it fresh, what does it say. Pure. Who that somebody
+// is here, and what comes of it, is the desk's.
 
 import { createHmac } from 'node:crypto'
 import { z } from 'zod'

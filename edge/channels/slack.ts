@@ -1,5 +1,5 @@
-// The two channels to Slack: an app, whose messages have buttons and are replaced by the outcome, and an incoming webhook, whose messages lead to
-// the console. Nothing is kept here, and nothing that Slack says of a request but its error's name.
+// The two channels to Slack: an app, whose messages have buttons and are replaced by the outcome, and an incoming webhook, whose messages
+// lead to the console. Nothing is kept here, and nothing that Slack says of a request but its error's name.
 
 import { z } from 'zod'
 import type { ChannelSpec } from '../../shared/channels.ts'
@@ -109,7 +109,10 @@ const Said = z.object({
   ts: z.string().max(64).optional(),
 })
 
-/** What no time mends: the message that was to be changed is gone, or may not be; or what we wrote is wrong. All else an operator may mend meanwhile. */
+/**
+ * What no time mends: the message that was to be changed is gone, or may not be; or what we wrote is wrong. All else an operator may
+ * mend meanwhile.
+ */
 const FINAL: ReadonlySet<string> = new Set([
   'message_not_found',
   'cant_update_message',

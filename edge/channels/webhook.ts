@@ -1,5 +1,5 @@
-// The channel for machines: Standard Webhooks 1.0, signed by every key that the channel has. The receiver answers through the API, with a key of
-// its own, or hands the link to its recipient. Nothing that it answers is read.
+// The channel for machines: Standard Webhooks 1.0, signed by every key that the channel has. The receiver answers through the API, with a
+// key of its own, or hands the link to its recipient. Nothing that it answers is read.
 
 import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import type { ChannelSpec } from '../../shared/channels.ts'

@@ -1,5 +1,5 @@
-// The inbox: what waits, those that ask exactly the same on one card, filtered, a page at a time. Chosen ones are denied; a yes is given where all
-// of it is shown.
+// The inbox: what waits, those that ask exactly the same on one card, filtered, a page at a time. Chosen ones are denied; a yes is given
+// where all of it is shown.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire.ts'

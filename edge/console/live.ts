@@ -1,5 +1,5 @@
-// The list that follows what happens, and the little script that shows it. Without the script the page is the same, and is looked at again by
-// hand. What the stream tells is what the page would show to the same session now; it ends with the session.
+// The list that follows what happens, and the little script that shows it. Without the script the page is the same, and is looked at
+// again by hand. What the stream tells is what the page would show to the same session now; it ends with the session.
 
 import { split } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'

@@ -1,5 +1,5 @@
-// The session of an operator's browser: a cookie whose token nobody stores, and a form token made of it. It proves who asks; whether they may
-// is policy's to say, by the same question as the API's.
+// The session of an operator's browser: a cookie whose token nobody stores, and a form token made of it. It proves who asks; whether they
+// may is policy's to say, by the same question as the API's.
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { failure } from '../../shared/failures.ts'

@@ -1,4 +1,5 @@
-// What the console adds to the look of our pages: a wider frame on wide screens, cards, a filter. Contrast and sizes are as edge/style.ts says.
+// What the console adds to the look of our pages: a wider frame on wide screens, cards, a filter. Contrast and sizes are as edge/style.ts
+// says.
 
 export const consoleStyle = `
 header:has(nav){display:flex;flex-wrap:wrap;align-items:center;gap:.25rem 1rem;border-bottom:1px solid var(--line);padding-bottom:.5rem;max-width:60rem}

@@ -1,5 +1,5 @@
-// The smallest changes that turn one condition without parts: a threshold to its bound, a membership to a member, a boolean to its negation,
-// an approval to the number or role that is asked for. Pure; works over Cedar's syntax tree, one question at hand.
+// The smallest changes that turn one condition without parts: a threshold to its bound, a membership to a member, a boolean to its
+// negation, an approval to the number or role that is asked for. Pure; works over Cedar's syntax tree, one question at hand.
 
 import type { Op } from '../../shared/explanation.ts'
 import { LIMITS } from '../../shared/limits.ts'

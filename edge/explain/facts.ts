@@ -1,4 +1,5 @@
-// The facts that a policy can turn on: who can change each, how one is made other than it is, and how several such changes go together. Pure.
+// The facts that a policy can turn on: who can change each, how one is made other than it is, and how several such changes go together.
+// Pure.
 
 import type { By, Op } from '../../shared/explanation.ts'
 import type { CedarValueJson, EntityJson } from '../policy.ts'

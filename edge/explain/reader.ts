@@ -1,4 +1,5 @@
-// Who an explanation is for, and what they may know: an operator all of it, an agent nothing of others. Reads the directory, and decides nothing.
+// Who an explanation is for, and what they may know: an operator all of it, an agent nothing of others. Reads the directory, and decides
+// nothing.
 
 import type { ApprovalContext } from '../consent.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from '../directory.ts'

@@ -1,5 +1,5 @@
-// One call that was, decided again as it was then by a set that was not in force: the tool's version, the arguments, the answers, the clock and
-// the counters of then; the agent and the operators of now. Pure, and asks the one `decide` that live calls are decided by.
+// One call that was, decided again as it was then by a set that was not in force: the tool's version, the arguments, the answers, the
+// clock and the counters of then; the agent and the operators of now. Pure, and asks the one `decide` that live calls are decided by.
 
 import type { RehearsedEffect } from '../../shared/routes/rehearsal.ts'
 import type { Decision } from '../../shared/wire.ts'

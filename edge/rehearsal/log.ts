@@ -1,5 +1,5 @@
-// A rehearsal of a policy set over the tenant's log: which calls ended in the last days, the latest first, a bounded number in a bounded time,
-// asked where they are kept, and summed up. It sees neither arguments nor outputs, and changes nothing.
+// A rehearsal of a policy set over the tenant's log: which calls ended in the last days, the latest first, a bounded number in a bounded
+// time, asked where they are kept, and summed up. It sees neither arguments nor outputs, and changes nothing.
 
 import { split } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'

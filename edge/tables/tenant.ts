@@ -112,7 +112,8 @@ export const inbox = sqliteTable(
     /** The number of its last change; each is the next. */
     changed: integer(),
   },
-  // What is listed, counted and filtered is read from the index alone; a document only where it is shown. Each index is paid for by every question.
+  // What is listed, counted and filtered is read from the index alone; a document only where it is shown. Each index is paid for by every
+  // question.
   (table) => [
     index('inbox_listed').on(table.pending, table.head, table.requestedAt, table.id, table.agent, table.tool, table.risk),
     index('inbox_group').on(table.group, table.head, table.pending, table.requestedAt, table.id),

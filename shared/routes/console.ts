@@ -1,5 +1,5 @@
-// The console: pages for operators, behind a session that an operator's key opens. Each does what a route of the API does, under the same action;
-// what changes something answers with a redirect (303) to the page that shows it.
+// The console: pages for operators, behind a session that an operator's key opens. Each does what a route of the API does, under the same
+// action; what changes something answers with a redirect (303) to the page that shows it.
 
 import { z } from 'zod'
 import { number, routes } from './route.ts'

@@ -1,4 +1,5 @@
-// What a set of policies would do before it is in force: rehearsed on calls that were, or shadowing calls as they come. Neither decides anything.
+// What a set of policies would do before it is in force: rehearsed on calls that were, or shadowing calls as they come. Neither decides
+// anything.
 
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'

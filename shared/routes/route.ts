@@ -3,8 +3,8 @@
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
 /**
- * agent, operator: by API key. console: an operator, by the session of a browser. worker: by signature. link: by the token in the path. slack: by
- * Slack's signature over the body. anyone: open.
+ * agent, operator: by API key. console: an operator, by the session of a browser. worker: by signature. link: by the token in the path.
+ * slack: by Slack's signature over the body. anyone: open.
  */
 export type Caller = 'agent' | 'operator' | 'console' | 'worker' | 'link' | 'slack' | 'anyone'
 

@@ -32,7 +32,7 @@ export const STANDING = routes({
     callers: ['agent', 'operator'],
     action: 'session.reset',
     params: z.strictObject({ session: wire.Opaque }),
-    summary: 'Take back all that stands in a session: an agent in its own, an operator in that of the agent named',
+    summary: 'Take back what stands in a session: an agent every yes in its own, an operator every answer in that of the agent named',
     body: z.strictObject({ agent: wire.Name.optional() }),
     status: 200,
     result: z.strictObject({ ended: z.int() }),

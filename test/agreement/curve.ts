@@ -57,7 +57,10 @@ export function chosenSignature(message: Uint8Array, { nonce, R }: { readonly no
   return Buffer.concat([R, bytes((nonce + h * scalar(Buffer.from(jwk.d ?? '', 'base64url'))) % L)])
 }
 
-/** The same signature with S + n·L for S: the same equation, so a verifier that reduces S first takes it. Undefined where it has no room. */
+/**
+ * The same signature with S + n·L for S: the same equation, so a verifier that reduces S first takes it. Undefined where it has no
+ * room.
+ */
 export function malleable(signature: Uint8Array, times: bigint): Buffer | undefined {
   const S = number(signature.subarray(32)) + times * L
   return S < 2n ** 256n ? Buffer.concat([signature.subarray(0, 32), bytes(S)]) : undefined

@@ -166,7 +166,8 @@ describe('consistency', () => {
         for (let other = m + 1; other <= 40; other++) {
           if (other === n) continue
           if (verifyConsistency({ ...claim, n: other, rootN: at(roots, other) })) throw new Error(`${m} of ${n} as of ${other}`)
-          // The size is signed with the root, so a root under another size is somebody else's lie; a deeper tree would show it all the same.
+          // The size is signed with the root, so a root under another size is somebody else's lie; a deeper tree would show it all the
+          // same.
           const deeper = Math.ceil(Math.log2(other)) > Math.ceil(Math.log2(n))
           if (deeper && verifyConsistency({ ...claim, n: other })) throw new Error(`${m} of ${n} as of ${other}, with its own root`)
         }

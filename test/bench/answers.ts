@@ -1,5 +1,6 @@
-// How long it takes from a human's yes until what was asked runs, on a worker that has nothing else to do; and beside it, in turns, from the proposal of a
-// call that nobody has to be asked about: the same way without the answer. When it began is what the worker signed, by the clock of this machine.
+// How long it takes from a human's yes until what was asked runs, on a worker that has nothing else to do; and beside it, in turns, from
+// the proposal of a call that nobody has to be asked about: the same way without the answer. When it began is what the worker signed, by
+// the clock of this machine.
 
 import type { Client } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'

@@ -1,5 +1,5 @@
-// Owns what is measured of waiting approvals: the inbox's pages while 10,000 wait in one tenant, and how long it takes until all of 100 open
-// consoles show one more. Beside the pages is the same page with nothing on it: session, frame and policy, without the list.
+// Owns what is measured of waiting approvals: the inbox's pages while 10,000 wait in one tenant, and how long it takes until all of 100
+// open consoles show one more. Beside the pages is the same page with nothing on it: session, frame and policy, without the list.
 
 import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,5 +1,5 @@
-// Owns one keep-alive HTTP/1.1 connection of the load generator: prepared bytes out, one whole answer back. It costs a fraction of node's own
-// client, because with two cores every microsecond here is taken from what is measured. It reads only what our edge writes.
+// Owns one keep-alive HTTP/1.1 connection of the load generator: prepared bytes out, one whole answer back. It costs a fraction of node's
+// own client, because with two cores every microsecond here is taken from what is measured. It reads only what our edge writes.
 
 import { connect, type Socket } from 'node:net'
 

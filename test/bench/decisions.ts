@@ -1,7 +1,7 @@
-// Owns how a decision inside the edge is timed: by the processor time that workerd has used, read from outside, because its own clock stands still
-// while code runs. A request has the decision made many times, which leaves little of the request's own cost in it, and each has arguments of its
-// own, so that nothing is answered from memory unless that is the subject. So a p50 is the median of requests' means, over 100 decisions each: what a
-// single slow one takes is not in it. Beside them is the engine alone, asked the same.
+// Owns how a decision inside the edge is timed: by the processor time that workerd has used, read from outside, because its own clock
+// stands still while code runs. A request has the decision made many times, which leaves little of the request's own cost in it, and each
+// has arguments of its own, so that nothing is answered from memory unless that is the subject. So a p50 is the median of requests'
+// means, over 100 decisions each: what a single slow one takes is not in it. Beside them is the engine alone, asked the same.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

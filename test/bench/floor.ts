@@ -1,5 +1,5 @@
-// The floor, a process of its own under the worker's user: the very command that the worker starts for a call of tier C, started bare. No grant,
-// no verification, no attestation, no output kept: nothing but child_process.spawn, its descriptors, and the wait for its end.
+// The floor, a process of its own under the worker's user: the very command that the worker starts for a call of tier C, started bare. No
+// grant, no verification, no attestation, no output kept: nothing but child_process.spawn, its descriptors, and the wait for its end.
 
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// The load generator, a process of its own: sends prepared requests over kept-open connections, one client per connection, and tells how long
-// each took until its whole answer was there. An answer that is not what was expected is a fault, never a measurement.
+// The load generator, a process of its own: sends prepared requests over kept-open connections, one client per connection, and tells how
+// long each took until its whole answer was there. An answer that is not what was expected is a fault, never a measurement.
 
 import { bytesOf, Connection, type Request } from './connection.ts'
 import { answerQuestions } from './peer.ts'

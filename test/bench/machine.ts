@@ -1,5 +1,5 @@
-// Owns what is told of the machine and of what was measured on it: processor, versions, the size of the edge's bundle, and what each process of
-// the stack has used of the processor.
+// Owns what is told of the machine and of what was measured on it: processor, versions, the size of the edge's bundle, and what each
+// process of the stack has used of the processor.
 
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
-// `npm run bench`: starts a stack of its own, measures calls end to end beside the bare sandbox and beside plain HTTP, fills the store and measures
-// again, and says which figures hold. `--quick` for a short look, `--json FILE` for machines. A missed figure is told, not an error.
+// `npm run bench`: starts a stack of its own, measures calls end to end beside the bare sandbox and beside plain HTTP, fills the store
+// and measures again, and says which figures hold. `--quick` for a short look, `--json FILE` for machines. A missed figure is told, not
+// an error.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

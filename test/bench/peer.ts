@@ -1,5 +1,5 @@
-// Owns the conversation of the benchmark with its two measuring processes: one JSON value a line, a question on standard input, its answer on
-// standard output, one at a time. Measuring apart keeps the bench's own work out of what is measured.
+// Owns the conversation of the benchmark with its two measuring processes: one JSON value a line, a question on standard input, its
+// answer on standard output, one at a time. Measuring apart keeps the bench's own work out of what is measured.
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { createInterface, type Interface } from 'node:readline'

@@ -1,5 +1,5 @@
-// Owns the order of measuring: rounds in which every subject has its slice, so that whatever else the machine does meanwhile hits all alike.
-// Beside each slice it notes what the parts of the stack used of the processor for it.
+// Owns the order of measuring: rounds in which every subject has its slice, so that whatever else the machine does meanwhile hits all
+// alike. Beside each slice it notes what the parts of the stack used of the processor for it.
 
 import type { Stack } from '../../infra/stack.ts'
 import { cpuMs } from './machine.ts'

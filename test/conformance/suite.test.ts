@@ -1,4 +1,5 @@
-// The conformance suite finds what it is for: on a product that is sound it finds nothing, and each flaw breaks exactly the promises that it breaks.
+// The conformance suite finds what it is for: on a product that is sound it finds nothing, and each flaw breaks exactly the promises that
+// it breaks.
 
 import { expect, test } from 'vitest'
 import { ApprovalServer, type Flaw } from '../support/approval-server.ts'

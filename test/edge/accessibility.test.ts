@@ -1,9 +1,9 @@
 // Every page that a human answers on, held against axe: on a phone and on a desk, in light and in dark.
 
-import type { Browser, BrowserContextOptions } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { BrowserContextOptions } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
 import { barriers } from '../support/barriers.ts'
-import { openBrowser } from '../support/browser.ts'
+import { browserForTests } from '../support/browser.ts'
 import { DESK, PHONE, signedIn } from '../support/console-page.ts'
 import { Desk } from '../support/desk.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -18,14 +18,7 @@ const tool = await desk.tool({
 })
 const asked = async () => (await desk.asked(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) })).approval.id
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await openBrowser()
-})
-afterAll(() => browser?.close())
-afterEach(async () => {
-  for (const context of browser.contexts()) await context.close()
-})
+const browser = await browserForTests()
 
 describe.each([
   ['a phone', PHONE, 'light'],

@@ -1,9 +1,9 @@
 // Questions that ask exactly the same are one card with a count, and answered together: each by itself, and none that was not shown.
 
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
 import { barriers } from '../support/barriers.ts'
-import { openBrowser } from '../support/browser.ts'
+import { browserForTests } from '../support/browser.ts'
 import { signedIn } from '../support/console-page.ts'
 import { ConsoleSession } from '../support/console-session.ts'
 import { Desk, granted } from '../support/desk.ts'
@@ -15,14 +15,7 @@ const approver = await desk.operator(['approver'])
 const spec = { capabilities: ['process_exec' as const], input_schema: { type: 'object' }, executor: { argv: ['echo', '{...words}'] } }
 const tool = await desk.tool(spec)
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await openBrowser()
-})
-afterAll(() => browser?.close())
-afterEach(async () => {
-  for (const context of browser.contexts()) await context.close()
-})
+const browser = await browserForTests()
 
 type Agent = Awaited<ReturnType<Desk['agent']>>
 const ask = async ({ client }: Agent, words = ['same'], of = tool): Promise<string> => (await desk.asked(client, of, { words })).approval.id

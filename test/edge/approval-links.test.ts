@@ -2,7 +2,6 @@
 
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { fromOurPage } from '../../edge/form-origin.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
@@ -378,23 +377,4 @@ test('an agent never sees a link that decides', async () => {
   const page = await fetch(call.approval.page) // for people: it asks them to sign in, and leads to the question
   expect([page.status, page.headers.get('content-type')]).toEqual([401, 'text/html; charset=utf-8'])
   expect(await page.text()).toContain(`name="back" value="/console/approvals/${call.approval.id}"`)
-})
-
-test('P03 behind a proxy that ends TLS the page answers to its public name alone, in https, and to what it is called by', () => {
-  const inside = 'http://127.0.0.1:8080/approve/x'
-  const from = (headers: Record<string, string>, url = inside) =>
-    fromOurPage(new Request(url, { method: 'POST', headers }), 'https://sign.example.com/')
-  expect(from({ origin: 'https://sign.example.com', 'sec-fetch-site': 'same-origin' })).toBe(true)
-  expect(from({ origin: 'https://sign.example.com' })).toBe(true)
-  expect(from({ origin: 'null', 'sec-fetch-site': 'same-origin' })).toBe(true)
-  for (const origin of [
-    'http://sign.example.com',
-    'https://sign.example.com:8443',
-    'https://example.com',
-    'https://a.sign.example.com',
-    '',
-  ])
-    expect([origin, from({ origin })]).toEqual([origin, false])
-  expect(from({ origin: 'https://sign.example.com', 'sec-fetch-site': 'same-site' })).toBe(false)
-  expect(from({})).toBe(false)
 })

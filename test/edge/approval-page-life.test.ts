@@ -1,4 +1,5 @@
-// The approval page while it is open: a change that is shown before it is answered, what others say meanwhile, and what is left of it when it is over.
+// The approval page while it is open: a change that is shown before it is answered, what others say meanwhile, and what is left of it
+// when it is over.
 
 import { expect, test } from 'vitest'
 import { Desk, granted } from '../support/desk.ts'
@@ -10,7 +11,7 @@ const agent = await desk.agent()
 const anything = { type: 'object' }
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: anything, executor: { argv: ['echo', '{...words}'] } })
 
-const opened = browsing()
+const opened = await browsing()
 async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
   const { approval } = await desk.asked(agent.client, tool, args)
   return { id: approval.id, link: await desk.link(desk.root, approval.id) }

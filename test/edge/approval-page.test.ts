@@ -1,11 +1,12 @@
-// The approval page in a real browser: on a phone, by keyboard, in the dark, without JavaScript, and with arguments that want to be more than text.
+// The approval page in a real browser: on a phone, by keyboard, in the dark, without JavaScript, and with arguments that want to be more
+// than text.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PAGE_SCRIPT } from '../../edge/page-script.ts'
-import { openBrowser } from '../support/browser.ts'
+import { browserForTests } from '../support/browser.ts'
 import { PHONE } from '../support/console-page.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { aboveAnswers, faintTexts, focused, sideways } from '../support/in-page.ts'
@@ -17,14 +18,7 @@ const agent = await desk.agent()
 const anything = { type: 'object' }
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: anything, executor: { argv: ['echo', '{...words}'] } })
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await openBrowser()
-})
-afterAll(() => browser?.close())
-afterEach(async () => {
-  for (const context of browser.contexts()) await context.close()
-})
+const browser = await browserForTests()
 
 const opened = (url: string, options: BrowserContextOptions = {}): Promise<Page> => openPage(browser, url, options)
 async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {

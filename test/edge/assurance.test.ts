@@ -1,4 +1,5 @@
-// Where policy wants a surer way than the one on which a yes came, that yes is refused and the question stays for whoever takes the surer one.
+// Where policy wants a surer way than the one on which a yes came, that yes is refused and the question stays for whoever takes the surer
+// one.
 
 import { expect, test } from 'vitest'
 import { Desk, granted } from '../support/desk.ts'

@@ -1,4 +1,5 @@
-// A contract that says less than it gives is read by what it gives: who is handed secrets reads them, who is let through to hosts has a network.
+// A contract that says less than it gives is read by what it gives: who is handed secrets reads them, who is let through to hosts has a
+// network.
 
 import { expect, test } from 'vitest'
 import { capabilitiesOf, isSensitive } from '../../edge/capabilities.ts'

@@ -1,9 +1,9 @@
 // The console in a real browser: on a phone and on a desk, without JavaScript and with it, by keyboard, in the dark.
 
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
-import { openBrowser } from '../support/browser.ts'
+import { browserForTests } from '../support/browser.ts'
 import { DESK, PHONE, signedIn } from '../support/console-page.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { faintTexts, focused, sideways } from '../support/in-page.ts'
@@ -18,14 +18,7 @@ const sensitive = await desk.tool({
 })
 const approver = await desk.operator(['approver'])
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await openBrowser()
-})
-afterAll(() => browser?.close())
-afterEach(async () => {
-  for (const context of browser.contexts()) await context.close()
-})
+const browser = await browserForTests()
 
 const at = (path: string): string => new URL(path, desk.url).href
 const asked = async (words: unknown = ['hello']) => (await desk.asked(agent.client, sensitive, { words })).approval.id

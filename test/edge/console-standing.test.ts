@@ -1,9 +1,9 @@
 // What stands, in the console: said in words, until when, and taken back by those who may, from this page alone.
 
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
 import type { Call, RunSpec } from '../../shared/wire.ts'
-import { openBrowser } from '../support/browser.ts'
+import { browserForTests } from '../support/browser.ts'
 import { signedIn } from '../support/console-page.ts'
 import { ConsoleSession } from '../support/console-session.ts'
 import { Desk, granted } from '../support/desk.ts'
@@ -14,14 +14,7 @@ const agent = await desk.agent()
 const approver = await desk.operator(['approver'])
 const tool = await desk.tool({ capabilities: ['network'] })
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await openBrowser()
-})
-afterAll(() => browser?.close())
-afterEach(async () => {
-  for (const context of browser.contexts()) await context.close()
-})
+const browser = await browserForTests()
 
 const PATH = '/console/standing'
 const opened = (key = approver.key): Promise<Page> => signedIn(browser, { url: desk.url, path: PATH, key })

@@ -1,10 +1,10 @@
-// The way of one answer through the console, on both sizes, with JavaScript and without; and that no other site can lay the console beneath its own.
+// The way of one answer through the console, on both sizes, with JavaScript and without; and that no other site can lay the console
+// beneath its own.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Browser } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openBrowser } from '../support/browser.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { browserForTests } from '../support/browser.ts'
 import { DESK, PHONE, signedIn } from '../support/console-page.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -18,14 +18,7 @@ const tool = await desk.tool({
   executor: { argv: ['echo', '{...words}'] },
 })
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await openBrowser()
-})
-afterAll(() => browser?.close())
-afterEach(async () => {
-  for (const context of browser.contexts()) await context.close()
-})
+const browser = await browserForTests()
 
 const opened = (options: Parameters<typeof signedIn>[2]) =>
   signedIn(browser, { url: desk.url, path: `/console?agent=${agent.name}`, key: approver.key }, options)

@@ -1,5 +1,5 @@
-// An operator may say yes to other arguments than the agent's: decided anew, under a digest of their own, reaching no further than what was asked. What was
-// asked about before never runs, and who said something to that has said nothing to this.
+// An operator may say yes to other arguments than the agent's: decided anew, under a digest of their own, reaching no further than what
+// was asked. What was asked about before never runs, and who said something to that has said nothing to this.
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../shared/json.ts'

@@ -1,4 +1,5 @@
-// Promise: an inbox of more than a page is shown a page at a time, each approval once, whatever the order; and the API's list goes on as well.
+// Promise: an inbox of more than a page is shown a page at a time, each approval once, whatever the order; and the API's list goes on as
+// well.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'

@@ -1,4 +1,5 @@
-// Bytes that two readers could read differently never get past the door, whatever route they come by; each is told why, and nothing is made.
+// Bytes that two readers could read differently never get past the door, whatever route they come by; each is told why, and nothing is
+// made.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'

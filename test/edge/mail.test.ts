@@ -1,4 +1,5 @@
-// A mail shows what an agent wrote and obeys none of it: no header, no markup, no hidden character; its link goes to its recipient alone (P06).
+// A mail shows what an agent wrote and obeys none of it: no header, no markup, no hidden character; its link goes to its recipient alone
+// (P06).
 
 import { expect, test } from 'vitest'
 import { email } from '../../edge/channels/email.ts'

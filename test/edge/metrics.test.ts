@@ -1,4 +1,5 @@
-// What is counted of approvals: each once, when it is asked and when it has ended, as Prometheus reads it; and no name where anyone may look.
+// What is counted of approvals: each once, when it is asked and when it has ended, as Prometheus reads it; and no name where anyone may
+// look.
 
 import { expect, test } from 'vitest'
 import { sample } from '../../edge/channels/sample.ts'

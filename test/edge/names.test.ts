@@ -1,5 +1,5 @@
-// A name is not a person: who is removed and made again under it is somebody else. What was said, given or begun under the name before is not theirs,
-// and a link shows nothing to who may not answer.
+// A name is not a person: who is removed and made again under it is somebody else. What was said, given or begun under the name before is
+// not theirs, and a link shows nothing to who may not answer.
 
 import { expect, test } from 'vitest'
 import { bearer, type Client, client } from '../../shared/client.ts'

@@ -319,7 +319,8 @@ test('the oldest versions go where there are too many; what was ever in force, o
   const { previous } = await inForce()
   const history = (await versions()).filter(({ activated_at_ms }) => activated_at_ms !== null)
   const { version: from } = granted(await put(setWith(), undefined, false))
-  // What is only stored may be as small as can be: it is their number that counts, and the edge checks each against every tool that it is about.
+  // What is only stored may be as small as can be: it is their number that counts, and the edge checks each against every tool that it is
+  // about.
   const least = () => ({
     mark: `@id("${desk.name()}") @reason("none") forbid (principal, action == Action::"tool.list", resource is Tenant);`,
   })

@@ -1,5 +1,5 @@
-// Where the edge may run in many processes (Cloudflare, `npm run dev`), the router asks the tenant's object over RPC at every request; where it
-// is one process, it looks at the object's own memory. The other tests have the second; these have the first.
+// Where the edge may run in many processes (Cloudflare, `npm run dev`), the router asks the tenant's object over RPC at every request;
+// where it is one process, it looks at the object's own memory. The other tests have the second; these have the first.
 
 import { afterAll, expect, test } from 'vitest'
 import { Desk, granted, refusal } from '../support/desk.ts'

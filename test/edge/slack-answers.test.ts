@@ -1,5 +1,5 @@
-// Whoever answers in Slack answers as the operator that they are, about the approval that they were shown, and once. Every message of an approval
-// that has ended says so and can't be pressed, whoever ended it and wherever.
+// Whoever answers in Slack answers as the operator that they are, about the approval that they were shown, and once. Every message of an
+// approval that has ended says so and can't be pressed, whoever ended it and wherever.
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { ChannelSpec } from '../../shared/channels.ts'

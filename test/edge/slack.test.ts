@@ -1,4 +1,5 @@
-// What an agent wrote is shown in Slack as it is, within Slack's limits; what Slack sends is believed where Slack signed it, and nowhere else.
+// What an agent wrote is shown in Slack as it is, within Slack's limits; what Slack sends is believed where Slack signed it, and nowhere
+// else.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -191,6 +191,15 @@ test('a no for the session is a no to the next, with its reason; a fresh yes is 
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
+test('P09 an agent’s reset of its session ends no operator’s no', async () => {
+  const run = session()
+  granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
+  const reset = async (by = agent.client, body = {}) =>
+    granted(await by('resetSession', { params: { session: run.session ?? '' }, body })).ended
+  expect([await reset(), (await propose(run)).state, (await standingIn(run)).length]).toEqual([0, 'rejected', 1])
+  expect([await reset(approver.client, { agent: agent.name }), (await propose(run)).state]).toEqual([1, 'awaiting_approval'])
+})
+
 test('P09 what an operator said stands while they may say it', async () => {
   const [one, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
   const [a, b] = [session(), session()]

@@ -1,5 +1,5 @@
-// Tools and policies hold together whoever changes which: what policies see of a tool is told, a set fits the tools that there are, and a tool
-// does not change under the set that is in force.
+// Tools and policies hold together whoever changes which: what policies see of a tool is told, a set fits the tools that there are, and a
+// tool does not change under the set that is in force.
 
 import { expect, test } from 'vitest'
 import { readTexts } from '../../edge/policy-text.ts'

@@ -1,4 +1,5 @@
-// Whoever claims to be a worker proves it with each request: enrolled once, with a token that works once, by a signature over all that counts.
+// Whoever claims to be a worker proves it with each request: enrolled once, with a token that works once, by a signature over all that
+// counts.
 
 import { expect, test } from 'vitest'
 import { client } from '../../shared/client.ts'

@@ -1,5 +1,5 @@
-// Where attacks are fought: starts driver.ts as an unprivileged user, gives it orders, and makes the plans. Attack programs are Python, which
-// calls the kernel directly; they print one JSON object.
+// Where attacks are fought: starts driver.ts as an unprivileged user, gives it orders, and makes the plans. Attack programs are Python,
+// which calls the kernel directly; they print one JSON object.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Promise: for a plan and a host there is one command line, written down in test/golden/argv. Whoever changes a defence changes a file that a
-// reviewer reads. `vitest -u` writes them anew.
+// Promise: for a plan and a host there is one command line, written down in test/golden/argv. Whoever changes a defence changes a file
+// that a reviewer reads. `vitest -u` writes them anew.
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'

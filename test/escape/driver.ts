@@ -1,5 +1,5 @@
-// A worker's sandbox without the worker: a process of an unprivileged user that runs plans through the real `launch`, on orders that come as
-// lines of JSON. It also starts the same command line bare, with one defence taken away, to show that a test bites.
+// A worker's sandbox without the worker: a process of an unprivileged user that runs plans through the real `launch`, on orders that come
+// as lines of JSON. It also starts the same command line bare, with one defence taken away, to show that a test bites.
 
 import { spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Promise: a sandbox has no network but its own loopback, and what its call's proxy reaches for it. The servers are the test's, on the host's
-// loopback; nothing else is ever contacted.
+// Promise: a sandbox has no network but its own loopback, and what its call's proxy reaches for it. The servers are the test's, on the
+// host's loopback; nothing else is ever contacted.
 
 import { chmodSync, readdirSync } from 'node:fs'
 import { createServer as createHttp } from 'node:http'

@@ -1,5 +1,5 @@
-// Promise: a call's proxy connects to listed hosts at checked addresses, and nothing that is said to it leads elsewhere. The proxy is the real
-// one, on a real socket; the other side is a server of the test on loopback, which the operator of this worker opened.
+// Promise: a call's proxy connects to listed hosts at checked addresses, and nothing that is said to it leads elsewhere. The proxy is the
+// real one, on a real socket; the other side is a server of the test on loopback, which the operator of this worker opened.
 
 import { createServer as createHttp, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect, createServer as createTcp, type Socket, type Server as TcpServer } from 'node:net'

@@ -1,5 +1,5 @@
-// Promise: the filter means the same on both machines. It is executed here instruction by instruction, also for the machine this is not, and
-// the numbers are held against a list written down independently of the table.
+// Promise: the filter means the same on both machines. It is executed here instruction by instruction, also for the machine this is not,
+// and the numbers are held against a list written down independently of the table.
 
 import { describe, expect, test } from 'vitest'
 import { type SocketMode, seccompProgram } from '../../worker/sandbox/seccomp.ts'

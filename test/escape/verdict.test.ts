@@ -1,5 +1,5 @@
-// Promise: the outcome says who ended it. The tool's ending is the tool's, the sandbox's failure is the sandbox's, and a sandbox that can't be had is
-// a refusal, never something weaker (L8).
+// Promise: the outcome says who ended it. The tool's ending is the tool's, the sandbox's failure is the sandbox's, and a sandbox that
+// can't be had is a refusal, never something weaker (L8).
 
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// Promise: a console behind TLS sets a cookie that TLS alone carries and no neighbour can plant; a session ends when it was unused for half an
-// hour, and after twelve hours whatever was done with it.
+// Promise: a console behind TLS sets a cookie that TLS alone carries and no neighbour can plant; a session ends when it was unused for
+// half an hour, and after twelve hours whatever was done with it.
 
 import { afterAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'

@@ -1,5 +1,5 @@
-// Promise: an edge that comes with other defaults than the last one brings them to tenants that never put a set of their own, and to no other. A set that
-// it can't read allows nothing, and can be replaced.
+// Promise: an edge that comes with other defaults than the last one brings them to tenants that never put a set of their own, and to no
+// other. A set that it can't read allows nothing, and can be replaced.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// Promise: whoever holds the Redis password can ring, and nothing more. A forged doorbell of whatever shape runs nothing that should not run,
-// nothing twice, and brings the worker down no more than it brings forth a result.
+// Promise: whoever holds the Redis password can ring, and nothing more. A forged doorbell of whatever shape runs nothing that should not
+// run, nothing twice, and brings the worker down no more than it brings forth a result.
 
 import { Queue } from 'bullmq'
 import type { Redis } from 'ioredis'

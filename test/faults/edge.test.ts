@@ -1,5 +1,5 @@
-// Promise: the edge may die at any moment of a call's life. What it has said stands, what was under way goes on, approvals wait and expire as if
-// nothing had been, and who waited can ask again.
+// Promise: the edge may die at any moment of a call's life. What it has said stands, what was under way goes on, approvals wait and
+// expire as if nothing had been, and who waited can ask again.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
-// Promise: what passes through a stack stays where it belongs (L7), and when the stack stops, or dies whole, nothing of it stays on the host.
+// Promise: what passes through a stack stays where it belongs (L7), and when the stack stops, or dies whole, nothing of it stays on the
+// host.
 
 import { randomBytes } from 'node:crypto'
 import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Promise: a question reaches its approver by mail through either provider, or through an outbox and a mail server of one's own, whatever dies
-// in between; the link in it answers, nobody is written to twice about an end, and no token is ever shown.
+// Promise: a question reaches its approver by mail through either provider, or through an outbox and a mail server of one's own, whatever
+// dies in between; the link in it answers, nobody is written to twice about an end, and no token is ever shown.
 
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,5 @@
-// N14 by whatever name: what channels write through reaches no address of this host, and no address of IPv4 that is written inside of one of IPv6.
+// N14 by whatever name: what channels write through reaches no address of this host, and no address of IPv4 that is written inside of one
+// of IPv6.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'

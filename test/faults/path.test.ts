@@ -1,5 +1,5 @@
-// Promise: whatever becomes of a worker's request on its way (lost, done but not heard of, doubled, late) and wherever the worker dies around it,
-// the call runs at most once, ends once, and its output is whole (J02).
+// Promise: whatever becomes of a worker's request on its way (lost, done but not heard of, doubled, late) and wherever the worker dies
+// around it, the call runs at most once, ends once, and its output is whole (J02).
 
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'

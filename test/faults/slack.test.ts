@@ -1,8 +1,6 @@
-// Promise: whatever dies or is slow, here or at Slack, an approval is asked about, every message that is known says how it ended, and whoever pressed
-// a button is answered while Slack waits. What is secret of the channel is in no answer, log or journal.
+// Promise: whatever dies or is slow, here or at Slack, an approval is asked about, every message that is known says how it ended, and
+// whoever pressed a button is answered while Slack waits. What is secret of the channel is in no answer, log or journal.
 
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { Delivery } from '../../shared/channels.ts'
 import type { Call } from '../../shared/wire.ts'
@@ -195,16 +193,6 @@ test('G09 hostile arguments: taken by Slack’s rules, in their block, to the la
   expect(faultIn(slack.about(call.id)[0]?.blocks, 50)).toBeUndefined()
 })
 
-/** A database that rests is closed meanwhile, and takes its side files along. */
-function bytesOf(path: string): Buffer {
-  try {
-    return readFileSync(path)
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0) // what else a read throws goes on
-    throw thrown
-  }
-}
-
 test('V02 the token and the signing secret are in no answer, log or journal, and on disk in the channels’ own object alone', async () => {
   const call = await ask()
   const message = await posted(call)
@@ -219,9 +207,7 @@ test('V02 the token and the signing secret are in no answer, log or journal, and
   const { items } = must(await hurt.operator('readJournal', { params: { run: call.run }, query: {} }))
   for (const secret of [TOKEN, SECRET]) {
     expect(JSON.stringify([answers, items])).not.toContain(secret)
-    const holds = readdirSync(hurt.stack.state.dir, { recursive: true, withFileTypes: true })
-      .filter((file) => file.isFile() && bytesOf(join(file.parentPath, file.name)).includes(secret))
-      .map((file) => join(file.parentPath, file.name).slice(hurt.stack.state.dir.length + 1))
+    const holds = hurt.filesWith(secret)
     expect(holds).not.toEqual([])
     for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-channel\//)
   }

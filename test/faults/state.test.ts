@@ -1,5 +1,5 @@
-// Promise: a state folder serves one stack at a time and one user only, its secrets are readable by that user alone, and what is wrong with it,
-// or with the port, is told in a sentence that says what to do.
+// Promise: a state folder serves one stack at a time and one user only, its secrets are readable by that user alone, and what is wrong
+// with it, or with the port, is told in a sentence that says what to do.
 
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'

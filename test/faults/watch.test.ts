@@ -1,4 +1,5 @@
-// Promise: `countersign approvals watch` shows what waits and whatever comes, each once, over a restart of the edge, and ends when it is told to.
+// Promise: `countersign approvals watch` shows what waits and whatever comes, each once, over a restart of the edge, and ends when it is
+// told to.
 
 import { dirname } from 'node:path'
 import { afterAll, expect, test } from 'vitest'

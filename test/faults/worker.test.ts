@@ -1,5 +1,5 @@
-// Promise: a worker that dies, sleeps or is told to stop takes nothing with it: the call's end is known in time and attested, what comes late
-// is refused, and no process stays.
+// Promise: a worker that dies, sleeps or is told to stop takes nothing with it: the call's end is known in time and attested, what comes
+// late is refused, and no process stays.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

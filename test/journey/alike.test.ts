@@ -1,4 +1,5 @@
-// Promise: at the command line those that ask exactly the same are one line with their number, and are answered together by who says that number.
+// Promise: at the command line those that ask exactly the same are one line with their number, and are answered together by who says that
+// number.
 
 import { dirname } from 'node:path'
 import { expect, inject, test } from 'vitest'

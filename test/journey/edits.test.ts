@@ -1,5 +1,5 @@
-// Promise: at the command line an operator takes an approval's arguments, makes less of them, sees what that changes before anything comes of it, and says
-// yes to just that.
+// Promise: at the command line an operator takes an approval's arguments, makes less of them, sees what that changes before anything
+// comes of it, and says yes to just that.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// Promise: an operator, or a build, checks a folder of policies from a terminal: mistakes by file, line and column, failed cases with what was
-// expected and what came, and an exit code that stops what should not go on.
+// Promise: an operator, or a build, checks a folder of policies from a terminal: mistakes by file, line and column, failed cases with
+// what was expected and what came, and an exit code that stops what should not go on.
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// Promise: policies/README.md is true. Its files are written and its commands run in its order, in one shell, against a stack of its own; what
-// the page shows of the answers is what came.
+// Promise: policies/README.md is true. Its files are written and its commands run in its order, in one shell, against a stack of its own;
+// what the page shows of the answers is what came.
 
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Promise: an operator tries a folder of policies on the calls that were, and beside the set in force on calls as they come, from a terminal; a
-// build learns from the exit code whether anything flips.
+// Promise: an operator tries a folder of policies on the calls that were, and beside the set in force on calls as they come, from a
+// terminal; a build learns from the exit code whether anything flips.
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// Promise: an operator changes policy from a folder of files, sees what a change does before and after it is in force, takes it back with one
-// command, and never overwrites a colleague's.
+// Promise: an operator changes policy from a folder of files, sees what a change does before and after it is in force, takes it back with
+// one command, and never overwrites a colleague's.
 
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

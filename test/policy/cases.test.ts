@@ -1,5 +1,6 @@
-// The policies' promises as data (policies/cases): who asks for what, and what comes of it, by which rule. Each case is decided on paper, as
-// operators do with theirs, and, where it needs no clock of its own, by calls: as a dry run and for real. All must agree: one function decides.
+// The policies' promises as data (policies/cases): who asks for what, and what comes of it, by which rule. Each case is decided on paper,
+// as operators do with theirs, and, where it needs no clock of its own, by calls: as a dry run and for real. All must agree: one function
+// decides.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'

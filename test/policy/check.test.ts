@@ -1,5 +1,5 @@
-// Promise: what a set of policies would be refused for, and what it would decide, can be asked before it is put; the asking changes nothing, and
-// its answer is what comes true.
+// Promise: what a set of policies would be refused for, and what it would decide, can be asked before it is put; the asking changes
+// nothing, and its answer is what comes true.
 
 import { expect, test } from 'vitest'
 import type { Input } from '../../shared/client.ts'

@@ -1,5 +1,5 @@
-// What an explanation costs, whatever an agent sends and operators have written: each of these took a second and up to seventy, in which the
-// edge served nobody. Measured by the processor's time, so that others at work on the machine don't count.
+// What an explanation costs, whatever an agent sends and operators have written: each of these took a second and up to seventy, in which
+// the edge served nobody. Measured by the processor's time, so that others at work on the machine don't count.
 
 import { describe, expect, test } from 'vitest'
 import { explain } from '../../edge/explain.ts'

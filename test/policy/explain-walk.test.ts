@@ -1,4 +1,5 @@
-// Random policies and random calls: whatever is offered, made, is allowed by the engine; and where one fact would have done, one is offered.
+// Random policies and random calls: whatever is offered, made, is allowed by the engine; and where one fact would have done, one is
+// offered.
 
 import { expect, test } from 'vitest'
 import type { CedarValueJson } from '../../edge/policy.ts'

@@ -1,5 +1,5 @@
-// Promise: what can't be meant by those who ask humans, what names what there is not, what no tool counts, and what can't say why, is told by its place
-// before it is in force. Pure: the engine, no stack.
+// Promise: what can't be meant by those who ask humans, what names what there is not, what no tool counts, and what can't say why, is
+// told by its place before it is in force. Pure: the engine, no stack.
 
 import { expect, test } from 'vitest'
 import { DEFAULTS, readyUnderFloor } from '../../edge/policies.ts'

@@ -1,5 +1,5 @@
-// Promise: a tool does not slip from under a rule in force by no longer being in a group, having a capability or spending what the rule turns on;
-// and what no rule would miss may go. Pure: the engine, no stack.
+// Promise: a tool does not slip from under a rule in force by no longer being in a group, having a capability or spending what the rule
+// turns on; and what no rule would miss may go. Pure: the engine, no stack.
 
 import { expect, test } from 'vitest'
 import { DEFAULTS } from '../../edge/policies.ts'

@@ -1,5 +1,5 @@
-// Policy picks the sandbox: of the plans that a tool allows, the least isolated that needs nobody runs; where each needs somebody or is denied,
-// the least isolated that a human may allow is asked about. Every pair of answers that policy can give of tier B and tier C.
+// Policy picks the sandbox: of the plans that a tool allows, the least isolated that needs nobody runs; where each needs somebody or is
+// denied, the least isolated that a human may allow is asked about. Every pair of answers that policy can give of tier B and tier C.
 
 import { expect, test } from 'vitest'
 import type { Output as Answered } from '../../shared/client.ts'

@@ -1,5 +1,6 @@
-// The reference system's behaviours around approvals, re-expressed here: T16 to T18, T22, T24, T25, T28 and T29 stand with what they are about, and T27 with
-// the journal. What it did by ids of its own session stream is done here by digests, and what it did in its client by policy.
+// The reference system's behaviours around approvals, re-expressed here: T16 to T18, T22, T24, T25, T28 and T29 stand with what they are
+// about, and T27 with the journal. What it did by ids of its own session stream is done here by digests, and what it did in its client by
+// policy.
 
 import { expect, test } from 'vitest'
 import type { Call } from '../../shared/wire.ts'

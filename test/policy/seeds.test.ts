@@ -1,5 +1,6 @@
-// The reference system's behaviours around policy and budget, re-expressed here (T1 to T8 are cases in policies/cases): what a call costs, what
-// costs though it is no call, and what nobody can talk their way around. T14 speaks of programs that call tools: here a run is what calls share.
+// The reference system's behaviours around policy and budget, re-expressed here (T1 to T8 are cases in policies/cases): what a call
+// costs, what costs though it is no call, and what nobody can talk their way around. T14 speaks of programs that call tools: here a run
+// is what calls share.
 
 import { expect, test } from 'vitest'
 import { callDigest } from '../../shared/statement.ts'

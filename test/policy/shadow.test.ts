@@ -1,5 +1,5 @@
-// A set that shadows the one in force is asked about each call, counted, and heeded never. Operators see where it differs, agents do not; no error
-// of its own and no restart of the edge makes it matter or lose count.
+// A set that shadows the one in force is asked about each call, counted, and heeded never. Operators see where it differs, agents do not;
+// no error of its own and no restart of the edge makes it matter or lose count.
 
 import { afterAll, afterEach, expect, test } from 'vitest'
 import { verifyChain } from '../../shared/journal.ts'

@@ -10,7 +10,10 @@ type Found = {
   violations: { id: string; impact: string | null; help: string; nodes: { html: string; failureSummary?: string }[] }[]
 }
 
-/** Every finding, grave or not, with the first place where it is. The page needs JavaScript: axe is some. Folded parts are unfolded first. */
+/**
+ * Every finding, grave or not, with the first place where it is. The page needs JavaScript: axe is some. Folded parts are unfolded
+ * first.
+ */
 export async function barriers(page: Page): Promise<string[]> {
   await page.evaluate(axe.source) // by the debugger, which no content security policy holds back
   await page.evaluate(unfold)

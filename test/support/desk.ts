@@ -96,7 +96,10 @@ export class Desk {
     return url
   }
 
-  /** The tenant's own policies while `work` runs: with these beside them, and without those that are `null`. Put back after, come what may. */
+  /**
+   * The tenant's own policies while `work` runs: with these beside them, and without those that are `null`. Put back after, come what
+   * may.
+   */
   async withPolicies<T>(changes: Readonly<Record<string, string | null>>, work: () => Promise<T>): Promise<T> {
     const { policies } = granted(await this.root('readPolicies', {}))
     const changed = Object.entries({ ...policies, ...changes }).filter((entry): entry is [string, string] => entry[1] !== null)

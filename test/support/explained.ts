@@ -1,4 +1,5 @@
-// An explanation without an edge around it: a set of policies, one call of the agent `me` to the tool `pay`, and what is told of the answer.
+// An explanation without an edge around it: a set of policies, one call of the agent `me` to the tool `pay`, and what is told of the
+// answer.
 
 import type { Reader } from '../../edge/explain/telling.ts'
 import type { Grounds } from '../../edge/explain.ts'

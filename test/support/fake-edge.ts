@@ -1,5 +1,6 @@
-// A peer for the worker: a real HTTP server on loopback that speaks the worker's routes as the edge does, and misbehaves when a test tells it
-// to. It is no edge: it decides nothing, and its state is what a test puts into it. What it accepts it checks with the edge's own checklist.
+// A peer for the worker: a real HTTP server on loopback that speaks the worker's routes as the edge does, and misbehaves when a test
+// tells it to. It is no edge: it decides nothing, and its state is what a test puts into it. What it accepts it checks with the edge's
+// own checklist.
 
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -37,7 +38,10 @@ export type FakeCall = {
 }
 
 type Reply = { status: number; body: unknown }
-/** Takes the place of an answer: another reply; `cut` drops the connection; `hang` never answers. `after` lets the edge do its work first. */
+/**
+ * Takes the place of an answer: another reply; `cut` drops the connection; `hang` never answers. `after` lets the edge do its work
+ * first.
+ */
 export type Misdeed = {
   readonly route: WorkerRoute
   readonly after: boolean

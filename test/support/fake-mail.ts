@@ -1,5 +1,5 @@
-// Both mail providers over real HTTP, as far as their interfaces go: what they want, refuse and answer, and what they know again. It keeps the
-// mails that they would have sent.
+// Both mail providers over real HTTP, as far as their interfaces go: what they want, refuse and answer, and what they know again. It
+// keeps the mails that they would have sent.
 
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

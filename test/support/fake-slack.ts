@@ -1,5 +1,5 @@
-// Slack as far as an app of ours sees it, over real HTTP: its API, its response URLs, and people who press buttons and send forms. It holds what
-// it is sent to Slack's own rules, as its documents state them, and signs with its own reading of them.
+// Slack as far as an app of ours sees it, over real HTTP: its API, its response URLs, and people who press buttons and send forms. It
+// holds what it is sent to Slack's own rules, as its documents state them, and signs with its own reading of them.
 
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'

@@ -1,5 +1,5 @@
-// The path between a worker and its edge, made faulty on purpose: a proxy on loopback that passes each request on byte for byte, until a test
-// says what becomes of the next one. It knows the worker's routes by their paths, and nothing of what they say.
+// The path between a worker and its edge, made faulty on purpose: a proxy on loopback that passes each request on byte for byte, until a
+// test says what becomes of the next one. It knows the worker's routes by their paths, and nothing of what they say.
 
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'

@@ -2,8 +2,8 @@
 // while parts of it are down. It changes nothing of the product.
 
 import { randomInt } from 'node:crypto'
-import { existsSync, globSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, globSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Child } from '../../infra/child.ts'
@@ -133,6 +133,16 @@ export class HurtStack {
   }
 
   /** The worker's log from its beginning, each line parsed. */
+  /** Which files of all that the stack keeps hold these bytes. */
+  filesWith(bytes: string): string[] {
+    const { dir } = this.stack.state
+    return readdirSync(dir, { recursive: true, withFileTypes: true })
+      .filter((file) => file.isFile())
+      .map((file) => join(file.parentPath, file.name))
+      .filter((path) => bytesOf(path).includes(bytes))
+      .map((path) => relative(dir, path))
+  }
+
   workerLog(): Line[] {
     const path = join(this.stack.state.log, 'worker.log')
     const lines = readFileSync(path, 'utf8').split('\n')
@@ -234,3 +244,13 @@ export function boundTo(dir: string): string[] {
 /** Processes, zombies aside, whose command line holds this text. */
 export const processesWith = (text: string): number[] =>
   alive().flatMap((path) => (told(join(path, 'cmdline')).includes(text) ? [Number(path.slice('/proc/'.length))] : []))
+
+/** A database that rests is closed meanwhile, and takes its side files along. */
+function bytesOf(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0) // what else a read throws goes on
+    throw thrown
+  }
+}

@@ -1,24 +1,13 @@
 // The page behind an approval's link, as a person opens it: on a phone and without JavaScript, if the test says no more.
 
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll } from 'vitest'
-import { openBrowser } from './browser.ts'
+import { browserForTests } from './browser.ts'
 import { PHONE } from './console-page.ts'
 
-/** A browser for the tests of one file; what a test has open ends with it. */
-export function browsing(): (url: string, options?: BrowserContextOptions) => Promise<Page> {
-  let browser: Browser | undefined
-  beforeAll(async () => {
-    browser = await openBrowser()
-  })
-  afterAll(() => browser?.close())
-  afterEach(async () => {
-    for (const context of browser?.contexts() ?? []) await context.close()
-  })
-  return (url, options) => {
-    if (browser === undefined) throw new Error('the browser is opened before the first test')
-    return openPage(browser, url, options)
-  }
+/** As a person opens a link, in the browser of one file's tests. */
+export async function browsing(): Promise<(url: string, options?: BrowserContextOptions) => Promise<Page>> {
+  const browser = await browserForTests()
+  return (url, options) => openPage(browser, url, options)
 }
 
 export async function openPage(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Page> {

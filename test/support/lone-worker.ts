@@ -1,5 +1,5 @@
-// A real worker process under its own user, a real Redis with the real access list, and a fake edge between them and the test. Everything is in
-// one folder that goes with it; every process is ours and is ended by its pid.
+// A real worker process under its own user, a real Redis with the real access list, and a fake edge between them and the test. Everything
+// is in one folder that goes with it; every process is ours and is ended by its pid.
 
 import { spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// What an auditor does with the record of a stack: attestations verified with public keys alone, journals walked from their first entry, the
-// log rebuilt from its leaves. It throws where something does not hold.
+// What an auditor does with the record of a stack: attestations verified with public keys alone, journals walked from their first entry,
+// the log rebuilt from its leaves. It throws where something does not hold.
 
 import { GENESIS, verifyChain } from '../../shared/journal.ts'
 import { append, leafHash, root } from '../../shared/merkle.ts'

@@ -148,7 +148,10 @@ test('an auditor changes nothing, an approver only answers', () => {
   }
 })
 
-/** No Cedar action of their own: the call that is proposed is the question, and a link's approval is; a session by itself permits nothing. */
+/**
+ * No Cedar action of their own: the call that is proposed is the question, and a link's approval is; a session by itself permits
+ * nothing.
+ */
 const deciding = ['proposeCall', 'proposeCallInNewRun', 'showApproval', 'followApproval', 'consoleSignIn', 'consoleSignOut']
 
 test('every route but the open ones has a Cedar action, or decides by itself', () => {

@@ -1,4 +1,5 @@
-// Whoever holds the password of Redis may forge, repeat, reorder and lose doorbells, and gains nothing: only the edge's grant makes a call run.
+// Whoever holds the password of Redis may forge, repeat, reorder and lose doorbells, and gains nothing: only the edge's grant makes a
+// call run.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readDoorbell } from '../../worker/queue.ts'

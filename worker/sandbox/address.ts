@@ -1,5 +1,6 @@
 // Owns the rules of addresses: which IP addresses are the public internet, and which are someone's inside. Pure; no names, no DNS.
-// Nothing counts as public that is not plainly so: unknown forms, reserved ranges and tunnels that hide another address are refused (N01–N04).
+// Nothing counts as public that is not plainly so: unknown forms, reserved ranges and tunnels that hide another address are refused
+// (N01–N04).
 
 import { BlockList, isIPv4 } from 'node:net'
 

@@ -1,5 +1,5 @@
-// Owns the exact command line behind a call of tier C without hosts, for whoever must start the same thing without us: the bench, as its floor,
-// and tests that take one defence away. It starts nothing.
+// Owns the exact command line behind a call of tier C without hosts, for whoever must start the same thing without us: the bench, as its
+// floor, and tests that take one defence away. It starts nothing.
 
 import type { Plan } from '../../shared/plan.ts'
 import { admit, commandFor, FD } from './argv.ts'

@@ -1,5 +1,5 @@
-// Owns the canaries: small programs of every Linux that are run inside the sandbox and tell what it is like in there, and how what they tell is
-// judged. A table and pure judgements; probe.ts runs them.
+// Owns the canaries: small programs of every Linux that are run inside the sandbox and tell what it is like in there, and how what they
+// tell is judged. A table and pure judgements; probe.ts runs them.
 
 import type { Outcome } from '../../shared/plan.ts'
 import type { Check } from './facts.ts'

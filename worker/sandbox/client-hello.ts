@@ -1,5 +1,5 @@
-// Owns the first words of a TLS client: which server name does it ask for? Pure, over untrusted bytes. It terminates no TLS and reads nothing
-// beyond the ClientHello (RFC 8446 §4.1.2, RFC 6066 §3).
+// Owns the first words of a TLS client: which server name does it ask for? Pure, over untrusted bytes. It terminates no TLS and reads
+// nothing beyond the ClientHello (RFC 8446 §4.1.2, RFC 6066 §3).
 
 /** A ClientHello with post-quantum key shares is under 2 KiB. */
 const HELLO_MAX_BYTES = 16 * 1024

@@ -51,8 +51,8 @@ export function contentOf(fd: number): string {
 }
 
 /**
- * Closes every descriptor above 2 that would live through an exec. Call it first thing: whoever started the worker may have left some open, and
- * bubblewrap passes on all that it gets. Returns what it closed.
+ * Closes every descriptor above 2 that would live through an exec. Call it first thing: whoever started the worker may have left some
+ * open, and bubblewrap passes on all that it gets. Returns what it closed.
  */
 export function closeInheritedDescriptors(): number[] {
   const closed: number[] = []

@@ -1,5 +1,6 @@
-// Owns what one call may reach: the judgement of each destination, the connections it got, and the record of all of them. Names are resolved
-// here and connections go only to addresses that were checked. It speaks no HTTP (proxy.ts does) and knows no sandbox (relay.ts does).
+// Owns what one call may reach: the judgement of each destination, the connections it got, and the record of all of them. Names are
+// resolved here and connections go only to addresses that were checked. It speaks no HTTP (proxy.ts does) and knows no sandbox (relay.ts
+// does).
 
 import { timingSafeEqual } from 'node:crypto'
 import { connect, type LookupFunction, type Socket } from 'node:net'

@@ -27,7 +27,10 @@ export function parseAuthority(text: string): Destination | undefined {
 
 export const authorityOf = ({ host, port }: Destination): string => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)
 
-/** `host[:port]` is that host; `.suffix[:port]` is every name below it, not itself. Compared label by label (N07), never inside an address. */
+/**
+ * `host[:port]` is that host; `.suffix[:port]` is every name below it, not itself. Compared label by label (N07), never inside an
+ * address.
+ */
 function matches(pattern: string, { host, port }: Destination): boolean {
   const [name = '', only] = pattern.split(':')
   if (only === undefined ? !WEB_PORTS.includes(port) : Number(only) !== port) return false
@@ -41,8 +44,8 @@ export type Resolve = (host: string) => Promise<readonly string[]>
 const resolveBySystem: Resolve = async (host) => (await lookup(host, { all: true, order: 'verbatim' })).map(({ address }) => address)
 
 /**
- * The addresses to connect to, and to no other (N09). All answers must be public: a name with one private answer is refused whole (N04). `privateHosts` are
- * the exact `host:port` that this worker's operator opens although they are inside.
+ * The addresses to connect to, and to no other (N09). All answers must be public: a name with one private answer is refused whole (N04).
+ * `privateHosts` are the exact `host:port` that this worker's operator opens although they are inside.
  */
 export async function checkedAddresses(
   to: Destination,

@@ -1,6 +1,6 @@
-// Owns what is kept of one output stream: the head as it comes, then the last bytes, while every byte is counted and digested. A stream that
-// goes far beyond what is kept is a flood, and its process is to be stopped (S31). Bytes are kept raw; showing them safely is the reader's
-// business (S32).
+// Owns what is kept of one output stream: the head as it comes, then the last bytes, while every byte is counted and digested. A stream
+// that goes far beyond what is kept is a flood, and its process is to be stopped (S31). Bytes are kept raw; showing them safely is the
+// reader's business (S32).
 
 import { createHash } from 'node:crypto'
 import type { StreamSummary } from '../../shared/plan.ts'

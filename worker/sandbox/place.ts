@@ -1,5 +1,5 @@
-// Owns where one call runs: the folder of tier B, the relay and the proxy of a call that may reach hosts; and that all of it goes when the call
-// has ended. It starts no tool.
+// Owns where one call runs: the folder of tier B, the relay and the proxy of a call that may reach hosts; and that all of it goes when
+// the call has ended. It starts no tool.
 
 import { randomBytes } from 'node:crypto'
 import { realpath } from 'node:fs/promises'

@@ -85,7 +85,8 @@ const EACH_PROCESS: readonly Rlimit[] = [
 ]
 
 export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
-  // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own limit (S27, S39). One is bubblewrap's init.
+  // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own limit (S27, S39). One is bubblewrap's
+  // init.
   C: [{ flag: '--nproc', value: ({ pids }) => pids + 1 }, ...EACH_PROCESS],
   // Here it counts all of the worker's user, other calls and the worker included: a backstop against a fork bomb, not a limit of one call.
   B: [{ flag: '--nproc', value: () => 1024 }, ...EACH_PROCESS],

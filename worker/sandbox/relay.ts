@@ -1,6 +1,7 @@
-// Owns the network of a sandbox that may reach hosts: a network namespace with nothing but its own loopback, in it a relay that listens on one
-// port, and behind the relay a unix socket of this one call, where the worker's proxy answers. The socket is in no sandbox's file system, and
-// seccomp forbids AF_UNIX there. One is prepared ahead, so that a call does not wait for it. Each serves one call and goes with it.
+// Owns the network of a sandbox that may reach hosts: a network namespace with nothing but its own loopback, in it a relay that listens
+// on one port, and behind the relay a unix socket of this one call, where the worker's proxy answers. The socket is in no sandbox's file
+// system, and seccomp forbids AF_UNIX there. One is prepared ahead, so that a call does not wait for it. Each serves one call and goes
+// with it.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'

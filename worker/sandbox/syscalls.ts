@@ -6,7 +6,10 @@ export type Machine = 'x86_64' | 'aarch64'
 /** AUDIT_ARCH_* of linux/audit.h. */
 export const AUDIT_ARCH: Readonly<Record<Machine, number>> = { x86_64: 0xc000003e, aarch64: 0xc00000b7 }
 
-/** The newest call that was reviewed (file_setattr, Linux 6.17). Both machines share all numbers since 424. Newer ones are answered ENOSYS. */
+/**
+ * The newest call that was reviewed (file_setattr, Linux 6.17). Both machines share all numbers since 424. Newer ones are answered
+ * ENOSYS.
+ */
 export const LAST_REVIEWED = 469
 
 export function machineOf(arch: string): Machine | undefined {
@@ -14,8 +17,8 @@ export function machineOf(arch: string): Machine | undefined {
 }
 
 /**
- * forbidden: EPERM. absent: ENOSYS, for calls whose arguments lie in memory, where no filter can judge them, or that bypass filters; programs
- * fall back to the older ones. judged: by its arguments.
+ * forbidden: EPERM. absent: ENOSYS, for calls whose arguments lie in memory, where no filter can judge them, or that bypass filters;
+ * programs fall back to the older ones. judged: by its arguments.
  */
 export type Verdict = 'forbidden' | 'absent' | 'judged'
 

@@ -75,13 +75,16 @@ function hasOwnNamespace(pid: number): boolean {
   }
 }
 
-/** A number that is no one else's, as the hard RLIMIT_RTTIME of a call in tier B: unused by others, inherited by all, never raised again. */
+/**
+ * A number that is no one else's, as the hard RLIMIT_RTTIME of a call in tier B: unused by others, inherited by all, never raised
+ * again.
+ */
 export const newMark = (): number => 2 ** 52 + randomBytes(6).readUIntBE(0, 6)
 
 /**
- * Ends every process of a call in tier B, wherever it went: daemons, other sessions, orphans. First all are stopped, round by round until no
- * new one turns up, because a fork bomb outruns a killer but not a freezer: stopped processes keep their places under the limit.
- * One that lowers its own mark on purpose and has left the session escapes. Tier B is for tools that do not.
+ * Ends every process of a call in tier B, wherever it went: daemons, other sessions, orphans. First all are stopped, round by round until
+ * no new one turns up, because a fork bomb outruns a killer but not a freezer: stopped processes keep their places under the limit. One
+ * that lowers its own mark on purpose and has left the session escapes. Tier B is for tools that do not.
  */
 export async function endMarked(session: number, mark: number, since_ms: number): Promise<boolean> {
   const all = Date.now() - since_ms > FRESH_MS

@@ -72,8 +72,8 @@ function wrapped({ code, signal, complaint }: Ending, status: Status): Outcome {
 }
 
 /**
- * bubblewrap tells a death by signal n as 128 + n, as shells do, so a tool that exits with such a number by itself can't be told apart. It is
- * read as the signal, which is what whoever exits like that means.
+ * bubblewrap tells a death by signal n as 128 + n, as shells do, so a tool that exits with such a number by itself can't be told apart.
+ * It is read as the signal, which is what whoever exits like that means.
  */
 function toolEnded(code: number): Outcome {
   const signal = code > 128 ? SIGNALS.get(code - 128) : undefined

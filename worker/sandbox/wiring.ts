@@ -1,5 +1,5 @@
-// Owns the descriptors of one started process: its three streams, and what bubblewrap reads and writes. It knows which the child gets, which
-// stay with us, and that all of them are closed in the end. It starts nothing.
+// Owns the descriptors of one started process: its three streams, and what bubblewrap reads and writes. It knows which the child gets,
+// which stay with us, and that all of them are closed in the end. It starts nothing.
 
 import { closeSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -50,8 +50,8 @@ export function wire(equipment: Equipment, { bwrap }: Command, blanks: readonly 
   }
   try {
     const [stdout, stderr] = [output(blanks[0]), output(blanks[1])]
-    // A file of its own for what the tool reads: unlike a pipe it can be opened again as /dev/stdin, and nobody has to feed it. The tool could
-    // write to it, up to its limit of file size; it is memory, and goes with the call.
+    // A file of its own for what the tool reads: unlike a pipe it can be opened again as /dev/stdin, and nobody has to feed it. The tool
+    // could write to it, up to its limit of file size; it is memory, and goes with the call.
     const read = stdin === undefined ? equipment.devNull : lend(inputFile(equipment.scratch, stdin))
     const stdio: number[] = [read, stdout.childEnd, stderr.childEnd]
     if (bwrap !== undefined) {

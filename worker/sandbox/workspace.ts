@@ -1,5 +1,5 @@
-// Owns the folders that the sandbox makes on the host: named after the worker that made them, closed to others, and gone afterwards, whatever a
-// tool left in them. In tier C a call's workspace is none of these: it is memory that goes with the sandbox.
+// Owns the folders that the sandbox makes on the host: named after the worker that made them, closed to others, and gone afterwards,
+// whatever a tool left in them. In tier C a call's workspace is none of these: it is memory that goes with the sandbox.
 
 import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
-// What the bench runs inside workerd, bundled as the edge is: the edge's own decision on a call, over a directory such as a tenant's object hands
-// out, as many times as a request asks for. It tells no times: workerd's clock stands still while code runs. Serves nothing but the bench.
+// What the bench runs inside workerd, bundled as the edge is: the edge's own decision on a call, over a directory such as a tenant's
+// object hands out, as many times as a request asks for. It tells no times: workerd's clock stands still while code runs. Serves nothing
+// but the bench.
 
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { decide, type Situation } from '../../../edge/decide.ts'
