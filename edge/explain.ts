@@ -12,7 +12,7 @@ import type { Reader } from './explain/telling.ts'
 import { byWhom, tell } from './explain/telling.ts'
 import { bySize, search } from './explain/ways.ts'
 import type { CedarValueJson, Matter, Rule, Verdict } from './policy.ts'
-import { evaluate, readable } from './policy.ts'
+import { ask, evaluate, readable } from './policy.ts'
 import { place } from './policy-text.ts'
 
 /** What a decision was made on: the last question with the approvals there are, its answer, and the plans that were refused. */
@@ -103,7 +103,7 @@ function wouldBeAsked({ matter, context }: Grounds, flips: readonly Flip[], read
   const rest = flips.filter((flip) => !given.includes(flip))
   const { context: changed, ...subject } = applied({ ...matter.subject, context }, rest)
   const allowed = (approval: ReturnType<Reader['reach']>[0]): boolean =>
-    evaluate({ ...matter, subject }, { ...changed, ...readable(matter, { allow_sensitive_tools: approval.granted, approval }) }).allowed
+    ask({ ...matter, subject }, { ...changed, ...readable(matter, { allow_sensitive_tools: approval.granted, approval }) }).allowed
   return reader.reach().some(allowed)
 }
 
