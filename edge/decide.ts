@@ -269,12 +269,18 @@ function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdic
   return reasons.length > 0 ? reasons.join('. ') : 'no policy permits it'
 }
 
-/** What the tool's own lists forbid, a host or an executable, is a denial like any other: attested, journalled, counted. */
+/** What the tool's own contract forbids is a denial like any other: attested, journalled, counted. Each by the name of what forbids it. */
+const BY_CONTRACT = [
+  { code: 'egress_denied', by: 'tool.egress' },
+  { code: 'denied', by: 'tool.executables' },
+  { code: 'workspace_scope_denied', by: 'tool.workspace' },
+] as const
+
 function refusedByTool(directory: Loaded, situation: Situation, error: Failure, told: Told): Result<Decided> {
-  const { code, detail } = error
-  if (code !== 'egress_denied' && code !== 'denied') return err(error)
-  const policies = [code === 'egress_denied' ? 'tool.egress' : 'tool.executables']
+  const forbidden = BY_CONTRACT.find(({ code }) => code === error.code)
+  if (forbidden === undefined) return err(error)
+  const { code, by } = forbidden
   const snapshot = snapshotOf(directory, situation).digest
-  const decision = { effect: 'deny' as const, code, policies, reason: detail, policy_set: directory.policies.digest, snapshot }
+  const decision = { effect: 'deny' as const, code, policies: [by], reason: error.detail, policy_set: directory.policies.digest, snapshot }
   return ok({ plan: null, decision: explained(directory, situation, decision, null, told) })
 }

@@ -23,9 +23,9 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<rea
   const hosts = hostsOf(tool, args)
   if (!hosts.ok) return hosts
   const cwd = executor.cwd === undefined ? '' : (args[executor.cwd.arg] ?? '')
-  if (typeof cwd !== 'string' || cwd.startsWith('/') || cwd.split('/').includes('..')) {
-    return err(failure('invalid_arguments', 'the folder must lie inside the workspace: relative, without `..`'))
-  }
+  if (typeof cwd !== 'string') return err(failure('invalid_arguments', 'the folder must be a text'))
+  if (cwd.startsWith('/') || cwd.split('/').includes('..'))
+    return err(failure('workspace_scope_denied', 'the folder must lie inside the workspace: relative, without `..`'))
   const shared = {
     executor: { kind: 'process' as const, argv: argv.value, stdin: executor.stdin, env: executor.env ?? {}, cwd },
     secrets: tool.secrets ?? [],

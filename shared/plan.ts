@@ -70,7 +70,15 @@ export const Outcome = z.discriminatedUnion('kind', [
   /** The worker would not run it: the plan asks for what this host has not proven, or names a host it may not reach. */
   z.strictObject({
     kind: z.literal('refused'),
-    code: z.enum(['sandbox_unavailable', 'egress_denied', 'grant_invalid', 'invalid_arguments']),
+    code: z.enum([
+      'disabled',
+      'unsupported_platform',
+      'invalid_input',
+      'workspace_scope_denied',
+      'egress_denied',
+      'sandbox_unavailable',
+      'grant_invalid',
+    ]),
     detail: z.string().max(500),
   }),
   /** The sandbox itself failed before or beside the tool; what the tool did, if anything, did not finish. */

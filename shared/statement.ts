@@ -5,6 +5,7 @@ import type { KeyObject } from 'node:crypto'
 import { z } from 'zod'
 import type { Signer } from './dsse.ts'
 import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
+import type { Code } from './failures.ts'
 import { PATTERNS } from './ids.ts'
 import type { Json } from './json.ts'
 import { canonical, digestOf, parseJson } from './json.ts'
@@ -148,18 +149,25 @@ export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'tim
   }
 }
 
+/** As `env`, `prlimit` and every shell tell it: there is no such program, or it can't be executed. */
+const NOT_STARTED: readonly number[] = [126, 127]
+/** The kernel sends them for nothing else than CPU time or a file beyond its limit. */
+const QUOTA_SIGNALS: readonly string[] = ['SIGXCPU', 'SIGXFSZ']
+
 /** How an outcome ends a call. `indeterminate` is not here: only the edge says it, when nobody saw the end. */
-export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 'timed_out'; error: string | null } {
+export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 'timed_out'; error: Code | null } {
   switch (outcome.kind) {
     case 'exit':
-      return outcome.code === 0 ? { state: 'succeeded', error: null } : { state: 'failed', error: 'process_failed' }
+      if (outcome.code === 0) return { state: 'succeeded', error: null }
+      return { state: 'failed', error: NOT_STARTED.includes(outcome.code) ? 'spawn_failed' : 'runtime_failure' }
     case 'timeout':
       return { state: 'timed_out', error: 'timed_out' }
     case 'signal':
-      return { state: 'failed', error: 'process_killed' }
+      return { state: 'failed', error: QUOTA_SIGNALS.includes(outcome.signal) ? 'quota_exceeded' : 'runtime_failure' }
     case 'output_cap':
+      return { state: 'failed', error: 'quota_exceeded' }
     case 'cancelled':
-      return { state: 'failed', error: outcome.kind }
+      return { state: 'failed', error: 'cancelled' }
     case 'refused':
       return { state: 'failed', error: outcome.code }
     case 'infra':

@@ -157,7 +157,7 @@ const Effect = z.enum(['allow', 'ask', 'deny'])
 export const Decision = z.strictObject({
   effect: Effect,
   /** Stable; a denial's is the error of the call. */
-  code: z.enum(['allowed', 'approval_required', 'denied', 'egress_denied', 'budget_spent', 'policy_error']),
+  code: z.enum(['allowed', 'approval_required', 'denied', 'egress_denied', 'workspace_scope_denied', 'budget_spent', 'policy_error']),
   policies: z.array(z.string()),
   reason: z.string(),
   policy_set: Sha256,

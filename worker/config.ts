@@ -7,6 +7,7 @@ import { availableParallelism } from 'node:os'
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
+import { Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 
 /** A sentence for the person who set it. */
@@ -48,6 +49,11 @@ export const Config = z.strictObject({
     .min(1)
     .max(1_000)
     .default(() => 2 * availableParallelism()),
+  /** What this worker takes, where it has proven it. */
+  tiers: z
+    .array(Tier)
+    .min(1)
+    .default([...Tier.options]),
   /** What the egress proxy may reach although its address is private. */
   private_hosts: z
     .array(z.string().regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'))
@@ -64,6 +70,7 @@ export type Config = z.infer<typeof Config>
 
 const PREFIX = 'COUNTERSIGN_WORKER_'
 const NUMBERS = new Set(['concurrency', 'drain_ms'])
+const LISTS = new Set(['private_hosts', 'tiers'])
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -89,7 +96,7 @@ function overrides(environment: Environment): Record<string, unknown> {
   return Object.fromEntries(
     set.map(([name, value = '']) => {
       const key = name.slice(PREFIX.length).toLowerCase()
-      if (key === 'private_hosts') return [key, value.split(',').map((host) => host.trim())]
+      if (LISTS.has(key)) return [key, value.split(',').map((item) => item.trim())]
       return [key, NUMBERS.has(key) && value.trim() !== '' ? Number(value) : value]
     }),
   )

@@ -128,7 +128,7 @@ function examineSpool({ home }: Config, tell: Tell): void {
 }
 
 async function examineSandbox(config: Config, tell: Tell): Promise<readonly Tier[]> {
-  const { tiers, findings } = await prove(await openEquipment(config))
+  const { tiers, findings } = await prove(await openEquipment(config), config.tiers)
   for (const { check, ok, found } of findings) tell(check, ok, found, '')
   tell('tiers', tiers.length > 0, tiers.length > 0 ? tiers.join(', ') : 'none is proven', 'mend what the checks above name')
   return tiers

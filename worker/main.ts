@@ -25,6 +25,7 @@ FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
     "redis_url": "rediss://worker:PASSWORD@redis.example.com:6379",
     "home": "/var/lib/countersign/worker",
     "concurrency": 4,            optional: calls at a time; twice the cores otherwise
+    "tiers": ["B", "C"],         optional: the tiers that this worker takes, if it has proven them
     "private_hosts": [],         optional: "host:port" that tools may reach although its address is private
     "drain_ms": 20000            optional: how long SIGTERM lets running calls go on
   }
@@ -46,7 +47,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     if (!home.ok) return home
     const token = enrolmentToken() ?? (await readToken())
     if (token === '') return err('no token came on standard input; ask an operator for one and pipe it in')
-    const { tiers } = await prove(await openEquipment(config))
+    const { tiers } = await prove(await openEquipment(config), config.tiers)
     const enrolled = await enrol(config, token, [...tiers])
     if (!enrolled.ok) return enrolled
     const { worker, tenant, pool, edge } = enrolled.value

@@ -17,7 +17,7 @@ type Means = { readonly link: Link; readonly runFolders: RunFolders; readonly sa
 export async function perform({ grant, plan, args, argsText }: Verified, { stop }: InHand, means: Means): Promise<Ran> {
   const { link, runFolders, output } = means
   const stdin = stdinOf(plan, args, argsText)
-  if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_arguments', detail: stdin.error }, link.clock.now())
+  if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_input', detail: stdin.error }, link.clock.now())
   const { run } = grant.facts
   const runFolder = plan.workspace === 'run' ? runFolders.enter(run) : ok(undefined)
   if (!runFolder.ok) return unrun({ kind: 'infra', detail: `the run’s folder can’t be made (${runFolder.error})` }, link.clock.now())

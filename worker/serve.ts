@@ -39,7 +39,7 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   const left = spool.open(Date.now())
   if (!left.ok) return left
   const equipment = await openEquipment(config)
-  const proven = await tell(prove(equipment), log)
+  const proven = await tell(prove(equipment, config.tiers), log)
   if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
   for (const call of left.value.lost) log.warn('a call ended with the worker that ran it; the edge will call it indeterminate', { call })
   for (const file of left.value.unreadable) log.warn('a file of the spool could not be read; it was put aside', { file })
@@ -49,7 +49,7 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
     spool,
     left: left.value.settled,
     proven,
-    proveAgain: () => tell(prove(equipment), log),
+    proveAgain: () => tell(prove(equipment, config.tiers), log),
     log,
     stop,
   })

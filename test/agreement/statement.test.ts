@@ -155,7 +155,7 @@ describe('T01 what edge and worker may not say, even together', () => {
     ['success, after a timeout', 'the ending fits the outcome', reexecuted(executed, { outcome: { kind: 'timeout' } })],
     ['success, where nobody saw the end', 'the ending fits the outcome', reexecuted(executed, { outcome: null })],
     ['a timeout by name only', 'the ending fits the outcome', { [`${P}.timed_out`]: true }],
-    ['an error beside success', 'the ending fits the outcome', { [`${P}.error`]: 'process_failed' }],
+    ['an error beside success', 'the ending fits the outcome', { [`${P}.error`]: 'runtime_failure' }],
     ['a state that is no ending', 'the ending fits the outcome', { [`${P}.state`]: 'running' }],
     ['no approval, where policy asked', 'an approval stands behind what policy asks', { [`${P}.facts.approval`]: null }],
     ['an approval that nobody answered', 'an approval stands behind what policy asks', { [`${P}.facts.approval.answers`]: [] }],

@@ -112,7 +112,7 @@ test('every kind of ending is there', () => {
     expired: 'expired approval_expired',
     succeeded: 'succeeded',
     approved: 'succeeded',
-    failed: 'failed process_failed',
+    failed: 'failed runtime_failure',
     timedOut: 'timed_out timed_out',
     stopped: 'failed cancelled',
     rejected: 'rejected denied',

@@ -118,7 +118,7 @@ const restated = (claim: Claim, changes: Record<string, unknown>): Settlement =>
   })
 
 test.each([
-  ['an ending that the outcome does not have', { 'predicate.state': 'failed', 'predicate.error': 'process_failed' }],
+  ['an ending that the outcome does not have', { 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' }],
   ['an outcome that the ending does not have', { 'predicate.execution.outcome': { kind: 'exit', code: 1 } }],
   ['an ending that only the edge says', { 'predicate.state': 'indeterminate', 'predicate.error': 'worker_lost' }],
   ['a timeout that was none', { 'predicate.timed_out': true }],
@@ -187,10 +187,13 @@ test('twenty settlements at once, all different: one is taken', async () => {
 test('every outcome ends a call the way it must, with an attestation that anyone can verify', async () => {
   for (const [outcome, state, error] of [
     [{ kind: 'exit', code: 0 }, 'succeeded', undefined],
-    [{ kind: 'exit', code: 3 }, 'failed', 'process_failed'],
-    [{ kind: 'signal', signal: 'SIGKILL' }, 'failed', 'process_killed'],
+    [{ kind: 'exit', code: 3 }, 'failed', 'runtime_failure'],
+    [{ kind: 'exit', code: 126 }, 'failed', 'spawn_failed'],
+    [{ kind: 'exit', code: 127 }, 'failed', 'spawn_failed'],
+    [{ kind: 'signal', signal: 'SIGKILL' }, 'failed', 'runtime_failure'],
+    [{ kind: 'signal', signal: 'SIGXCPU' }, 'failed', 'quota_exceeded'],
     [{ kind: 'timeout' }, 'timed_out', 'timed_out'],
-    [{ kind: 'output_cap' }, 'failed', 'output_cap'],
+    [{ kind: 'output_cap' }, 'failed', 'quota_exceeded'],
     [{ kind: 'cancelled' }, 'failed', 'cancelled'],
     [{ kind: 'refused', code: 'sandbox_unavailable', detail: 'no userns' }, 'failed', 'sandbox_unavailable'],
     [{ kind: 'infra', detail: 'bwrap broke' }, 'failed', 'sandbox_failed'],

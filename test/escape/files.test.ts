@@ -139,8 +139,8 @@ test('a symbolic link in the shared workspace leads nowhere on the host', async 
     (await arena.launch({ plan: planOf(['touch', 'canary'], { workspace: 'run', cwd, tier }), runFolder: there })).outcome
   // In the sandbox it leads to the sandbox's own /etc, or to nothing.
   expect(await run('out', 'C')).toEqual({ kind: 'exit', code: 1 })
-  expect(await run('home', 'C')).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
-  expect(await run('out', 'B')).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+  expect(await run('home', 'C')).toMatchObject({ kind: 'refused', code: 'workspace_scope_denied' })
+  expect(await run('out', 'B')).toMatchObject({ kind: 'refused', code: 'workspace_scope_denied' })
   expect(existsSync(join(arena.home, 'canary'))).toBe(false)
 })
 
@@ -148,7 +148,7 @@ test('a working folder never leaves the workspace, as written', async () => {
   for (const cwd of ['..', 'a/../..', '/etc', '/workspace', 'a/../b', '../workspace', '//']) {
     for (const tier of ['B', 'C'] as const) {
       const { outcome } = await arena.launch({ plan: planOf(['pwd'], { cwd, tier }) })
-      expect(outcome, cwd).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+      expect(outcome, cwd).toMatchObject({ kind: 'refused', code: 'workspace_scope_denied' })
     }
   }
   for (const [cwd, where] of [

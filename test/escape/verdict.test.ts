@@ -75,11 +75,11 @@ describe('what went wrong', () => {
     for (const spawnError of ['EAGAIN', 'ENOMEM', 'EMFILE']) expect(outcomeOf({ ...ending, spawnError }).kind).toBe('infra')
     for (const spawnError of ['ENOENT', 'EACCES'])
       expect(outcomeOf({ ...ending, spawnError })).toMatchObject({ code: 'sandbox_unavailable' })
-    expect(outcomeOf({ ...ending, spawnError: 'E2BIG' })).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+    expect(outcomeOf({ ...ending, spawnError: 'E2BIG' })).toMatchObject({ kind: 'refused', code: 'invalid_input' })
     expect(failed("bwrap: Can't fork for pid 1: Resource temporarily unavailable\n").kind).toBe('infra')
     expect(failed('bwrap: Creating new namespace failed: No space left on device\n')).toMatchObject({ code: 'sandbox_unavailable' })
     expect(failed('bwrap: No permissions to create new namespace, likely because …\n')).toMatchObject({ code: 'sandbox_unavailable' })
-    expect(failed("bwrap: Can't chdir to /workspace/x: No such file or directory\n")).toMatchObject({ code: 'invalid_arguments' })
+    expect(failed("bwrap: Can't chdir to /workspace/x: No such file or directory\n")).toMatchObject({ code: 'workspace_scope_denied' })
   })
 
   test('a process that outlived its call is told of, whatever else happened', () => {
@@ -131,13 +131,13 @@ describe('the command', () => {
     expect(Argv.safeParse(['echo', 'a\0b']).success).toBe(false)
     for (const tier of TIERS) {
       const run = async (...argv: string[]) => (await arena.launch({ plan: planOf(argv, { tier }) })).outcome
-      expect(await run('echo', 'a\0b')).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+      expect(await run('echo', 'a\0b')).toMatchObject({ kind: 'refused', code: 'invalid_input' })
       const smuggled = planOf(['ls', '/root'], { tier, env: { X: 'x\0--ro-bind\0/\0/root' } })
-      expect((await arena.launch({ plan: smuggled })).outcome).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
-      expect(await run('echo', 'x'.repeat(131_072))).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+      expect((await arena.launch({ plan: smuggled })).outcome).toMatchObject({ kind: 'refused', code: 'invalid_input' })
+      expect(await run('echo', 'x'.repeat(131_072))).toMatchObject({ kind: 'refused', code: 'invalid_input' })
       expect(await run('echo', ...Array<string>(30).fill('x'.repeat(100_000)))).toMatchObject({
         kind: 'refused',
-        code: 'invalid_arguments',
+        code: 'invalid_input',
       })
       expect(await run('true', 'x'.repeat(131_071))).toEqual({ kind: 'exit', code: 0 })
       expect(await run('true')).toEqual({ kind: 'exit', code: 0 })
@@ -148,7 +148,7 @@ describe('the command', () => {
     for (const name of ['LD_PRELOAD', 'LD_AUDIT', 'LD_LIBRARY_PATH', 'GLIBC_TUNABLES', 'GCONV_PATH']) {
       for (const tier of TIERS) {
         const { outcome } = await arena.launch({ plan: planOf(['true'], { tier, env: { [name]: '/workspace/x' } }) })
-        expect(outcome, name).toMatchObject({ kind: 'refused', code: 'invalid_arguments' })
+        expect(outcome, name).toMatchObject({ kind: 'refused', code: 'invalid_input' })
       }
     }
     const env = { PATH: '/usr/bin', GREETING: 'hello world' }

@@ -44,13 +44,17 @@ test('all arguments arrive on standard input in the form that the digest covers'
 test('an argument that is no text can’t be standard input; the call says so', async () => {
   const call = await lone.call({ argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } })
   const { statement } = await lone.settled(call)
-  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_arguments', execution: { outcome: { kind: 'refused' } } })
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_input', execution: { outcome: { kind: 'refused' } } })
 })
 
 test('a failing tool is a failed call with its exit code and what it said', async () => {
   const call = await lone.call({ argv: ['sh', '-c', 'echo no >&2; exit 3'] })
   const { statement, stderr } = await lone.settled(call)
-  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'process_failed', execution: { outcome: { kind: 'exit', code: 3 } } })
+  expect(statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'runtime_failure',
+    execution: { outcome: { kind: 'exit', code: 3 } },
+  })
   expect(stderr.toString()).toBe('no\n')
 })
 

@@ -52,15 +52,14 @@ export function admit(plan: Plan): Result<Admitted, Refusal> {
   const { argv, env, cwd: asked } = plan.executor
   // The wire's schema says so too. Here NUL ends an option of bubblewrap: a value with one could be an option of its own.
   if ([...argv, ...Object.entries(env).flat(), asked].some((text) => text.includes('\0'))) {
-    return err(refused('invalid_arguments', 'NUL is not allowed in arguments, environment and `cwd`'))
+    return err(refused('invalid_input', 'NUL is not allowed in arguments, environment and `cwd`'))
   }
   const names = Object.keys(env)
-  if (names.length > ENV_MAX)
-    return err(refused('invalid_arguments', `at most ${ENV_MAX} environment variables; there are ${names.length}`))
+  if (names.length > ENV_MAX) return err(refused('invalid_input', `at most ${ENV_MAX} environment variables; there are ${names.length}`))
   const loader = names.find((name) => LOADER_ENV.test(name))
-  if (loader !== undefined) return err(refused('invalid_arguments', `the environment may not set \`${loader}\``))
+  if (loader !== undefined) return err(refused('invalid_input', `the environment may not set \`${loader}\``))
   const cwd = inside(asked)
-  if (cwd === undefined) return err(refused('invalid_arguments', `\`cwd\` must stay in the workspace; it is \`${asked}\``))
+  if (cwd === undefined) return err(refused('workspace_scope_denied', `\`cwd\` must stay in the workspace; it is \`${asked}\``))
   return ok({ plan, profile: profile.value, cwd })
 }
 

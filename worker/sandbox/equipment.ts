@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { namelessFile, scratchFolder } from './descriptors.ts'
-import { type Host, obstacles } from './host.ts'
+import { type Host, obstacles, wrongPlatform } from './host.ts'
 import { PipeStock } from './pipes.ts'
 import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './profiles.ts'
 import { RelayStock } from './relay.ts'
@@ -40,7 +40,8 @@ export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOp
   await removeLeftOvers(folder)
   const scratch = scratchFolder()
   const filters = filtersFor(host, scratch)
-  const relays = obstacles(host, 'egress').length === 0 ? new RelayStock(host.programs, folder) : undefined
+  const able = wrongPlatform(host, 'egress') === undefined && obstacles(host, 'egress').length === 0
+  const relays = able ? new RelayStock(host.programs, folder) : undefined
   relays?.stock()
   return {
     host,

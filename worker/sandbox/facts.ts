@@ -7,7 +7,14 @@ import { type Refusal, refused } from './verdict.ts'
 
 /** `detail` is what was seen; where it failed, also what to do. */
 export type Check = { readonly name: string; readonly ok: boolean; readonly detail: string }
-export type Proof = { readonly ok: boolean; readonly checks: readonly Check[] }
+export type Proof = {
+  readonly ok: boolean
+  readonly checks: readonly Check[]
+  /** Why a call that needs it is refused. */
+  readonly lack?: Lack
+}
+/** switched off by the worker's operator, not possible on such a host, or simply not proven. */
+export type Lack = Extract<Refusal['code'], 'disabled' | 'unsupported_platform' | 'sandbox_unavailable'>
 
 export type Facts = {
   readonly tiers: { readonly B: Proof; readonly C: Proof }
@@ -18,6 +25,11 @@ export type Facts = {
 }
 
 export const proofOf = (checks: readonly Check[]): Proof => ({ ok: checks.length > 0 && checks.every(({ ok }) => ok), checks })
+export const lacks = (lack: Lack, details: readonly string[]): Proof => ({
+  ok: false,
+  checks: details.map((detail) => ({ name: 'what it needs', ok: false, detail })),
+  lack,
+})
 
 /** Why this worker may not run the plan; undefined if it has proven all that the plan needs. */
 export function unproven({ tiers, egress }: Facts, { tier }: Plan, profile: ProfileName): Refusal | undefined {
@@ -26,7 +38,7 @@ export function unproven({ tiers, egress }: Facts, { tier }: Plan, profile: Prof
   if (lacking === undefined) return undefined
   const failed = lacking.checks.find(({ ok }) => !ok)
   return refused(
-    'sandbox_unavailable',
+    lacking.lack ?? 'sandbox_unavailable',
     `tier ${tier} is not proven on this worker: ${failed?.name ?? 'no check'}: ${failed?.detail ?? 'none was made'}`,
   )
 }

@@ -3,7 +3,7 @@
 
 import { execFile } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
-import { arch, release } from 'node:os'
+import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { type Machine, machineOf } from './syscalls.ts'
@@ -29,6 +29,7 @@ const BWRAP_NEEDED = '0.8.0'
 const KERNEL_NEEDED = '5.14'
 
 export type Host = {
+  readonly platform: NodeJS.Platform
   readonly machine: Machine | undefined
   readonly uid: number
   /** A program that is missing keeps its name, and can't be started. */
@@ -45,6 +46,7 @@ export async function findHost(): Promise<Host> {
   const programs = Object.fromEntries(names.map((name) => [name, found.get(name) ?? name])) as Programs // every name of the table
   const [bubblewrap, util_linux] = await Promise.all([versionOf(programs.bwrap), versionOf(programs.prlimit)])
   return {
+    platform: platform(),
     machine: machineOf(arch()),
     uid: process.getuid?.() ?? 0,
     programs,
@@ -99,13 +101,19 @@ const NEEDS: Readonly<Record<Ability, readonly (keyof Programs)[]>> = {
   egress: ['mkfifo', 'prlimit', 'bwrap', 'unshare', 'nsenter', 'setpriv', 'socat', 'ip'],
 }
 
-/** Why this host can't do it, known before trying; each with what to do. */
-export function obstacles({ machine, uid, missing, versions }: Host, ability: Ability): string[] {
+/** Why no host of this kind can do it, whatever is installed there. */
+export function wrongPlatform({ platform, machine }: Pick<Host, 'platform' | 'machine'>, ability: Ability): string | undefined {
+  if (platform !== 'linux') return `this worker runs on \`${platform}\`: calls run in sandboxes of Linux, so use a Linux worker`
+  if (ability === 'B' || machine !== undefined) return undefined
+  return `no seccomp filter is known for this machine (\`${arch()}\`): use x86_64 or aarch64`
+}
+
+/** Why this host can't do it as it is, known before trying; each with what to do. */
+export function obstacles({ uid, missing, versions }: Host, ability: Ability): string[] {
   const found: string[] = []
   if (uid === 0) found.push('the worker runs as root: start it as a user of its own')
   for (const name of NEEDS[ability]) if (missing.includes(name)) found.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)
   if (ability === 'B') return found
-  if (machine === undefined) found.push(`no seccomp filter is known for this machine (\`${arch()}\`): use x86_64 or aarch64`)
   if (versions.bubblewrap !== '' && older(versions.bubblewrap, BWRAP_NEEDED)) {
     found.push(`bubblewrap ${versions.bubblewrap} is too old: install ${BWRAP_NEEDED} or newer`)
   }

@@ -43,7 +43,7 @@ async function onHost(
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
   const folder = runFolder ?? (await callFolder(root, cwd))
   if (runFolder !== undefined && !(await leadsInside(folder, cwd)))
-    return err(refused('invalid_arguments', 'the folder that `cwd` names is not there'))
+    return err(refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace'))
   return ok({
     place: { folder, mark: newMark() },
     hangUp: nothing,
@@ -51,7 +51,7 @@ async function onHost(
   })
 }
 
-/** An earlier call of the run may have left a symbolic link there. */
+/** An earlier call of the run may have left a symbolic link there. What is outside is told like what is not there: nobody learns which (T98). */
 async function leadsInside(folder: string, cwd: string): Promise<boolean> {
   try {
     const [root, real] = [await realpath(folder), await realpath(posix.join(folder, cwd))]

@@ -3,12 +3,12 @@
 
 import { randomInt } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import type { Plan } from '../../shared/plan.ts'
+import { type Plan, Tier } from '../../shared/plan.ts'
 import { admit } from './argv.ts'
 import { CANARIES, type Canary, type Seen } from './canaries.ts'
 import type { Equipment } from './equipment.ts'
-import { type Check, type Facts, type Proof, proofOf } from './facts.ts'
-import { type Ability, obstacles } from './host.ts'
+import { type Check, type Facts, lacks, type Proof, proofOf } from './facts.ts'
+import { type Ability, obstacles, wrongPlatform } from './host.ts'
 import { attempt } from './launch.ts'
 
 const LIMITS: Plan['limits'] = {
@@ -23,15 +23,23 @@ const LIMITS: Plan['limits'] = {
 }
 
 /** Cheap enough to be asked again now and then: hosts change under a running worker. */
-export async function probe(equipment: Equipment): Promise<Facts> {
+export async function probe(equipment: Equipment, offered: readonly Tier[] = Tier.options): Promise<Facts> {
   const started = performance.now()
-  const [B, C, egress] = await Promise.all([proof(equipment, 'B'), proof(equipment, 'C'), proof(equipment, 'egress')])
+  const [B, C, egress] = await Promise.all([
+    proof(equipment, 'B', offered),
+    proof(equipment, 'C', offered),
+    proof(equipment, 'egress', offered),
+  ])
   return { tiers: { B, C }, egress, versions: equipment.host.versions, took_ms: Math.round(performance.now() - started) }
 }
 
-async function proof(equipment: Equipment, ability: Ability): Promise<Proof> {
+async function proof(equipment: Equipment, ability: Ability, offered: readonly Tier[]): Promise<Proof> {
+  const tier = ability === 'B' ? 'B' : 'C'
+  if (!offered.includes(tier)) return lacks('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
+  const wrong = wrongPlatform(equipment.host, ability)
+  if (wrong !== undefined) return lacks('unsupported_platform', [wrong])
   const lacking = obstacles(equipment.host, ability)
-  if (lacking.length > 0) return proofOf(lacking.map((detail) => ({ name: 'what it needs', ok: false, detail })))
+  if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)
   const canaries = CANARIES.filter((canary) => canary.ability === ability)
   return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary)))).flat())
 }

@@ -47,7 +47,7 @@ export function outcomeOf(ending: Ending): Outcome {
 }
 
 function notStarted(errno: string): Outcome {
-  if (errno === 'E2BIG') return refused('invalid_arguments', 'the arguments are longer than the kernel takes (E2BIG)')
+  if (errno === 'E2BIG') return refused('invalid_input', 'the arguments are longer than the kernel takes (E2BIG)')
   if (errno === 'ENOENT' || errno === 'EACCES') {
     return refused(
       'sandbox_unavailable',
@@ -66,7 +66,7 @@ function bare({ code, signal }: Ending): Outcome {
 function wrapped({ code, signal, complaint }: Ending, status: Status): Outcome {
   if (status.code !== undefined) return toolEnded(status.code)
   if (signal !== undefined) return infra(`the sandbox was ended by ${signal}`)
-  if (NO_FOLDER.test(complaint)) return refused('invalid_arguments', 'the folder that `cwd` names is not there')
+  if (NO_FOLDER.test(complaint)) return refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace')
   if (NO_NAMESPACES.test(complaint)) return refused('sandbox_unavailable', `${said(complaint)}; run \`countersign-worker doctor\``)
   return infra(`the sandbox failed before the tool ran (exit ${code}): ${said(complaint)}`)
 }
