@@ -5,8 +5,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { ChannelSpec, Delivery, DeliveryState } from '../../shared/channels.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire.ts'
 import { eventually, HurtStack, insist, must, revive, strike } from '../support/hurt-stack.ts'
+import { fileOf } from '../support/object-file.ts'
 import { signedBy, taking, WebhookReceiver } from '../support/webhook-receiver.ts'
 
 const CANARY = 'CANARY0w3b'
@@ -162,6 +164,24 @@ test('what ends while there is no channel has ended for one that is put later', 
     },
     20_000,
   )
+})
+
+test('what ended a week ago is forgotten with all that was sent of it, and what ended since is not', async () => {
+  await put('pager')
+  const [old, young] = [await ask(), await ask()]
+  for (const call of [old, young]) {
+    must(await answer(call))
+    await delivered('pager', call, 'ended', 'sent')
+  }
+  await strike(hurt.stack.edge)
+  const db = fileOf('channel', hurt.stack.state.dir)
+  const week_ms = LIMITS.delivery_days * 24 * 3_600_000
+  expect(db.prepare('update approvals set ended_at = ended_at - ? where id = ?').run(week_ms, approvalOf(old)).changes).toBe(1)
+  db.close()
+  await revive(hurt.stack.edge)
+  await put('other') // whatever it is told sets its alarm
+  await eventually('it is forgotten', async () => (await deliveries('pager', old)).length === 0, 30_000)
+  expect(await deliveries('pager', young)).toHaveLength(2)
 })
 
 test('killed between the question and its delivery, and again between two attempts: told under the id that it had', async () => {

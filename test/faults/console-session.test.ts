@@ -6,7 +6,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import { ConsoleSession, signIn } from '../support/console-session.ts'
 import { revive, strike } from '../support/hurt-stack.ts'
 import { startTestStack } from '../support/stack.ts'
-import { tenantIn } from '../support/tenant-file.ts'
+import { fileOf } from '../support/object-file.ts'
 
 const PUBLIC = 'https://countersign.example'
 const stack = await startTestStack({ publicUrl: PUBLIC })
@@ -34,7 +34,7 @@ test('K05 behind TLS a form of the same name over plain HTTP is from elsewhere',
 /** As if so much time had passed since the sessions began, and since they were used last. */
 async function after(begun_ms: number, used_ms: number): Promise<void> {
   await strike(stack.edge)
-  const db = tenantIn(stack.state.dir)
+  const db = fileOf('tenant', stack.state.dir)
   const { changes } = db.prepare('update console_sessions set created_at = ?, seen_at = ?').run(Date.now() - begun_ms, Date.now() - used_ms)
   db.close()
   expect(Number(changes)).toBeGreaterThan(0)
@@ -54,7 +54,7 @@ test('K05 a page that is only open keeps no session alive, however often its str
   /** For how long nothing was noted of it, as the disk has it. */
   const unused = async (): Promise<number> => {
     await strike(stack.edge)
-    const db = tenantIn(stack.state.dir)
+    const db = fileOf('tenant', stack.state.dir)
     const row = db.prepare('select max(seen_at) as at from console_sessions').get()
     db.close()
     await revive(stack.edge)

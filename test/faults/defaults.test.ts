@@ -8,11 +8,11 @@ import { expect, onTestFinished, test } from 'vitest'
 import { bearer, client } from '../../shared/client.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { startTestStack } from '../support/stack.ts'
-import { tenantIn } from '../support/tenant-file.ts'
+import { fileOf } from '../support/object-file.ts'
 
 /** The state as another edge left it, whose defaults knew nobody who may put a set in force. */
 function leftByAnotherEdge(state: string, versions: number): void {
-  const db = tenantIn(state)
+  const db = fileOf('tenant', state)
   const older = `replace(policies, ', Action::\\"policy.activate\\"', '')`
   const { changes } = db
     .prepare(
@@ -75,7 +75,7 @@ test('where an edge can’t read the set in force, nothing is allowed, it says w
   )
   const { key } = await new Desk('repair', before.dev).operator(['admin'])
   await before.stop()
-  const db = tenantIn(dir)
+  const db = fileOf('tenant', dir)
   db.prepare(`update policy_sets set policies = replace(policies, 'forbid (principal in', 'forbid principal in (') where active = 1`).run()
   db.close()
 

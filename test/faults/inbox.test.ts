@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { Desk, granted } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { startTestStack } from '../support/stack.ts'
-import { tenantIn } from '../support/tenant-file.ts'
+import { fileOf } from '../support/object-file.ts'
 
 test('what waited before is listed each by itself, and its end is told', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
@@ -19,7 +19,7 @@ test('what waited before is listed each by itself, and its end is told', async (
   const ids = [(await desk.asked(agent.client, tool)).approval.id, (await desk.asked(agent.client, tool)).approval.id]
   await eventually('both are listed', async () => granted(await desk.root('listApprovals', { query: {} })).items.length === 2)
   await before.stop()
-  const db = tenantIn(dir)
+  const db = fileOf('tenant', dir)
   db.exec(`update inbox set "group" = null, head = 0, changed = null, agent = '', tool = '', risk = 0`)
   db.close()
 

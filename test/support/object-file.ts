@@ -1,0 +1,13 @@
+// What an object of a stack's one tenant has on disk, opened beside the edge while that is not running: for what no test can wait for.
+
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+/** Of the kinds of which a tenant has one. */
+export function fileOf(kind: 'tenant' | 'channel', state: string): DatabaseSync {
+  const folder = join(state, `edge/objects/countersign-${kind}`)
+  const [file, ...more] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
+  if (file === undefined || more.length > 0) throw new Error(`there is one ${kind} object`)
+  return new DatabaseSync(join(folder, file))
+}
