@@ -5,8 +5,8 @@ import { afterAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import { ConsoleSession, signIn } from '../support/console-session.ts'
 import { revive, strike } from '../support/hurt-stack.ts'
-import { startTestStack } from '../support/stack.ts'
 import { fileOf } from '../support/object-file.ts'
+import { startTestStack } from '../support/stack.ts'
 
 const PUBLIC = 'https://countersign.example'
 const stack = await startTestStack({ publicUrl: PUBLIC })

@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { bearer, client } from '../../shared/client.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
-import { startTestStack } from '../support/stack.ts'
 import { fileOf } from '../support/object-file.ts'
+import { startTestStack } from '../support/stack.ts'
 
 /** The state as another edge left it, whose defaults knew nobody who may put a set in force. */
 function leftByAnotherEdge(state: string, versions: number): void {

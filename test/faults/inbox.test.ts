@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { Desk, granted } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
-import { startTestStack } from '../support/stack.ts'
 import { fileOf } from '../support/object-file.ts'
+import { startTestStack } from '../support/stack.ts'
 
 test('what waited before is listed each by itself, and its end is told', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
