@@ -22,8 +22,12 @@ const STACK: readonly Need[] = [
   { package: 'ca-certificates', oneOf: ['/etc/ssl/certs/ca-certificates.crt'] },
 ]
 
-/** What only the tests need: a browser for the pages. */
-const TESTS: readonly Need[] = [{ package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] }]
+/** What only the tests need: a browser for the pages, and what attacks are written in. */
+const TESTS: readonly Need[] = [
+  { package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] },
+  { package: 'python3', oneOf: ['/usr/bin/python3'] },
+  { package: 'linux-libc-dev', oneOf: ['/usr/include/linux/version.h'] },
+]
 
 const onPath = (name: string): string | undefined =>
   name.startsWith('/')
@@ -67,7 +71,14 @@ function install(needs: readonly Need[], say: (text: string) => void): Result<vo
 }
 
 export const installPackages = (say: (text: string) => void): Result<void, Refusal> => install(STACK, say)
-export const installTestPackages = (say: (text: string) => void): Result<void, Refusal> => install(TESTS, say)
+
+/** All that the tests need: what the stack does, the user that attacks and works, and programs of their own. */
+export function installForTests(say: (text: string) => void): Result<void, Refusal> {
+  const stack = installPackages(say)
+  if (!stack.ok) return stack
+  const user = makeUser(WORKER_USER, say)
+  return user.ok ? install(TESTS, say) : user
+}
 
 /** Root never runs a sandbox (bwrap started by uid 0 leaves ways to become host root): its worker gets a user without any right. */
 export function makeUser(name: string, say: (text: string) => void): Result<void, Refusal> {

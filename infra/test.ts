@@ -6,8 +6,8 @@ import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { installPackages, installTestPackages, makeUser, WORKER_USER } from './packages.ts'
-import { type Say, sayOnStderr } from './setup.ts'
+import { installForTests } from './packages.ts'
+import { sayOnStderr } from './setup.ts'
 import { ROOT } from './state.ts'
 
 /** What we read of vitest's JSON report. */
@@ -24,10 +24,8 @@ function stop(why: string): never {
   process.exit(1)
 }
 
-for (const step of [installPackages, (say: Say) => makeUser(WORKER_USER, say), installTestPackages]) {
-  const done = step(sayOnStderr)
-  if (!done.ok) stop(done.error)
-}
+const ready = installForTests(sayOnStderr)
+if (!ready.ok) stop(ready.error)
 // The tests run even so: whoever mends a gate wants to know about them too.
 const gates = args.length > 0 || run('node', 'infra/check/gates.ts')
 

@@ -6,7 +6,7 @@ import { parseSync, Visitor } from 'oxc-parser'
 import { readTree, type Tree } from './tree.ts'
 
 const DOCUMENT = 'SECURITY.md'
-const CODE = '[SNWGPQKTJV]\\d\\d'
+export const CODE = '[SNWGPQKTJV]\\d\\d'
 /** `S22 …`, and for a test of several `P04, P05 …` or `P04 P05 …`. */
 const TITLE = new RegExp(`^${CODE}(?:,? ${CODE})*(?=:? \\S)`)
 const ROW = new RegExp(`^\\| (${CODE}) \\| ([^|]+) \\| ([^|]*) \\|$`)

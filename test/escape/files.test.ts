@@ -15,20 +15,26 @@ afterAll(() => arena.close())
 const MiB = 1024 * 1024
 const NO_SECCOMP: Swap = [['--seccomp', '4'], []]
 
-test('S18 no devices of the host', async () => {
-  const { devices, ...opened } = told(
-    await arena.launch({
-      plan: planOf(
-        attack(`
+const DEVICES = `
 tell['devices'] = sorted(os.listdir('/dev'))
 for name in ('vda', 'sda', 'mem', 'kmsg', 'kvm', 'fuse', 'vsock', 'net/tun', 'port', 'dri'):
-    tell[name] = attempt(os.open, '/dev/' + name, os.O_RDONLY)`),
-      ),
-    }),
-  )
+    tell[name] = attempt(os.open, '/dev/' + name, os.O_RDONLY)`
+
+test('S18 no devices of the host', async () => {
+  const { devices, ...opened } = told(await arena.launch({ plan: planOf(attack(DEVICES)) }))
   const standard = 'core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero'
   expect((devices as string[]).join(' ')).toBe(standard)
   expect([...new Set(Object.values(opened))]).toEqual(['ENOENT'])
+})
+
+test('S18 without `--dev`: the host’s are there, and only their modes hold', async () => {
+  const host: Swap = [
+    ['--dev', '/dev'],
+    ['--dev-bind', '/dev', '/dev'],
+  ]
+  const { devices, ...opened } = told(await arena.bare({ plan: planOf(attack(DEVICES)), swaps: [host] }))
+  expect(devices).not.toHaveLength(14)
+  expect([...new Set(Object.values(opened))]).not.toEqual(['ENOENT'])
 })
 
 test('S19 setuid programs give nothing', async () => {
@@ -124,10 +130,11 @@ with open('/workspace/big', 'wb', buffering=0) as f:
   expect(statSync(join(kept.here, 'big')).size).toBe(3 * MiB)
 })
 
+const LINK = "tell['link'] = [attempt(os.link, path, '/workspace/x') for path in ('/usr/bin/true', '/proc/self/exe')]"
+
 test('S42 a file of the host cannot be linked into the workspace', async () => {
   const kept = arena.runFolder()
-  const source = "tell['link'] = [attempt(os.link, path, '/workspace/x') for path in ('/usr/bin/true', '/proc/self/exe')]"
-  const plan = planOf(attack(source), { workspace: 'run' })
+  const plan = planOf(attack(LINK), { workspace: 'run' })
   expect(told(await arena.launch({ plan, runFolder: kept.there }))).toEqual({ link: ['EXDEV', 'EXDEV'] })
 })
 

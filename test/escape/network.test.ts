@@ -6,6 +6,7 @@ import { createServer as createHttp } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Plan } from '../../shared/plan.ts'
 import { Arena, attack, planOf, told, UID, unique } from './arena.ts'
 import type { Swap } from './orders.ts'
 
@@ -62,17 +63,23 @@ describe('without hosts', () => {
     expect((bitten['127.0.0.1'] as string[])[0]).toBe('ok')
   })
 
-  test('S25 abstract unix sockets of the host are not there', async () => {
-    const source = `
+  const ABSTRACT = `
 import socket
 tell['abstract'] = attempt(lambda: socket.socket(socket.AF_UNIX).connect('\\0${abstractName}'))`
-    const plan = planOf(attack(source))
+
+  test('S25 abstract unix sockets of the host are not there', async () => {
+    const plan = planOf(attack(ABSTRACT))
     expect(told(await arena.launch({ plan }))).toEqual({ abstract: 'EAFNOSUPPORT' })
     expect(told(await arena.bare({ plan, swaps: [NO_SECCOMP] }))).toEqual({ abstract: 'ECONNREFUSED' })
-    expect(told(await arena.bare({ plan, swaps: [NO_SECCOMP, NO_NETNS] }))).toEqual({ abstract: 'ok' })
   })
 
-  test('S26 a unix socket that lies in the workspace is not to be reached', async () => {
+  test('S25 without seccomp and a network namespace: the host’s is connected to', async () => {
+    const seen = await arena.bare({ plan: planOf(attack(ABSTRACT)), swaps: [NO_SECCOMP, NO_NETNS] })
+    expect(told(seen)).toEqual({ abstract: 'ok' })
+  })
+
+  /** A socket of the host in a folder that the sandbox has. */
+  async function withSocket(play: (plan: Plan, runFolder: string) => Promise<void>): Promise<void> {
     const { here, there } = arena.runFolder()
     const server = createServer(greet)
     await new Promise<void>((settle) => server.listen(join(here, 'host.sock'), settle))
@@ -84,11 +91,19 @@ def by_pair():
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     a.connect('/workspace/host.sock')
 tell['pair'] = attempt(by_pair)`
-    const plan = planOf(attack(source), { workspace: 'run' })
-    expect(told(await arena.launch({ plan, runFolder: there }))).toEqual({ stream: 'EAFNOSUPPORT', pair: 'EISCONN' })
-    expect(told(await arena.bare({ plan, runFolder: there, swaps: [NO_SECCOMP] }))['stream']).toBe('ok')
+    await play(planOf(attack(source), { workspace: 'run' }), there)
     server.close()
-  })
+  }
+
+  test('S26 a unix socket that lies in the workspace is not to be reached', () =>
+    withSocket(async (plan, runFolder) => {
+      expect(told(await arena.launch({ plan, runFolder }))).toEqual({ stream: 'EAFNOSUPPORT', pair: 'EISCONN' })
+    }))
+
+  test('S26 without seccomp: it is reached, though there is no network', () =>
+    withSocket(async (plan, runFolder) => {
+      expect(told(await arena.bare({ plan, runFolder, swaps: [NO_SECCOMP] }))['stream']).toBe('ok')
+    }))
 
   test('N10 no name is resolved inside', async () => {
     const source = `

@@ -18,26 +18,27 @@ afterAll(() => arena.close())
 
 const gone = (word: string): Promise<void> => eventually(`no process with ${word}`, () => processesWith(word).length === 0)
 
+const SHARED_PIDS: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
+const ALONE: Swap = [['--die-with-parent'], []]
+
 describe('what a tool sees', () => {
+  const OPEN = "tell['open'] = [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if attempt(os.fstat, n) == 'ok']"
+  const leak = () => ({ fd: openSync('/dev/null', 'r'), as: 251 })
+
   test('S21 no descriptor but the standard three', async () => {
-    const source = "tell['open'] = [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if attempt(os.fstat, n) == 'ok']"
-    const leak = { fd: openSync('/dev/null', 'r'), as: 251 }
-    for (const [keepDescriptors, open] of [
-      [false, [0, 1, 2]],
-      [true, [0, 1, 2, 251]],
-    ] as const) {
-      const started = await Arena.open({ leak, keepDescriptors })
-      for (const tier of ['B', 'C'] as const) {
-        // Where they were kept, the worker's own probe refuses: ask the sandbox bare.
-        const plan = planOf(attack(source), { tier })
-        const seen = keepDescriptors
-          ? await started.bare({ plan: { ...plan, tier: 'C', egress: { mode: 'strict', hosts: [] } } })
-          : await started.launch({ plan })
-        expect(told(seen)['open'], tier).toEqual(open)
-      }
-      expect((await started.facts()).tiers.C.ok).toBe(!keepDescriptors)
-      await started.close()
+    const started = await Arena.open({ leak: leak() })
+    for (const tier of ['B', 'C'] as const) {
+      expect(told(await started.launch({ plan: planOf(attack(OPEN), { tier }) }))['open'], tier).toEqual([0, 1, 2])
     }
+    expect((await started.facts()).tiers.C.ok).toBe(true)
+    await started.close()
+  })
+
+  test('S21 without closing what was inherited: it leaks, and the worker’s own probe refuses the tier', async () => {
+    const started = await Arena.open({ leak: leak(), keepDescriptors: true })
+    expect(told(await started.bare({ plan: planOf(attack(OPEN)) }))['open']).toEqual([0, 1, 2, 251])
+    expect((await started.facts()).tiers.C.ok).toBe(false)
+    await started.close()
   })
 
   const ENVIRONMENTS = `
@@ -50,8 +51,6 @@ for path in glob.glob('/proc/*/environ'):
     const seen = await arena.launch({ plan: planOf(attack(ENVIRONMENTS)) })
     expect(JSON.stringify(told(seen))).not.toContain(SECRET)
     expect(told(seen)['/proc/1/environ']).toBe('')
-    const bitten = await arena.bare({ plan: planOf(attack(ENVIRONMENTS)), env: { CANARY: SECRET } })
-    expect(told(bitten)['/proc/1/environ']).toContain(SECRET)
     const b = await arena.launch({ plan: planOf(['env'], { tier: 'B' }) })
     expect(
       b.out
@@ -63,11 +62,22 @@ for path in glob.glob('/proc/*/environ'):
     ).toBe('HOME LANG PATH TMPDIR')
   })
 
+  test('S22 without an empty environment of bubblewrap itself: `--clearenv` hides nothing of it', async () => {
+    const seen = await arena.bare({ plan: planOf(attack(ENVIRONMENTS)), env: { CANARY: SECRET } })
+    expect(told(seen)['/proc/1/environ']).toContain(SECRET)
+  })
+
+  const LINES = "import glob\ntell['lines'] = [open(path).read() for path in glob.glob('/proc/*/cmdline')]"
+
   test('S23 no command line tells a path of the host', async () => {
     const { there } = arena.runFolder()
-    const source = "import glob\ntell['lines'] = [open(path).read() for path in glob.glob('/proc/*/cmdline')]"
-    const plan = planOf(attack(source), { workspace: 'run' })
+    const plan = planOf(attack(LINES), { workspace: 'run' })
     expect(JSON.stringify(told(await arena.launch({ plan, runFolder: there })))).not.toContain(there)
+  })
+
+  test('S23 without `--args`: the folder of the host is read from the command line', async () => {
+    const { there } = arena.runFolder()
+    const plan = planOf(attack(LINES), { workspace: 'run' })
     expect(JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true })))).toContain(there)
   })
 
@@ -80,14 +90,17 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
     const { pid } = await arena.facts()
     const plan = planOf(attack(OTHERS(pid)))
     expect(told(await arena.launch({ plan }))).toEqual({ seen: 2, worker: 'ESRCH' })
-    const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
-    const bitten = told(await arena.bare({ plan, swaps: [shared] }))
-    expect(bitten['seen']).toBeGreaterThan(5)
-    expect(bitten['worker']).not.toBe('ESRCH')
     // Everyone it may signal is in its own namespace: bubblewrap's init ignores it, and the worker lives to tell.
     const { outcome } = await arena.launch({ plan: planOf(['kill', '-9', '-1']) })
     expect(outcome).toEqual({ kind: 'exit', code: 0 })
     expect((await arena.facts()).pid).toBe(pid)
+  })
+
+  test('S24 without a PID namespace: it sees the host’s processes, and may signal the worker', async () => {
+    const { pid } = await arena.facts()
+    const bitten = told(await arena.bare({ plan: planOf(attack(OTHERS(pid))), swaps: [SHARED_PIDS] }))
+    expect(bitten['seen']).toBeGreaterThan(5)
+    expect(bitten['worker']).not.toBe('ESRCH')
   })
 })
 
@@ -177,9 +190,11 @@ describe('what is left', () => {
       // It held standard output open: nobody waited for that.
       expect(performance.now() - started).toBeLessThan(5_000)
     }
+  })
+
+  test('S33 without a PID namespace and `--die-with-parent`: the daemon lives on', async () => {
     const word = unique()
-    const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
-    await arena.bare({ plan: planOf(attack(DAEMON(word, 1))), swaps: [shared, [['--die-with-parent'], []]] })
+    await arena.bare({ plan: planOf(attack(DAEMON(word, 1))), swaps: [SHARED_PIDS, ALONE] })
     expect(processesWith(word)).toHaveLength(1)
     await gone(word)
   })
@@ -204,10 +219,13 @@ describe('what is left', () => {
     const seen = await arena.bare({ plan: planOf(TWO(word, 60)), killOn: 'ready' })
     expect(seen.signal).toBe('SIGKILL')
     await gone(word)
-    const other = unique()
-    await arena.bare({ plan: planOf(TWO(other, 1)), killOn: 'ready', swaps: [[['--die-with-parent'], []]] })
-    expect(processesWith(other).length).toBeGreaterThan(1)
-    await gone(other)
+  })
+
+  test('S34 without `--die-with-parent`: what is inside lives on', async () => {
+    const word = unique()
+    await arena.bare({ plan: planOf(TWO(word, 1)), killOn: 'ready', swaps: [ALONE] })
+    expect(processesWith(word).length).toBeGreaterThan(1)
+    await gone(word)
   })
 
   test('S35 nothing survives the worker', async () => {
@@ -225,6 +243,17 @@ describe('what is left', () => {
     await victim.kill()
     await gone(words.B)
     await gone(words.C)
+    await victim.close()
+  })
+
+  test('S35 without `--die-with-parent`: what is inside outlives the worker', async () => {
+    const victim = await Arena.open()
+    const word = unique()
+    victim.bare({ plan: planOf(TWO(word, 3)), swaps: [ALONE] }).catch(() => undefined) // its worker is about to be killed
+    await eventually('the sandbox runs', () => processesWith(word).length > 1, 20_000)
+    await victim.kill()
+    expect(processesWith(word).length).toBeGreaterThan(1)
+    await gone(word)
     await victim.close()
   })
 

@@ -1,12 +1,14 @@
 // Promise: the outcome says who ended it. The tool's ending is the tool's, the sandbox's failure is the sandbox's, and a sandbox that
 // can't be had is a refusal, never something weaker (L8).
 
+import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Argv } from '../../shared/plan.ts'
 import { outcomeOf } from '../../worker/sandbox/verdict.ts'
 import { Arena, attack, planOf, told } from './arena.ts'
+import type { Swap } from './orders.ts'
 
 let arena: Arena
 beforeAll(async () => {
@@ -37,6 +39,15 @@ describe('the tool’s ending', () => {
     // The same exit code, by the tool, which even says the same.
     const liar = planOf(['sh', '-c', 'echo "bwrap: Can\'t find source path" >&2; exit 1'])
     expect((await arena.launch({ plan: liar })).outcome).toEqual({ kind: 'exit', code: 1 })
+  })
+
+  test('S49 without `--json-status-fd`: both failures look the same', async () => {
+    const unsaid: Swap = [['--json-status-fd', '5'], []]
+    const [ours, theirs] = [
+      await arena.bare({ plan: planOf(['true'], { workspace: 'run' }), runFolder: '/nonexistent', swaps: [unsaid] }),
+      await arena.bare({ plan: planOf(['sh', '-c', 'exit 1']), swaps: [unsaid] }),
+    ]
+    expect([ours.code, ours.status, theirs.code, theirs.status]).toEqual([1, '', 1, ''])
   })
 
   test('S49 a tool cannot write the status that it is judged by', async () => {
@@ -109,12 +120,14 @@ describe('the command', () => {
         expect(err).toContain(`failed to execute ${name}:`)
       }
     }
-    const bitten = await arena.bare({ plan: planOf(['--version']), swaps: [[['--'], []]] })
-    expect(bitten.out).toMatch(/util-linux/)
     const dashed = planOf(['./-x', '--share-net'], { workspace: 'run' })
     const kept = arena.runFolder()
     writeFileSync(join(kept.here, '-x'), '#!/bin/sh\necho "$@"\n', { mode: 0o755 })
     expect((await arena.launch({ plan: dashed, runFolder: kept.there })).out).toBe('--share-net\n')
+  })
+
+  test('S46 without `--`: the name is taken for an option', async () => {
+    expect((await arena.bare({ plan: planOf(['--version']), swaps: [[['--'], []]] })).out).toMatch(/util-linux/)
   })
 
   test('arguments arrive as they are: empty, spaces, quotes, newlines, substitutions, any bytes of UTF-8', async () => {
@@ -142,6 +155,11 @@ describe('the command', () => {
       expect(await run('true', 'x'.repeat(131_071))).toEqual({ kind: 'exit', code: 0 })
       expect(await run('true')).toEqual({ kind: 'exit', code: 0 })
     }
+  })
+
+  test('S47 without the checks: the start of a program throws', () => {
+    expect(() => spawnSync('true', ['a\0b'])).toThrow(/null bytes/)
+    expect(spawnSync('true', ['x'.repeat(131_072)]).error).toMatchObject({ code: 'E2BIG' })
   })
 
   test('the environment cannot load code into the programs that set the limits', async () => {
@@ -207,7 +225,7 @@ describe('S48 a host that can’t', () => {
     expect((await host.launch({ plan: planOf(['echo', 'ran'], { tier: 'B' }) })).out).toBe('ran\n')
   }
 
-  test('S48 without bubblewrap: tier C is refused', async () => {
+  test('S48 bubblewrap is missing: tier C is refused', async () => {
     const host = await Arena.open({ host: { missing: ['bwrap'] }, programs: { bwrap: 'bwrap' } })
     await refuses(host, /`bwrap` is missing: install `bubblewrap`/)
     await host.close()
@@ -225,6 +243,13 @@ describe('S48 a host that can’t', () => {
     const under = ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--unshare-user', '--disable-userns', '--die-with-parent', '--']
     const host = await Arena.open({ under })
     await refuses(host, /namespace/i)
+    await host.close()
+  })
+
+  test('S48 without the probe: what is too old runs all the same', async () => {
+    const versions = { kernel: '6.1.0', bubblewrap: '0.7.9', util_linux: '2.38.1', node: process.version }
+    const host = await Arena.open({ host: { versions } })
+    expect((await host.bare({ plan: planOf(['echo', 'ran']) })).out).toBe('ran\n')
     await host.close()
   })
 

@@ -1,0 +1,99 @@
+// Owns what the results of the tests say of each attack line: contained with the defences on, at work with one of them off, or why that
+// can't be shown here. There is no second list: lines and their words are SECURITY.md's, all else is in the tests' names and results. Pure.
+//
+// A test's name begins with its lines, and says what it shows:
+//   S22 …                      with every defence on, the attack fails
+//   S22 without DEFENCE: …     with that one off, it works, so the test above bites
+//   S22 not shown here: WHY    taking the defence off shows nothing on this machine; the test holds the WHY itself
+
+import { CODE } from './check/attacks.ts'
+
+/** One test, with the titles of the groups that it is in. */
+export type TestResult = { readonly titles: readonly string[]; readonly status: string }
+export type Attack = { readonly line: string; readonly words: string }
+
+export type Row = Attack & {
+  /** Tests that hold the attack off: how many passed, of how many. */
+  readonly contained: Tally
+  /** What is taken away, and whether the attack then works. */
+  readonly without: readonly { readonly defence: string; readonly works: boolean }[]
+  readonly notShown: readonly string[]
+  /** What is missing or failed; none of it is a line that is done. */
+  readonly open: readonly string[]
+}
+type Tally = { readonly passed: number; readonly of: number }
+
+const NAMED = new RegExp(`^(${CODE}(?:,? ${CODE})*):? `)
+const ATTACK = new RegExp(`^\\| (${CODE}) \\| ([^|]+) \\|`)
+const WITHOUT = /^without (.+?): /
+const NOT_SHOWN = /^not shown here: (.+)$/
+
+/** The lines that a sandbox must hold off, as the document lists them. */
+export const attacksOf = (document: string): Attack[] =>
+  document
+    .split('\n')
+    .map((text) => ATTACK.exec(text))
+    .flatMap((found) => (found === null ? [] : [{ line: found[1] ?? '', words: found[2] ?? '' }]))
+    .filter(({ line }) => /^[SN]/.test(line))
+
+type Said = { readonly lines: readonly string[]; readonly rest: string; readonly passed: boolean }
+
+/** The innermost title that names lines is the one that counts. */
+function saidBy({ titles, status }: TestResult): Said | undefined {
+  const title = titles.findLast((text) => NAMED.test(text))
+  const named = title === undefined ? null : NAMED.exec(title)
+  if (title === undefined || named === null) return undefined
+  return { lines: named[1]?.match(new RegExp(CODE, 'g')) ?? [], rest: title.slice(named[0].length), passed: status === 'passed' }
+}
+
+export function rowsOf(attacks: readonly Attack[], results: readonly TestResult[]): Row[] {
+  const said = results.flatMap((result) => saidBy(result) ?? [])
+  return attacks.map((attack) =>
+    rowOf(
+      attack,
+      said.filter(({ lines }) => lines.includes(attack.line)),
+    ),
+  )
+}
+
+function rowOf(attack: Attack, said: readonly Said[]): Row {
+  const without = said.flatMap(({ rest, passed }) => {
+    const defence = WITHOUT.exec(rest)?.[1]
+    return defence === undefined ? [] : [{ defence, works: passed }]
+  })
+  const reasons = said.filter(({ rest }) => NOT_SHOWN.test(rest))
+  const holds = said.filter(({ rest }) => !WITHOUT.test(rest) && !NOT_SHOWN.test(rest))
+  const contained = { passed: holds.filter(({ passed }) => passed).length, of: holds.length }
+  const open = [
+    ...(contained.of === 0 ? ['no test'] : contained.passed < contained.of ? ['not contained'] : []),
+    ...(without.length === 0 && reasons.length === 0 ? ['nothing shows that the test bites'] : []),
+    ...without.filter(({ works }) => !works).map(({ defence }) => `without ${defence} the attack does not work`),
+    ...reasons.filter(({ passed }) => !passed).map(() => 'the reason does not hold'),
+  ]
+  return { ...attack, contained, without, notShown: reasons.map(({ rest }) => NOT_SHOWN.exec(rest)?.[1] ?? ''), open }
+}
+
+/** One line of text for each row, and one for each that is open. */
+export function written(rows: readonly Row[]): string {
+  const head = ['line', 'attack', 'contained', 'works without', ''] as const
+  const cells = rows.map(({ line, words, contained, without, notShown, open }) => [
+    line,
+    words,
+    `${contained.passed} of ${contained.of}`,
+    [...without.map(({ defence, works }) => (works ? defence : `(not: ${defence})`)), ...notShown.map((why) => `not shown: ${why}`)].join(
+      '; ',
+    ),
+    open.length === 0 ? '' : 'OPEN',
+  ])
+  const widths = head.map((_, column) => Math.max(...[head, ...cells].map((row) => row[column]?.length ?? 0)))
+  const lines = [head, ...cells].map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+  const open = rows.flatMap(({ line, open: faults }) => faults.map((fault) => `${line} is open: ${fault}`))
+  return [...lines, '', ...open, `${rows.length - rows.filter((row) => row.open.length > 0).length} of ${rows.length} lines hold`].join(
+    '\n',
+  )
+}

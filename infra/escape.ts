@@ -1,0 +1,48 @@
+// `npm run test:escape`: plays the attacks of the lines S and N, with the defences on and with one of them off, and prints what came of
+// each. It ends with 1 where a line is open. What the names of the tests mean is in escape-table.ts.
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { testedIn } from './check/attacks.ts'
+import { readTree } from './check/tree.ts'
+import { attacksOf, rowsOf, written } from './escape-table.ts'
+import { installForTests } from './packages.ts'
+import { sayOnStderr as say } from './setup.ts'
+import { ROOT } from './state.ts'
+import { fail } from './terminal.ts'
+
+/** What we read of vitest's JSON report. */
+type Report = { testResults: { assertionResults: { ancestorTitles: string[]; title: string; status: string }[] }[] }
+
+const ready = installForTests(say)
+if (!ready.ok) fail(say, ready.error)
+
+const attacks = attacksOf(readFileSync(join(ROOT, 'SECURITY.md'), 'utf8'))
+const named = testedIn(readTree(ROOT))
+const files = [...new Set(attacks.flatMap(({ line }) => named.get(line) ?? []))].filter((file) => file.endsWith('.test.ts'))
+
+const folder = mkdtempSync(join(tmpdir(), 'cs-escape-'))
+const file = join(folder, 'report.json')
+const only = ['--testNamePattern', '(?:^|[ ,])[SN]\\d\\d[ :,]']
+const argv = ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...only, ...files]
+spawnSync(join(ROOT, 'node_modules/.bin/vitest'), argv, { cwd: ROOT, stdio: ['ignore', 2, 2] })
+let report: Report
+try {
+  report = JSON.parse(readFileSync(file, 'utf8')) as Report // vitest wrote it just now
+} catch {
+  fail(say, 'vitest ended without a report')
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
+
+const results = report.testResults.flatMap(({ assertionResults }) =>
+  // The others of these files were left out by the pattern.
+  assertionResults
+    .filter(({ status }) => status === 'passed' || status === 'failed')
+    .map(({ ancestorTitles, title, status }) => ({ titles: [...ancestorTitles, title], status })),
+)
+const rows = rowsOf(attacks, results)
+console.log(written(rows))
+process.exit(rows.some(({ open }) => open.length > 0) ? 1 : 0)
