@@ -73,6 +73,11 @@ function rowOf(attack: Attack, said: readonly Said[]): Row {
   return { ...attack, contained, without, notShown: reasons.map(({ rest }) => NOT_SHOWN.exec(rest)?.[1] ?? ''), open }
 }
 
+const shownBy = ({ without, notShown }: Pick<Row, 'without' | 'notShown'>): string[] => [
+  ...without.map(({ defence, works }) => (works ? defence : `(not: ${defence})`)),
+  ...notShown.map((why) => `not shown: ${why}`),
+]
+
 /** One line of text for each row, and one for each that is open. */
 export function written(rows: readonly Row[]): string {
   const head = ['line', 'attack', 'contained', 'works without', ''] as const
@@ -80,9 +85,7 @@ export function written(rows: readonly Row[]): string {
     line,
     words,
     `${contained.passed} of ${contained.of}`,
-    [...without.map(({ defence, works }) => (works ? defence : `(not: ${defence})`)), ...notShown.map((why) => `not shown: ${why}`)].join(
-      '; ',
-    ),
+    [...new Set(shownBy({ without, notShown }))].join('; '),
     open.length === 0 ? '' : 'OPEN',
   ])
   const widths = head.map((_, column) => Math.max(...[head, ...cells].map((row) => row[column]?.length ?? 0)))

@@ -63,6 +63,21 @@ test.each(Object.entries(CASES))('the command of %s is the golden one', async (n
   await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
 })
 
+test('seed T57: no profile has the host’s root, nor writes anything of the host but the run’s folder', () => {
+  for (const [name, [plan, place]] of Object.entries(CASES)) {
+    const options = commandOf(plan, place).bwrap?.options.toString().split('\0') ?? []
+    const binds = options.flatMap((option, at) => (/bind/.test(option) ? [[option, options[at + 1]]] : []))
+    expect(
+      binds.map(([, from]) => from),
+      name,
+    ).not.toContain('/')
+    expect(
+      binds.filter(([option = '']) => !option.startsWith('--ro-bind')),
+      name,
+    ).toEqual(place.folder === undefined || plan.tier === 'B' ? [] : [['--bind', place.folder]])
+  }
+})
+
 test('the digest covers the command line and what bubblewrap reads', () => {
   const of = (plan: Plan, place: Place = {}) => argvDigest(commandOf(plan, place))
   const digests = [

@@ -209,7 +209,7 @@ tell['end'] = attempt(grow)`
   })
 })
 
-describe('S48 a host that can’t', () => {
+describe('S48 a host that can’t (seed T56)', () => {
   const refuses = async (host: Arena, why: RegExp): Promise<void> => {
     const { tiers } = await host.facts()
     expect([tiers.C.ok, tiers.B.ok]).toEqual([false, true])
@@ -278,7 +278,7 @@ describe('S48 a host that can’t', () => {
     expect(await run('C', 'strict')).toBe('exit')
   })
 
-  test('the worker runs as root: everything is refused', async () => {
+  test('the worker runs as root: everything is refused (seed N11)', async () => {
     const host = await Arena.open({ host: { uid: 0 } })
     const { tiers, egress } = await host.facts()
     expect([tiers.B.ok, tiers.C.ok, egress.ok]).toEqual([false, false, false])
