@@ -7,19 +7,19 @@
 //                       ─▶ lapsed | cancelled
 
 import type { Envelope } from '../shared/dsse.ts'
-import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
-import { err, ok } from '../shared/result.ts'
+import { ok } from '../shared/result.ts'
 import type { CallState, ToolRef } from '../shared/statement.ts'
 import type { Approval, Decision, Edit, Shadowed } from '../shared/wire.ts'
+import { due, ended, refuse } from './endings.ts'
 import { answered, claimedUnder } from './granted-under.ts'
 import type { Used } from './usage.ts'
 
 /** `since_ms`: since when its giver is an operator. */
 export type Answered = Omit<Approval['answers'][number], 'assurance'> & { since_ms: number }
-type AskRecord = Readonly<{
+export type AskRecord = Readonly<{
   id: string
   prompt: Approval['prompt']
   requestedAt: number
@@ -57,7 +57,7 @@ export type Proposal = Readonly<{
   asked?: { readonly digest: string; readonly argsSha256: string }
 }>
 
-type Live = { decision: Decision; approval: AskRecord | null }
+export type Live = { decision: Decision; approval: AskRecord | null }
 export type Ended = Live & {
   at: number
   error: string | null
@@ -118,8 +118,8 @@ export type Event =
   | { kind: 'cancel'; by: Canceller }
   /** Of one operator, or of all: the question stays. */
   | { kind: 'links_revoked'; by: string; of: string | null }
-  /** Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9). */
-  | { kind: 'due'; leaseUntil?: number }
+  /** Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9); `folderGone`: why the run's folder is. */
+  | { kind: 'due'; leaseUntil?: number; folderGone?: string }
 
 /** What the objects do once the new record is stored. */
 export type Effect = 'ring' | 'mirror' | 'attest' | 'notify'
@@ -133,25 +133,6 @@ export type Step = {
 
 const LIVE: ReadonlySet<CallState> = new Set(['awaiting_approval', 'granted', 'running'])
 export const hasEnded = (status: Status): status is Extract<Status, Ended> => !LIVE.has(status.state)
-
-const ended = (
-  state: EndState,
-  from: Live | Running,
-  at: number,
-  why: { error?: string | null; detail?: string | null; fence?: number; cancelRequested?: boolean },
-): Status => ({
-  state,
-  decision: from.decision,
-  approval: from.approval,
-  at,
-  error: why.error ?? null,
-  detail: why.detail ?? null,
-  finished: null,
-  attestation: null,
-  fence: why.fence ?? 0,
-  cancelRequested: why.cancelRequested ?? false,
-  ...('claimedAt' in from ? { took: Math.max(0, at - from.claimedAt) } : {}),
-})
 
 /** Applies one event. A refusal changes nothing and names what is (L4). */
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
@@ -178,11 +159,9 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
     case 'links_revoked':
       return revokeLinks(status, event)
     case 'due':
-      return due(status, proposal, event.leaseUntil ?? 0, now)
+      return due(status, proposal, event, now)
   }
 }
-
-const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> => err(failure(code, detail))
 
 function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed' }>, now: number): Step {
   const summary = {
@@ -352,48 +331,3 @@ function cancel(status: Status, by: Canceller, now: number): Result<Step> {
     journal: { kind: 'cancelled', body: { by } },
   })
 }
-
-function due(status: Status, proposal: Proposal, leaseUntil: number, now: number): Result<Step> {
-  if (status.state === 'awaiting_approval' && now >= status.approval.expiresAt) {
-    const next = ended('expired', status, now, { error: 'approval_expired', detail: 'not enough people answered in time' })
-    return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'expired', body: { approval: status.approval.id } } })
-  }
-  if (status.state === 'granted' && now >= status.until) {
-    const next = ended('lapsed', status, now, { error: 'never_claimed', detail: 'no worker claimed it in time' })
-    return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body: {} } })
-  }
-  if (status.state === 'running' && now >= Math.max(status.leaseUntil, leaseUntil)) {
-    if (proposal.idempotent && !status.cancelRequested && status.fence < MAX_ATTEMPTS) {
-      const again: Status = {
-        state: 'granted',
-        decision: status.decision,
-        approval: status.approval,
-        until: now + LIMITS.claim_window_ms,
-        fence: status.fence,
-      }
-      return ok({
-        status: again,
-        effects: ['ring'],
-        journal: { kind: 'worker_lost', body: { worker: status.worker, fence: status.fence, retried: true } },
-      })
-    }
-    // L2: nobody saw the end, so nobody says how it ended.
-    const next = ended('indeterminate', status, now, {
-      error: 'worker_lost',
-      detail: 'the worker fell silent',
-      fence: status.fence,
-      cancelRequested: status.cancelRequested,
-    })
-    return ok({
-      status: next,
-      effects: ['attest'],
-      journal: { kind: 'indeterminate', body: { worker: status.worker, fence: status.fence } },
-    })
-  }
-  return refuse('conflict', 'nothing is due')
-}
-
-/** Executions of a call that its tool declares idempotent. */
-const MAX_ATTEMPTS = 3
-
-export type { AskRecord }

@@ -145,6 +145,7 @@ const runOf = ({ tenant, name, spec, since }: AgentPrincipal, said: RunSpec = {}
   seq: 0,
   head: '',
   logged: 0,
+  folder: null,
 })
 
 type Said = {

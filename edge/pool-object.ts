@@ -9,12 +9,19 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Env } from './env.ts'
 
 /** Nothing but names: whoever reads Redis learns no argument, no secret, no result (L7). */
-export type Ring = { run: string; call: string; until: number }
+export type Ring = {
+  run: string
+  call: string
+  until: number
+  /** The one worker that can claim it, by its own queue; null: any of the pool. */
+  worker: string | null
+}
 
 const ONCE = { removeOnComplete: true, removeOnFail: true }
 
 export class PoolObject extends DurableObject<Env> {
-  #queue: Queue | undefined
+  /** The pool's, and those of single workers. */
+  readonly #queues = new Map<string, Queue>()
   #redis: Redis | undefined
   /** What Redis has not taken yet, by call: while it is away each call is to be rung once. */
   readonly #pending = new Map<string, Ring>()
@@ -43,8 +50,8 @@ export class PoolObject extends DurableObject<Env> {
       const batch = [...this.#pending.values()].filter(({ until }) => until > Date.now())
       this.#pending.clear()
       try {
-        const [queue, tenant] = [this.#open(), this.#tenant]
-        await Promise.all(batch.map(({ run, call }) => queue.add('ring', { tenant, run, call }, ONCE)))
+        const tenant = this.#tenant
+        await Promise.all(batch.map(({ run, call, worker }) => this.#queueOf(worker).add('ring', { tenant, run, call }, ONCE)))
       } catch {
         for (const ring of batch) this.#pending.set(ring.call, ring)
         break
@@ -60,17 +67,25 @@ export class PoolObject extends DurableObject<Env> {
     return this.#name.split('/')[0] ?? ''
   }
 
-  /** Connected once; the object owns the connection, so it outlives the request that made it. */
-  #open(): Queue {
-    if (this.#queue !== undefined) return this.#queue
-    const queue = new Queue(`doorbell-${this.#name.replace('/', '-')}`, {
+  /** Takes away what was rung for a worker that will not come back: nobody else empties its queue. */
+  async silence(worker: string): Promise<void> {
+    await this.#queueOf(worker).drain()
+    this.#queues.delete(worker)
+  }
+
+  /** A worker's id is no name of a pool. Connected once; the object owns the connection, so it outlives the request that made it. */
+  #queueOf(worker: string | null): Queue {
+    const key = worker ?? ''
+    const known = this.#queues.get(key)
+    if (known !== undefined) return known
+    const queue = new Queue(worker === null ? `doorbell-${this.#name.replace('/', '-')}` : `doorbell-${this.#tenant}-${worker}`, {
       connection: this.#connection,
       prefix: 'cs',
       skipMetasUpdate: true,
       skipVersionCheck: true,
     })
     queue.on('error', () => undefined)
-    this.#queue = queue
+    this.#queues.set(key, queue)
     return queue
   }
 

@@ -45,6 +45,7 @@ export type RunAccess = {
   row: () => RunRow | undefined
   commit: <T>(work: () => Result<T>) => Promise<Result<T>>
   apply: (record: CallRecord, event: Event) => Result<CallRecord>
+  ring: (record: CallRecord) => void
 }
 
 /** What stands for a call, under the key that it was looked up by. */

@@ -26,6 +26,7 @@ import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
 import type { Preview, RunAccess, Standings } from './run-answers.ts'
 import { Answers } from './run-answers.ts'
+import { folderAfter, holderOf } from './run-folder.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
 import { Outbox } from './run-outbox.ts'
@@ -51,6 +52,7 @@ export class RunObject extends DurableObject<Env> {
     row: () => this.#row,
     commit: (work) => this.#commit(work),
     apply: (record, event) => this.#apply(record, event),
+    ring: (record) => this.#ring(record),
   }
   readonly #answers = new Answers(this.env, this.#store, this.#ledger, this.#access)
   readonly #leases = new Leases()
@@ -215,9 +217,10 @@ export class RunObject extends DurableObject<Env> {
     if (Date.now() - this.#alarmAt > LIMITS.heartbeat_ms) this.#leases.slept()
     this.#alarmAt = Number.POSITIVE_INFINITY
     if (this.#row === undefined) return
+    const gone = await this.#work.folderGone(this.#row)
     await this.#commit(() => {
       const now = Date.now()
-      for (const record of this.#store.due(now)) this.#due(record, now)
+      for (const record of this.#store.due(now)) this.#due(record, now, gone)
       const next = this.#store.nextDue()
       if (next !== null) this.#arm(next)
       return ok(true)
@@ -225,12 +228,21 @@ export class RunObject extends DurableObject<Env> {
     await this.#outbox.flush()
   }
 
-  #due(record: CallRecord, now: number): void {
+  #due(record: CallRecord, now: number, gone: string | undefined): void {
     const { status, proposal } = record
     const leaseUntil = this.#leases.until(proposal.n)
-    if (this.#apply(record, { kind: 'due', leaseUntil }).ok) return
-    if (status.state === 'granted') this.#outbox.ring(proposal, status.until)
+    const holder = holderOf(this.#run.folder, proposal.plan)
+    const lost = holder !== null && gone !== undefined
+    if (this.#apply(record, { kind: 'due', leaseUntil, ...(lost ? { folderGone: gone } : {}) }).ok) {
+      if (lost) this.#outbox.silence(proposal, holder)
+      return
+    }
+    this.#ring(record)
     this.#store.updateCall(record, dueAt(status, now, leaseUntil), false)
+  }
+
+  #ring({ proposal, status }: CallRecord): void {
+    if (status.state === 'granted') this.#outbox.ring(proposal, status.until)
   }
 
   // ── Inside ──
@@ -277,9 +289,10 @@ export class RunObject extends DurableObject<Env> {
     if (before === null) this.#store.insertCall(record, key, due, mirror)
     else this.#store.updateCall(record, due, mirror)
     this.#ledger.note(record)
-    this.#save(this.#store.append(this.#run, now, journal.kind, proposal.n, { ...journal.body, ...journalled(record, before === null) }))
+    const run = this.#store.append(this.#run, now, journal.kind, proposal.n, { ...journal.body, ...journalled(record, before === null) })
+    this.#save({ ...run, folder: folderAfter(run.folder, record, event) })
     if (due !== null) this.#arm(due)
-    if (effects.includes('ring') && status.state === 'granted') this.#outbox.ring(proposal, status.until)
+    if (effects.includes('ring')) this.#ring(record)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
     this.#waiters.wake('journal')

@@ -6,6 +6,7 @@ import type { Env } from './env.ts'
 import { channelObject, logObject, poolObject, tenantObject } from './env.ts'
 import type { Proposal } from './lifecycle.ts'
 import type { Leaf } from './log-object.ts'
+import { holderOf } from './run-folder.ts'
 import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
@@ -33,10 +34,17 @@ export class Outbox {
   }
 
   /** A lost ring is rung again by the alarm. */
-  ring({ n, pool }: Proposal, until: number): void {
-    const { tenant, id } = this.#run.row().record
-    const ring = poolObject(this.#env, tenant, pool).ring({ run: id, call: callId(id, n), until })
+  ring({ n, pool, plan }: Proposal, until: number): void {
+    const { record, folder } = this.#run.row()
+    const { tenant, id } = record
+    const ring = poolObject(this.#env, tenant, pool).ring({ run: id, call: callId(id, n), until, worker: holderOf(folder, plan) })
     ring.catch(() => undefined)
+  }
+
+  /** What was rung for the worker that had the folder of this run; its other runs ring again. */
+  silence({ pool }: Proposal, worker: string): void {
+    const silenced = poolObject(this.#env, this.#run.row().record.tenant, pool).silence(worker)
+    silenced.catch(() => undefined)
   }
 
   /** Delivers soon: an approval at once, the log in batches. The alarm stands behind both. */

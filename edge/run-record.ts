@@ -9,6 +9,7 @@ import { optionsFor } from './approvals.ts'
 import { assuranceOf } from './assurance.ts'
 import type { AskRecord, CallRecord, Status } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
+import type { RunFolder } from './run-folder.ts'
 import { subjectOf } from './standing.ts'
 
 /** What a run is from its first moment on. */
@@ -50,6 +51,7 @@ export type RunRow = {
   seq: number
   head: string
   logged: number
+  folder: RunFolder | null
 }
 export type Kept = { stdout: Buffer; stderr: Buffer }
 

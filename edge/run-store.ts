@@ -32,6 +32,7 @@ function callStatements(db: Database) {
         seq: p('seq'),
         head: p('head'),
         logged: p('logged'),
+        folder: p('folder'),
       } as never)
       .prepare(),
     call: db
@@ -155,7 +156,7 @@ export class RunStore {
   }
 
   createRun(record: RunRecord): RunRow {
-    const row = { record, cancelled: false, calls: 0, allowed: 0, denied: 0, seq: 0, head: GENESIS.hash, logged: 0 }
+    const row = { record, cancelled: false, calls: 0, allowed: 0, denied: 0, seq: 0, head: GENESIS.hash, logged: 0, folder: null }
     this.#db
       .insert(run)
       .values({ id: 1, ...row })

@@ -13,11 +13,14 @@ import { sealGrant } from '../shared/statement.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { identityOf } from './env.ts'
+import { identityOf, tenantObject } from './env.ts'
 import { claimedUnder } from './granted-under.ts'
 import type { Leases } from './leases.ts'
+import type { CallRecord } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
 import type { Answers, RunAccess } from './run-answers.ts'
+import { folderGone, holderOf, sharesFolder } from './run-folder.ts'
+import type { RunRow } from './run-record.ts'
 import { factsOf } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import type { WorkerKey } from './settlement.ts'
@@ -54,6 +57,11 @@ export class Work {
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
       const handOver = (grant: Envelope): Claim => ({ grant, plan, args, facts_digest: digest })
       if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return ok(handOver(status.grant)) // its first answer was lost
+      const holder = holderOf(row.folder, plan)
+      if (holder !== null && holder !== worker.id) {
+        this.#run.ring(record) // it was rung for all before the run had a folder
+        return err(failure('not_claimable', 'the folder of its run is on another worker'))
+      }
       if (!tiers.includes(plan.tier) || !worker.tiers.includes(plan.tier))
         return err(failure('sandbox_unavailable', `the call needs tier ${plan.tier}, proven on the worker`)) // L8, K04
       const now = Date.now()
@@ -64,6 +72,7 @@ export class Work {
         fence: status.state === 'granted' ? status.fence + 1 : 1,
         issued_at_ms: now,
         deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
+        ...(sharesFolder(plan) ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) } : {}),
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
       const done = this.#run.apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
@@ -118,6 +127,16 @@ export class Work {
       })
       return done.ok ? ok({ state: ending.state, attestation }) : done
     })
+  }
+
+  /** Asked before time is judged, and only while a call waits for the worker that has the run's folder. Who can't be asked has not said it. */
+  async folderGone({ folder, record }: RunRow): Promise<string | undefined> {
+    const now = Date.now()
+    const waits = ({ proposal, status }: CallRecord) => status.state === 'granted' && sharesFolder(proposal.plan)
+    const waiting = folder === null ? undefined : this.#store.due(now).find(waits)
+    if (folder === null || waiting === undefined) return undefined
+    const asked = tenantObject(this.#env, record.tenant).heardOf(folder.worker, waiting.proposal.pool)
+    return folderGone(await asked.catch(() => now), now)
   }
 
   /** A worker speaks for what it runs; the answer names what to stop. Leases live in memory: after a restart each call gets one anew. */

@@ -286,6 +286,12 @@ export class TenantObject extends DurableObject<Env> {
     if (worker !== undefined && worker.tiers.join() !== tiers.join()) this.#workers.prove(id, tiers)
   }
 
+  /** When a worker of the pool last spoke; null where it is none. */
+  async heardOf(id: string, pool: string): Promise<number | null> {
+    const worker = this.#enrolled(id)
+    return worker?.pool === pool ? Math.max(this.#gate.heardAt(id), worker.enrolledAt) : null
+  }
+
   async listWorkers() {
     const about = ({ id, name, pool, kid, tiers, status }: WorkerRow) => ({ id, name, pool, kid, tiers, status })
     return this.#workers

@@ -46,6 +46,11 @@ export class WorkerGate {
     this.#seen.set(id, at)
   }
 
+  /** The latest moment at which it may have spoken: before this object started nobody listened. */
+  heardAt(id: string): number {
+    return this.#seen.get(id) ?? this.#startedAt * 1000
+  }
+
   seenAt(id: string): number | null {
     return this.#seen.get(id) ?? null
   }

@@ -83,6 +83,12 @@ export const FAILURES = {
   sandbox_unavailable: us(200, 'run `countersign-worker doctor` on the host'),
   sandbox_failed: us(200, 'try again; if it stays, run `countersign-worker doctor` on the host'),
   worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),
+  workspace_lost: {
+    status: 200,
+    fault: 'us',
+    retry: false,
+    todo: 'make a new run and begin there: the files that calls of this one left on its worker are gone',
+  },
   never_claimed: us(200, 'check that a worker of this pool runs, then propose again'),
   // Us
   unavailable: us(503, 'try again shortly'),

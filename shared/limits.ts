@@ -58,6 +58,8 @@ export const LIMITS = {
   settle_grace_ms: 10_000,
   /** Age of a signed worker request, and how far a clock may stand off. */
   signature_age_s: 60,
+  /** How long a worker may be silent before the folders of runs on it are given up: a restart or an upgrade takes less. */
+  folder_silence_ms: 5 * 60_000,
   /** A worker's enrolment token. */
   enrolment_ttl_s: 15 * 60,
   /** argv as the kernel takes it: 131,071 bytes an element, about 2 MB in all; we stay below both. */

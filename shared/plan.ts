@@ -60,6 +60,18 @@ export const Plan = z.strictObject({
 })
 export type Plan = z.infer<typeof Plan>
 
+/** Why a worker would not begin. */
+export const RefusalCode = z.enum([
+  'disabled',
+  'unsupported_platform',
+  'invalid_input',
+  'workspace_scope_denied',
+  'egress_denied',
+  'sandbox_unavailable',
+  'grant_invalid',
+  'workspace_lost',
+])
+
 /** How an execution ended, as the worker saw it. One shape for every ending. */
 export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('exit'), code: z.int().min(0).max(255) }),
@@ -67,18 +79,10 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('timeout') }),
   z.strictObject({ kind: z.literal('output_cap') }),
   z.strictObject({ kind: z.literal('cancelled') }),
-  /** The worker would not run it: the plan asks for what this host has not proven, or names a host it may not reach. */
+  /** The worker would not run it: the plan asks for what this host has not proven or has no more, or names a host it may not reach. */
   z.strictObject({
     kind: z.literal('refused'),
-    code: z.enum([
-      'disabled',
-      'unsupported_platform',
-      'invalid_input',
-      'workspace_scope_denied',
-      'egress_denied',
-      'sandbox_unavailable',
-      'grant_invalid',
-    ]),
+    code: RefusalCode,
     detail: z.string().max(500),
   }),
   /** The sandbox itself failed before or beside the tool; what the tool did, if anything, did not finish. */

@@ -95,6 +95,8 @@ export const Grant = z.strictObject({
   fence: z.int().min(1),
   issued_at_ms: Time,
   deadline_ms: Time,
+  /** Where the plan shares the run's folder. kept: calls of the run have worked in it, so a worker that has it no more must not begin. */
+  folder: z.enum(['new', 'kept']).optional(),
 })
 export type Grant = z.infer<typeof Grant>
 

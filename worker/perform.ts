@@ -6,7 +6,7 @@ import { err, ok, type Result } from '../shared/result.ts'
 import { type Ran, unrun } from './attestation.ts'
 import type { Verified } from './grant.ts'
 import type { Link } from './link.ts'
-import type { RunFolders } from './run-folders.ts'
+import type { NoFolder, RunFolders } from './run-folders.ts'
 import type { InHand } from './running.ts'
 import { launch, type Sandbox } from './sandbox/launch.ts'
 import type { CallOutput } from './streaming.ts'
@@ -19,8 +19,8 @@ export async function perform({ grant, plan, args, argsText }: Verified, { stop 
   const stdin = stdinOf(plan, args, argsText)
   if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_input', detail: stdin.error }, link.clock.now())
   const { run } = grant.facts
-  const runFolder = plan.workspace === 'run' ? runFolders.enter(run) : ok(undefined)
-  if (!runFolder.ok) return unrun({ kind: 'infra', detail: `the run’s folder can’t be made (${runFolder.error})` }, link.clock.now())
+  const runFolder = plan.workspace === 'run' ? runFolders.enter(run, grant.folder) : ok(undefined)
+  if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
 
   const { enforcement, ...seen } = await launch(means.sandbox, {
     plan: within(plan, grant.deadline_ms - link.clock.now()),
@@ -41,6 +41,11 @@ export async function perform({ grant, plan, args, argsText }: Verified, { stop 
   }
   return { execution, ...output.end() }
 }
+
+const withoutFolder = (why: NoFolder): Parameters<typeof unrun>[0] =>
+  why === 'lost'
+    ? { kind: 'refused', code: 'workspace_lost', detail: 'this worker has the folder of the run no more; make a new run and begin there' }
+    : { kind: 'infra', detail: `the run’s folder can’t be made (${why.reason})` }
 
 /** Standard input as the plan says: nothing, all arguments in the form that the digest covers, or the text of one. */
 function stdinOf({ executor: { stdin } }: Plan, args: Record<string, unknown>, argsText: string): Result<Buffer | undefined, string> {

@@ -37,6 +37,8 @@ type Options = {
   readonly redis_url: string
   readonly tenant: string
   readonly pool: string
+  /** Ours, by which we are rung alone: for calls that only this host can run. */
+  readonly worker: string
   readonly concurrency: number
   readonly log: Log
   readonly ring: (doorbell: Doorbell) => Promise<void>
@@ -45,35 +47,65 @@ type Options = {
 const PREFIX = 'cs'
 const RECONNECT_MAX_MS = 2_000
 
-export function openQueue({ redis_url, tenant, pool, concurrency, log, ring }: Options): Queue {
+export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, log, ring }: Options): Queue {
   const connection = connect(redis_url)
   const outage = watchOutages(connection, log)
+  const places = new Places(concurrency)
   const hear = async ({ data }: { data: unknown }): Promise<void> => {
     const doorbell = readDoorbell(data, tenant)
-    if (doorbell.ok) await ring(doorbell.value)
+    if (doorbell.ok) await places.within(() => ring(doorbell.value))
     else log.warn('a doorbell was dropped', { reason: doorbell.error })
   }
-  const worker = new Worker(`doorbell-${tenant}-${pool}`, hear, {
-    connection,
-    prefix: PREFIX,
-    concurrency,
-    removeOnComplete: { count: 0 },
-    removeOnFail: { count: 0 },
-    // A doorbell whose worker died is put back once for somebody to drop; the edge rings for the call itself.
-    maxStalledCount: 1,
-    // How long BullMQ rests after an error before it goes on: an outage shall not cost its default of 15 s more.
-    runRetryDelay: 500,
+  const workers = [pool, self].map((name) => {
+    const worker = new Worker(`doorbell-${tenant}-${name}`, hear, {
+      connection,
+      prefix: PREFIX,
+      concurrency,
+      removeOnComplete: { count: 0 },
+      removeOnFail: { count: 0 },
+      // A doorbell whose worker died is put back once for somebody to drop; the edge rings for the call itself.
+      maxStalledCount: 1,
+      // How long BullMQ rests after an error before it goes on: an outage shall not cost its default of 15 s more.
+      runRetryDelay: 500,
+    })
+    worker.on('error', outage.noted)
+    worker.on('failed', (_job, error) => log.warn('a call was left by a fault of ours', { reason: error.stack ?? error.message }))
+    return worker
   })
-  worker.on('error', outage.noted)
-  worker.on('failed', (_job, error) => log.warn('a call was left by a fault of ours', { reason: error.stack ?? error.message }))
   return {
-    listening: worker.waitUntilReady(),
-    pause: () => void worker.pause(true),
-    resume: () => void worker.resume(),
+    listening: Promise.all(workers.map((worker) => worker.waitUntilReady())).then(() => undefined),
+    pause: () => {
+      for (const worker of workers) void worker.pause(true)
+    },
+    resume: () => {
+      for (const worker of workers) void worker.resume()
+    },
     close: async () => {
-      await worker.close(connection.status !== 'ready')
+      await Promise.all(workers.map((worker) => worker.close(connection.status !== 'ready')))
       connection.disconnect()
     },
+  }
+}
+
+/** Both queues feed the same places, so that together they are no more than one may have. */
+class Places {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(count: number) {
+    this.#free = count
+  }
+
+  async within(work: () => Promise<void>): Promise<void> {
+    if (this.#free > 0) this.#free -= 1
+    else await new Promise<void>((taken) => this.#waiting.push(taken))
+    try {
+      await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#free += 1
+      else next()
+    }
   }
 }
 

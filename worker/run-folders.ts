@@ -1,15 +1,20 @@
 // Owns the folders that calls of one run share on this host (`workspace: "run"`): made at the run's first call, removed when no call of
-// it has been here for a while. Nobody tells a worker that a run is over, so idleness has to; a run that comes back later finds an empty
-// folder.
+// it has been here for a while. Nobody tells a worker that a run is over, so idleness has to. A run that comes back later is told that its
+// folder is gone; it never finds an empty one in its place.
 
-import { mkdirSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PATTERNS } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
+import type { Grant } from '../shared/statement.ts'
 import { removeFolder } from './sandbox/workspace.ts'
 
 const IDLE_MS = 60 * 60_000
 const SWEEP_MS = 60_000
+/** What is being removed has no run's name any more: nobody enters it. */
+const GONE = 'gone-'
+
+export type NoFolder = 'lost' | { readonly reason: string }
 
 export class RunFolders {
   readonly #root: string
@@ -23,18 +28,20 @@ export class RunFolders {
     this.#idle_ms = idle_ms
     mkdirSync(root, { recursive: true, mode: 0o700 })
     for (const run of readdirSync(root))
-      if (PATTERNS.run.test(run)) this.#runs.set(run, { inside: 0, left_ms: statSync(join(root, run)).mtimeMs })
+      if (run.startsWith(GONE)) void removeFolder(join(root, run))
+      else if (PATTERNS.run.test(run)) this.#runs.set(run, { inside: 0, left_ms: statSync(join(root, run)).mtimeMs })
     this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS)
     this.#sweeping.unref()
   }
 
-  /** The run's folder, which stays at least until `leave`. */
-  enter(run: string): Result<string, string> {
+  /** The run's folder, which stays at least until `leave`. One that was `kept` for the run is not made anew. */
+  enter(run: string, expected: Grant['folder']): Result<string, NoFolder> {
     const folder = join(this.#root, run)
+    if (expected === 'kept' && !existsSync(folder)) return err('lost')
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
     } catch (error) {
-      return err(error instanceof Error && 'code' in error ? String(error.code) : String(error))
+      return err({ reason: error instanceof Error && 'code' in error ? String(error.code) : String(error) })
     }
     const known = this.#runs.get(run) ?? { inside: 0, left_ms: 0 }
     known.inside += 1
@@ -53,7 +60,9 @@ export class RunFolders {
     for (const [run, { inside, left_ms }] of this.#runs) {
       if (inside > 0 || now_ms - left_ms < this.#idle_ms) continue
       this.#runs.delete(run)
-      await removeFolder(join(this.#root, run))
+      const gone = join(this.#root, `${GONE}${run}-${now_ms}`)
+      renameSync(join(this.#root, run), gone)
+      await removeFolder(gone)
     }
   }
 

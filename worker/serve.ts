@@ -102,7 +102,15 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   let queue: Queue | undefined
   if ((await before(stop, heartbeat.first)) && (await before(stop, settling.offered()))) {
     const { redis_url, tenant, pool, concurrency } = config
-    queue = openQueue({ redis_url, tenant, pool, concurrency, log, ring: (doorbell) => execute(doorbell, station) })
+    queue = openQueue({
+      redis_url,
+      tenant,
+      pool,
+      worker: identity.worker,
+      concurrency,
+      log,
+      ring: (doorbell) => execute(doorbell, station),
+    })
     intake.govern(queue)
     if (await before(stop, queue.listening)) log.say('ready', { worker: identity.worker, pool, tiers: proven.tiers })
   }

@@ -3,6 +3,7 @@
 import { isNotNull, sql } from 'drizzle-orm'
 import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import type { CallRecord } from '../lifecycle.ts'
+import type { RunFolder } from '../run-folder.ts'
 import type { RunRecord } from '../run-record.ts'
 
 /** One row. Counters stand apart from the document because each call changes them. */
@@ -15,6 +16,8 @@ export const run = sqliteTable('run', {
   denied: integer().notNull(),
   seq: integer().notNull(),
   head: text().notNull(),
+  /** Where the folder of the run is, once a call that shares it was claimed. */
+  folder: text({ mode: 'json' }).$type<RunFolder>(),
   /** Journal entries up to here have reached the tenant's log. */
   logged: integer().notNull(),
 })

@@ -10,7 +10,7 @@ import { ROUTES, type RouteName } from '../../shared/api.ts'
 import { countersign, type Envelope, kidOf, type PrivateJwk, publicKey, type Signer, signerFromJwk } from '../../shared/dsse.ts'
 import { type Code, FAILURES } from '../../shared/failures.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/http-signature.ts'
-import { attestationId, callId, newWorkerId, ulid } from '../../shared/ids.ts'
+import { attestationId, callId, newWorkerId, split, ulid } from '../../shared/ids.ts'
 import { digestOf, type Json, parseJson } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan, Stdin } from '../../shared/plan.ts'
@@ -26,6 +26,7 @@ export type FakeCall = {
   readonly tool: Facts['tool']
   readonly args: Record<string, Json>
   readonly plan: Plan
+  readonly folder: Grant['folder']
   state: 'granted' | 'running' | 'ended'
   fence: number
   grant: Envelope | undefined
@@ -56,6 +57,9 @@ export type Proposal = {
   readonly tier?: 'B' | 'C'
   readonly timeout_ms?: number
   readonly output_bytes?: number
+  /** Shares the folder of this run, which is new or kept. */
+  readonly run?: string
+  readonly folder?: Grant['folder']
 }
 
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
@@ -133,19 +137,21 @@ export class FakeEdge {
     tier = 'C',
     timeout_ms = 10_000,
     output_bytes = DEFAULT_LIMITS.output_bytes,
+    run = `run_${ulid(Date.now())}`,
+    folder,
   }: Proposal): FakeCall {
-    const run = `run_${ulid(Date.now())}`
     const plan: Plan = {
       tier,
       executor: { kind: 'process', argv: [...argv], stdin, env: {}, cwd: '' },
       egress: tier === 'C' ? { mode: 'strict', hosts: [] } : { mode: 'none', hosts: [] },
       secrets: [],
-      workspace: 'call',
+      workspace: folder === undefined ? 'call' : 'run',
       limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes },
     }
     const call: FakeCall = {
       run,
-      call: callId(run, 1),
+      call: callId(run, 1 + [...this.calls.values()].filter((call) => call.run === run).length),
+      folder,
       args,
       plan,
       tool: { name: 'test.tool', version: 1, digest: digestOf('test.tool') },
@@ -162,7 +168,7 @@ export class FakeEdge {
     return call
   }
 
-  grantFor({ run, call, tool, args, plan, fence }: FakeCall, worker: string): Grant {
+  grantFor({ run, call, tool, args, plan, folder, fence }: FakeCall, worker: string): Grant {
     const digest = callDigest({ tenant: this.tenant, run, call, tool, arguments: args, plan })
     return {
       facts: {
@@ -184,6 +190,7 @@ export class FakeEdge {
       fence,
       issued_at_ms: this.now(),
       deadline_ms: this.now() + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
+      ...(folder === undefined ? {} : { folder }),
     }
   }
 
@@ -313,7 +320,7 @@ export class FakeEdge {
       return problem('stale_fence', 'the call has moved on')
     }
     const { id, x } = this.worker
-    const checked = checkSettlement(settlement, { id, x, kid: kidOf(x) }, call.grant, attestationId(call.run, 1))
+    const checked = checkSettlement(settlement, { id, x, kid: kidOf(x) }, call.grant, attestationId(call.run, split(call.call).n))
     if (!checked.ok) return problem(checked.error.code, checked.error.detail)
     const { statement, kept, ending } = checked.value
     const envelope = countersign(settlement.envelope, this.signer)

@@ -138,9 +138,9 @@ export class LoneWorker {
     await this.#queue.add(name, data, { removeOnComplete: true, removeOnFail: true })
   }
 
-  #openQueue(): Queue {
+  #openQueue(name: string = this.edge.pool): Queue {
     const connection = { url: redisUrl('edge', this.#secrets, this.#redisPort), maxRetriesPerRequest: null }
-    const queue = new Queue(`doorbell-${this.edge.tenant}-${this.edge.pool}`, { prefix: 'cs', connection })
+    const queue = new Queue(`doorbell-${this.edge.tenant}-${name}`, { prefix: 'cs', connection })
     queue.on('error', () => undefined) // a test may take Redis away
     return queue
   }
@@ -154,6 +154,13 @@ export class LoneWorker {
 
   ringFor({ run, call }: FakeCall): Promise<void> {
     return this.ring({ tenant: this.edge.tenant, run, call })
+  }
+
+  /** By its own queue, as the edge rings for what no other worker can run. */
+  async ringAlone({ run, call }: FakeCall): Promise<void> {
+    const queue = this.#openQueue(this.edge.worker?.id)
+    await queue.add('ring', { tenant: this.edge.tenant, run, call }, { removeOnComplete: true, removeOnFail: true })
+    await queue.close()
   }
 
   settled(call: FakeCall, within_ms?: number): Promise<NonNullable<FakeCall['settled']>> {

@@ -12,8 +12,8 @@ const RUN = 'run_01JZ0000000000000000000000'
 const HOUR = 3_600_000
 
 const entered = (folders: RunFolders, run: string): string => {
-  const folder = folders.enter(run)
-  if (!folder.ok) throw new Error(folder.error)
+  const folder = folders.enter(run, 'new')
+  if (!folder.ok) throw new Error(JSON.stringify(folder.error))
   return folder.value
 }
 
@@ -47,10 +47,22 @@ test('a folder of a former life is known again, and goes when its time has come'
   next.close()
 })
 
+test('a folder that calls have worked in is found or said to be lost, never made anew', async () => {
+  const folders = new RunFolders(join(root, 'kept'), HOUR)
+  const folder = entered(folders, RUN)
+  folders.leave(RUN)
+  expect(folders.enter(RUN, 'kept')).toEqual({ ok: true, value: folder })
+  folders.leave(RUN)
+  await folders.sweep(Date.now() + 2 * HOUR)
+  expect(folders.enter(RUN, 'kept')).toEqual({ ok: false, error: 'lost' })
+  expect(existsSync(folder)).toBe(false)
+  folders.close()
+})
+
 test('a disk that refuses is told, not thrown', () => {
   const folders = new RunFolders(join(root, 'blocked'), HOUR)
   rmSync(join(root, 'blocked'), { recursive: true })
   writeFileSync(join(root, 'blocked'), '')
-  expect(folders.enter(RUN).ok).toBe(false)
+  expect(folders.enter(RUN, 'new').ok).toBe(false)
   folders.close()
 })

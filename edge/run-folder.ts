@@ -1,0 +1,38 @@
+// Where the folder is that the calls of a run share (`workspace: run`): on the worker that claimed the first of them, and there alone. Pure.
+// Whether that worker is still there is asked by the run's work; what is gone is an event of the call.
+
+import { LIMITS } from '../shared/limits.ts'
+import type { Plan } from '../shared/plan.ts'
+import { RefusalCode } from '../shared/plan.ts'
+import type { CallRecord, Event } from './lifecycle.ts'
+
+/** `used`: a call may have left something in it, so an empty one is another folder. */
+export type RunFolder = { readonly worker: string; readonly used: boolean }
+
+export const sharesFolder = (plan: Plan | null): boolean => plan?.workspace === 'run'
+
+/** Ends of which it is certain that nothing was done in the folder. */
+const UNTOUCHED: ReadonlySet<string> = new Set(RefusalCode.options)
+/** What time makes of a running call: nobody knows what it did. */
+const UNSEEN: ReadonlySet<string> = new Set(['indeterminate', 'granted'])
+
+/** What is known of the folder once this has happened to a call that was claimed, or is now. */
+export function folderAfter(folder: RunFolder | null, { proposal, status }: CallRecord, event: Event): RunFolder | null {
+  if (!sharesFolder(proposal.plan)) return folder
+  if (event.kind === 'claimed' && status.state === 'running') return folder ?? { worker: event.worker, used: false }
+  if (folder === null || folder.used) return folder
+  const touched = event.kind === 'settled' ? !UNTOUCHED.has(event.error ?? '') : event.kind === 'due' && UNSEEN.has(status.state)
+  return touched ? { ...folder, used: true } : folder
+}
+
+/** The one worker that may claim a call; null where any of its pool may. */
+export const holderOf = (folder: RunFolder | null, plan: Plan | null): string | null =>
+  sharesFolder(plan) && folder !== null ? folder.worker : null
+
+/** Why the folder is gone, in words for whoever reads the call. `heard`: when its worker last spoke; null where it is none of the pool. */
+export function folderGone(heard: number | null, now: number): string | undefined {
+  const silent = now - (heard ?? 0)
+  if (silent < LIMITS.folder_silence_ms) return undefined
+  const why = heard === null ? 'works for this pool no more' : `has been silent for ${Math.floor(silent / 1000)} s`
+  return `the worker that has the folder of this run ${why}; what calls left there is lost, so make a new run`
+}

@@ -1,0 +1,66 @@
+// Calls that share their run's folder on this worker: rung for by its own queue, in the same folder, and refused where that is gone. They
+// share what one worker may run at once with all others.
+
+import { existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { FakeCall } from '../support/fake-edge.ts'
+import { eventually, LoneWorker } from '../support/lone-worker.ts'
+
+let lone: LoneWorker
+beforeAll(async () => {
+  lone = await LoneWorker.make({ concurrency: 2 })
+  await lone.start()
+})
+afterAll(() => lone?.end())
+
+const WITHIN = 30_000
+const folderOf = (run: string): string => join(lone.state.worker, 'runs', run)
+
+async function rungAlone(proposal: Parameters<LoneWorker['call']>[0]): Promise<FakeCall> {
+  const call = lone.edge.propose(proposal)
+  await lone.ringAlone(call)
+  return call
+}
+
+test('a call rung for at the worker’s own queue finds what an earlier call of its run left', { timeout: 60_000 }, async () => {
+  const first = await lone.call({ argv: ['touch', 'left-behind'], folder: 'new' })
+  expect((await lone.settled(first, WITHIN)).statement.predicate.state).toBe('succeeded')
+  const second = await rungAlone({ argv: ['ls'], run: first.run, folder: 'kept' })
+  expect((await lone.settled(second, WITHIN)).stdout.toString()).toBe('left-behind\n')
+})
+
+test('a folder that is gone is said to be lost: nothing runs, and none is made in its place', { timeout: 60_000 }, async () => {
+  const first = await lone.call({ argv: ['touch', 'left-behind'], folder: 'new' })
+  await lone.settled(first, WITHIN)
+  rmSync(folderOf(first.run), { recursive: true })
+  const second = await rungAlone({ argv: ['touch', 'again'], run: first.run, folder: 'kept' })
+  const { predicate } = (await lone.settled(second, WITHIN)).statement
+  expect(predicate).toMatchObject({
+    state: 'failed',
+    error: 'workspace_lost',
+    execution: { outcome: { kind: 'refused', code: 'workspace_lost' }, argv_sha256: null },
+  })
+  expect(existsSync(folderOf(first.run))).toBe(false)
+})
+
+test('both queues together run no more at once than the worker may', { timeout: 60_000 }, async () => {
+  const [shared, alone] = [
+    ['sleep', '1'],
+    ['sleep', '1'],
+  ]
+  const calls = await Promise.all([
+    ...[1, 2, 3].map(() => lone.call({ argv: shared })),
+    ...[1, 2, 3].map(() => rungAlone({ argv: alone, folder: 'new' })),
+  ])
+  let most = 0
+  await eventually(
+    'all have ended',
+    () => {
+      most = Math.max(most, calls.filter(({ state }) => state === 'running').length)
+      return calls.every(({ settled }) => settled !== undefined)
+    },
+    WITHIN,
+  )
+  expect(most).toBe(2)
+})
