@@ -5,7 +5,7 @@ import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Tier } from '../shared/plan.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
-import { type Identity, keyPath, readIdentity } from './identity.ts'
+import { type Identity, keyPath, pins, readIdentity } from './identity.ts'
 import { openLink, openUnsigned } from './link.ts'
 import { openEquipment, prove } from './proof.ts'
 import { examineRedis } from './queue.ts'
@@ -85,7 +85,7 @@ async function examineEdge(config: Config, identity: Identity | undefined, tiers
     'start the edge, or mend `edge_url` and `tenant`',
   )
   if (identity === undefined || !keys.ok) return
-  const pinned = keys.value.keys.some(({ role, x, status }) => role === 'edge' && x === identity.edge.x && status === 'active')
+  const pinned = pins(identity, keys.value)
   tell(
     'edge key',
     pinned,

@@ -10,6 +10,7 @@ import { type PrivateJwk, publicKey, type Signer, signerFromJwk } from '../share
 import { PATTERNS } from '../shared/ids.ts'
 import type { Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
+import type { Keys } from '../shared/statement.ts'
 import { type Config, type Refusal, readPrivate } from './config.ts'
 import { openUnsigned } from './link.ts'
 
@@ -50,6 +51,10 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
   }
   return ok({ worker, tenant, pool, signer: signerFromJwk({ kty, crv, x, d }), edge: { ...edge, key: publicKey(edge.x) } })
 }
+
+/** Whether these are the keys of the edge that we pinned. */
+export const pins = ({ edge }: Pick<Identity, 'edge'>, { keys }: Keys): boolean =>
+  keys.some(({ role, x, status }) => role === 'edge' && x === edge.x && status === 'active')
 
 const parsed = (text: string): unknown => {
   try {

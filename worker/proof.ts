@@ -10,7 +10,13 @@ import type { Sandbox } from './sandbox/launch.ts'
 import { probe } from './sandbox/probe.ts'
 
 export type Finding = { readonly check: string; readonly ok: boolean; readonly found: string }
-export type Proven = { readonly sandbox: Sandbox; readonly tiers: readonly Tier[]; readonly findings: readonly Finding[] }
+export type Proven = {
+  readonly sandbox: Sandbox
+  readonly tiers: readonly Tier[]
+  readonly findings: readonly Finding[]
+  /** What this host does not have for a tier that it is to take. */
+  readonly lacking: readonly string[]
+}
 
 export async function openEquipment({ home, private_hosts }: Pick<Config, 'home' | 'private_hosts'>): Promise<Equipment> {
   return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts })
@@ -19,7 +25,11 @@ export async function openEquipment({ home, private_hosts }: Pick<Config, 'home'
 export async function prove(equipment: Equipment, offered: readonly Tier[]): Promise<Proven> {
   const facts = await probe(equipment, offered)
   const tiers = Tier.options.filter((tier) => facts.tiers[tier].ok)
-  return { sandbox: { equipment, facts }, tiers, findings: findingsOf(facts) }
+  const lacking = offered.flatMap((tier) => {
+    const { lack, checks } = facts.tiers[tier]
+    return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
+  })
+  return { sandbox: { equipment, facts }, tiers, findings: findingsOf(facts), lacking }
 }
 
 const findingsOf = ({ tiers, egress }: Facts): Finding[] =>

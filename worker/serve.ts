@@ -9,8 +9,8 @@ import { err, ok, type Result } from '../shared/result.ts'
 import type { Config, Refusal } from './config.ts'
 import { execute, type Station } from './execution.ts'
 import { startHeartbeat } from './heartbeat.ts'
-import { type Identity, makeHome, readIdentity } from './identity.ts'
-import { openLink } from './link.ts'
+import { type Identity, makeHome, pins, readIdentity } from './identity.ts'
+import { type Link, openLink } from './link.ts'
 import type { Log } from './log.ts'
 import { openEquipment, type Proven, prove } from './proof.ts'
 import { openQueue, type Queue } from './queue.ts'
@@ -40,10 +40,12 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   if (!left.ok) return left
   const equipment = await openEquipment(config)
   const proven = await tell(prove(equipment, config.tiers), log)
+  // A canary that fails takes its tier out, and is tried again; what the host lacks nobody will have installed by then (S48).
+  if (proven.lacking.length > 0) return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
   if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
   for (const call of left.value.lost) log.warn('a call ended with the worker that ran it; the edge will call it indeterminate', { call })
   for (const file of left.value.unreadable) log.warn('a file of the spool could not be read; it was put aside', { file })
-  await work({
+  return work({
     config,
     identity: identity.value,
     spool,
@@ -53,7 +55,6 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
     log,
     stop,
   })
-  return ok(undefined)
 }
 
 type Begun = {
@@ -67,8 +68,10 @@ type Begun = {
   readonly stop: AbortSignal
 }
 
-/** From here on nothing is refused: what is away is waited for. Ends when `stop` says so and all is drained. */
-async function work({ config, identity, spool, left, proven: first, proveAgain, log, stop }: Begun): Promise<void> {
+/** What is away is waited for; only another edge than ours is refused. Ends when `stop` says so and all is drained. */
+async function work({ config, identity, spool, left, proven: first, proveAgain, log, stop: asked }: Begun): Promise<Result<void, Refusal>> {
+  const refusal = new AbortController()
+  const stop = AbortSignal.any([asked, refusal.signal])
   let proven = first
   const link = openLink(config.edge_url, identity)
   const running = new Running()
@@ -100,7 +103,9 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   settling.adopt(left)
   intake.close('spool full', spool.full)
   let queue: Queue | undefined
-  if ((await before(stop, heartbeat.first)) && (await before(stop, settling.offered()))) {
+  const ours = (await before(stop, heartbeat.first)) ? await isPinnedEdge(link, identity, stop) : ok(undefined)
+  if (!ours.ok) refusal.abort()
+  if (await before(stop, settling.offered())) {
     const { redis_url, tenant, pool, concurrency } = config
     queue = openQueue({
       redis_url,
@@ -123,6 +128,18 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   runFolders.close()
   for (const timer of watching) clearInterval(timer)
   link.close()
+  return ours
+}
+
+/** What answers there has to have the key that we pinned: it could grant us nothing, and should be shown nothing. */
+async function isPinnedEdge(link: Link, identity: Identity, stop: AbortSignal): Promise<Result<void, Refusal>> {
+  const input = { query: { tenant: identity.tenant } }
+  const keys = await link.insist('keys', input, { patience_ms: Number.POSITIVE_INFINITY, signal: stop })
+  if (!keys.ok) return stop.aborted ? ok(undefined) : err(`the edge does not tell its keys: ${keys.error.detail}`)
+  if (pins(identity, keys.value)) return ok(undefined)
+  return err(
+    `the edge does not have the key \`${identity.edge.kid}\` that this worker pinned; mend \`edge_url\`, or remove the key file and enrol anew if the key was changed on purpose`,
+  )
 }
 
 /** Running calls may end by themselves, then they are ended; what they leave is settled, or stays in the spool for the next life. */

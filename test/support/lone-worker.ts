@@ -81,12 +81,18 @@ export class LoneWorker {
   /** Runs one command of the worker, as its user, to its end. One of `signals` is sent each time that it says a whole line. */
   command(
     name: string,
-    { args = [], input = '', signals = [] }: { args?: string[]; input?: string; signals?: NodeJS.Signals[] } = {},
+    {
+      args = [],
+      input = '',
+      signals = [],
+      under = [],
+    }: { args?: string[]; input?: string; signals?: NodeJS.Signals[]; under?: string[] } = {},
   ): Promise<Ended> {
     const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
-    const [file = '', ...rest] = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
+    const argv = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
       pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'worker/main.ts'), name, '--config', join(home, 'worker.json'), ...args]),
     )
+    const [file = '', ...rest] = [...under, ...argv]
     const child = spawn(file, rest, { cwd: ROOT, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' }, timeout: 30_000, killSignal: 'SIGKILL' })
     let [stdout, stderr] = ['', '']
     child.stdout.on('data', (chunk: Buffer) => {
