@@ -5,6 +5,7 @@ import { rmSync } from 'node:fs'
 import type { Client } from '../shared/client.ts'
 import { type Err, err, ok, type Result } from '../shared/result.ts'
 import { Child } from './child.ts'
+import { removeDelegated } from './delegate.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { type DevInfo, enrolmentToken, operatorClient, readKeys, seed } from './seed.ts'
 import { type Ready, type Say, setUp } from './setup.ts'
@@ -120,6 +121,7 @@ async function startParts(ready: Ready, parts: Parts, say: Say): Promise<Result<
 
 async function stopParts({ worker, edge, redis }: Parts): Promise<void> {
   for (const part of [worker, edge, redis]) await part.stop()
+  removeDelegated()
 }
 
 async function rise(

@@ -6,6 +6,7 @@ import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { removeDelegated } from './delegate.ts'
 import { installForTests } from './packages.ts'
 import { sayOnStderr } from './setup.ts'
 import { ROOT } from './state.ts'
@@ -69,7 +70,8 @@ async function leftovers(name: string): Promise<string[]> {
     const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
       .split('\n')
       .filter((line) => line.includes(name))
-    const found = [...processes, ...mounts.map((line) => `mount ${line.split(' ')[4]}`)]
+    const groups = removeDelegated()
+    const found = [...processes, ...mounts.map((line) => `mount ${line.split(' ')[4]}`), ...groups.map((path) => `cgroup ${path}`)]
     if (found.length === 0 || tries === 0) return found
     await sleep(100)
   }

@@ -78,6 +78,8 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('signal'), signal: z.string().max(16) }),
   z.strictObject({ kind: z.literal('timeout') }),
   z.strictObject({ kind: z.literal('output_cap') }),
+  /** The kernel ended it: all of the call together wanted more memory than its limit, what it wrote into memory included. */
+  z.strictObject({ kind: z.literal('memory_cap') }),
   z.strictObject({ kind: z.literal('cancelled') }),
   /** The worker would not run it: the plan asks for what this host has not proven or has no more, or names a host it may not reach. */
   z.strictObject({

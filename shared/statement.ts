@@ -167,6 +167,7 @@ export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 't
     case 'signal':
       return { state: 'failed', error: QUOTA_SIGNALS.includes(outcome.signal) ? 'quota_exceeded' : 'runtime_failure' }
     case 'output_cap':
+    case 'memory_cap':
       return { state: 'failed', error: 'quota_exceeded' }
     case 'cancelled':
       return { state: 'failed', error: 'cancelled' }

@@ -29,7 +29,7 @@ export async function prove(equipment: Equipment, offered: readonly Tier[]): Pro
     const { lack, checks } = facts.tiers[tier]
     return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
   })
-  return { sandbox: { equipment, facts }, tiers, findings: findingsOf(facts), lacking }
+  return { sandbox: { equipment, facts }, tiers, findings: [...findingsOf(facts), cgroupsOf(equipment)], lacking }
 }
 
 const findingsOf = ({ tiers, egress }: Facts): Finding[] =>
@@ -37,3 +37,10 @@ const findingsOf = ({ tiers, egress }: Facts): Finding[] =>
     // What the operator switched off is as it should be.
     checks.map(({ name, ok, detail }) => ({ check: `${part}: ${name}`, ok: ok || lack === 'disabled', found: detail })),
   )
+
+/** Not a tier: without them the limits hold for each process alone. */
+const cgroupsOf = ({ groups }: Equipment): Finding => ({
+  check: 'cgroups',
+  ok: groups.ok,
+  found: groups.ok ? `${groups.value.version}: memory and processes of a call are counted together` : groups.error,
+})

@@ -8,7 +8,8 @@ import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { asWorker } from '../../infra/as-worker.ts'
+import { asWorker, asWorkerAlone } from '../../infra/as-worker.ts'
+import { removeDelegated } from '../../infra/delegate.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
 import { machineOf, syscallsOf } from '../../worker/sandbox/syscalls.ts'
@@ -28,6 +29,8 @@ export type ArenaOptions = Omit<Setup, 'folder'> & {
   readonly env?: Readonly<Record<string, string>>
   /** A descriptor of the test, open in the driver under this number. */
   readonly leak?: { readonly fd: number; readonly as: number }
+  /** The driver's user is given no cgroup. */
+  readonly undelegated?: true
   /** Programs that start the driver. */
   readonly under?: readonly string[]
 }
@@ -53,11 +56,12 @@ export class Arena {
     if (driver.stdout !== null) createInterface({ input: driver.stdout }).on('line', (line) => this.#hear(JSON.parse(line))) // from driver.ts
   }
 
-  static async open({ env = {}, leak, under = [], ...setup }: ArenaOptions = {}): Promise<Arena> {
+  static async open({ env = {}, leak, undelegated, under = [], ...setup }: ArenaOptions = {}): Promise<Arena> {
     const home = mkdtempSync(join(tmpdir(), 'escape-'))
     chownSync(home, UID, UID)
     let seen = ''
-    const argv = asWorker({ uid: UID, gid: UID }, { repository: ROOT, arena: home }, (at) => {
+    const start = undelegated === true ? asWorkerAlone : asWorker
+    const argv = start({ uid: UID, gid: UID }, { repository: ROOT, arena: home }, (at) => {
       seen = at.arena
       const told: Setup = { ...setup, folder: join(at.arena, 'worker') }
       return [...under, join(at.repository, 'node_modules/.bin/node'), join(at.repository, DRIVER), JSON.stringify(told)]
@@ -110,6 +114,7 @@ export class Arena {
     const gone = new Promise((settle) => this.#driver.once('exit', settle))
     if (signal !== undefined) this.#driver.kill(signal)
     await gone
+    removeDelegated()
   }
 
   async #order<T>(order: Unnumbered<Order>, hear: (said: string) => void = () => undefined): Promise<T> {

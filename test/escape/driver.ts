@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ok } from '../../shared/result.ts'
 import { bareCommand } from '../../worker/sandbox/bare.ts'
 import { closeInheritedDescriptors, contentOf, namelessFile } from '../../worker/sandbox/descriptors.ts'
 import { equip, unequip } from '../../worker/sandbox/equipment.ts'
@@ -82,9 +83,10 @@ function swapped(list: readonly string[], swaps: readonly Swap[]): string[] {
 }
 
 function obey(order: Order): unknown {
+  const { groups } = equipment
   switch (order.do) {
     case 'facts':
-      return { ...sandbox.facts, pid: process.pid }
+      return { ...sandbox.facts, pid: process.pid, cgroups: groups.ok ? ok(groups.value.version) : groups }
     case 'launch':
       return run(order, order.id)
     case 'bare':

@@ -76,6 +76,7 @@ describe('what went wrong', () => {
     code: undefined,
     signal: undefined,
     stop: undefined,
+    outOfMemory: false,
     survivors: false,
     status: undefined,
     complaint: '',

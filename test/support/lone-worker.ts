@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue } from 'bullmq'
 import { asWorker } from '../../infra/as-worker.ts'
 import { Child, pdeathsig } from '../../infra/child.ts'
+import { removeDelegated } from '../../infra/delegate.ts'
 import { userNamed, WORKER_USER } from '../../infra/packages.ts'
 import { redisProgram, redisSpec, redisUrl } from '../../infra/redis.ts'
 import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../infra/state.ts'
@@ -135,6 +136,7 @@ export class LoneWorker {
     await this.#queue?.close()
     await this.redis.kill()
     await this.edge.stop()
+    removeDelegated()
     rmSync(this.state.dir, { recursive: true, force: true })
   }
 

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
 import type { Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import type { Group } from './cgroups.ts'
 import type { Host, Programs } from './host.ts'
 import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, WORKSPACE } from './profiles.ts'
 import type { SocketMode } from './seccomp.ts'
@@ -25,6 +26,8 @@ export type Place = {
   readonly relay?: { readonly pid: number; readonly proxyUrl: string }
   /** B: recognises this call's processes, wherever they went (see tree.ts). */
   readonly mark?: number
+  /** What counts its processes together, and ends them; they enter it before anything else. */
+  readonly group?: Group
 }
 
 export type Command = {
@@ -36,6 +39,8 @@ export type Command = {
   readonly cwd: string
   /** What bubblewrap reads from its descriptors. */
   readonly bwrap: { readonly options: Buffer; readonly sockets: SocketMode } | undefined
+  /** For the program that enters the cgroup, from `FIRST_GROUP_FD` on. */
+  readonly groupFds: readonly number[]
 }
 
 /** More would exceed what bubblewrap takes as options; no tool's contract comes near. */
@@ -63,8 +68,11 @@ export function admit(plan: Plan): Result<Admitted, Refusal> {
   return ok({ plan, profile: profile.value, cwd })
 }
 
-export const commandFor = (admitted: Admitted, ground: Ground, place: Place): Command =>
-  admitted.profile === 'b_host' ? tierB(admitted, ground, place) : tierC(admitted, admitted.profile, ground, place)
+export function commandFor(admitted: Admitted, ground: Ground, place: Place): Command {
+  const command = admitted.profile === 'b_host' ? tierB(admitted, ground, place) : tierC(admitted, admitted.profile, ground, place)
+  const { group } = place
+  return group === undefined ? command : { ...command, program: group.enter, args: [command.program, ...command.args], groupFds: group.fds }
+}
 
 /** A relative path in normal form; '' is the workspace itself. Judged as written: no `..`, whatever it would lead to. */
 function inside(cwd: string): string | undefined {
@@ -104,7 +112,7 @@ function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', grou
   if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
   const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
   const [program = '', ...args] = joined
-  return { profile, program, args, env: {}, cwd: '/', bwrap: { options: Buffer.from(`${options.join('\0')}\0`), sockets } }
+  return { profile, program, args, env: {}, cwd: '/', bwrap: { options: Buffer.from(`${options.join('\0')}\0`), sockets }, groupFds: [] }
 }
 
 /** Into the namespace that the relay listens in. It belongs to a user namespace of ours, so no privilege is needed. */
@@ -127,7 +135,7 @@ function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark }: Place)
   const [program = '', ...limits] = limited(plan, ground, [`--rttime=${mark}`])
   const args = [...limits, ground.programs.setpriv, '--no-new-privs', '--pdeathsig', 'KILL', '--', ...plan.executor.argv]
   const env = { ...BASE_ENV, HOME: folder, TMPDIR: folder, ...plan.executor.env }
-  return { profile: 'b_host', program, args, env, cwd: posix.join(folder, cwd), bwrap: undefined }
+  return { profile: 'b_host', program, args, env, cwd: posix.join(folder, cwd), bwrap: undefined, groupFds: [] }
 }
 
 /** The identity of what was started: every argv element, then the options, each ended by NUL. */

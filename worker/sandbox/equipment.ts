@@ -4,6 +4,8 @@
 import { createHash } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
+import type { Result } from '../../shared/result.ts'
+import { Groups } from './cgroups.ts'
 import { namelessFile, scratchFolder } from './descriptors.ts'
 import { type Host, obstacles, wrongPlatform } from './host.ts'
 import { PipeStock } from './pipes.ts'
@@ -29,6 +31,8 @@ export type Equipment = {
   /** Nameless files with the compiled filters; none where no filter is known for the machine. */
   readonly filters: Readonly<Record<SocketMode, Filter>> | undefined
   readonly relays: RelayStock | undefined
+  /** Or why calls have no cgroups here. */
+  readonly groups: Result<Groups, string>
   readonly privateHosts: ReadonlySet<string>
   readonly profileDigests: Readonly<Record<ProfileName, string>>
 }
@@ -51,6 +55,7 @@ export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOp
     pipes: PipeStock.open(host.programs.mkfifo, folder),
     filters,
     relays,
+    groups: Groups.open(host.machine, folder),
     privateHosts: new Set(privateHosts),
     profileDigests: {
       b_host: profileDigest('b_host', undefined),

@@ -5,7 +5,8 @@
 
 import { execa } from 'execa'
 import type { Connection, EgressMode, Outcome, Plan, StreamSummary } from '../../shared/plan.ts'
-import { type Admitted, admit, argvDigest, type Command, commandFor } from './argv.ts'
+import { type Admitted, admit, argvDigest, type Command, commandFor, type Place } from './argv.ts'
+import type { Group } from './cgroups.ts'
 import type { Equipment } from './equipment.ts'
 import { type Facts, unproven } from './facts.ts'
 import { OutputCapture, type OutputChunk, type StreamName } from './output.ts'
@@ -69,7 +70,7 @@ export async function attempt(equipment: Equipment, admitted: Admitted, call: Ca
   try {
     if (call.signal?.aborted === true) return notRun(plan, profile, { kind: 'cancelled' }, started)
     const command = commandFor(admitted, equipment.host, place)
-    const ran = await run(equipment, command, place.mark, call)
+    const ran = await run(equipment, command, place, call)
     return {
       ...notRun(plan, profile, ran.outcome, started),
       stdout: ran.stdout,
@@ -104,18 +105,18 @@ function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, 
 
 type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
-async function run(equipment: Equipment, command: Command, mark: number | undefined, call: Call): Promise<Ran> {
+async function run(equipment: Equipment, command: Command, place: Place, call: Call): Promise<Ran> {
   const wired = await wiringFor(equipment, command, call.stdin)
   if ('kind' in wired) return { outcome: wired, stdout: NOTHING, stderr: NOTHING }
   try {
-    return await runWired(command, wired, mark, call)
+    return await runWired(command, wired, place, call)
   } finally {
     wired.close()
   }
 }
 
-async function runWired(command: Command, wired: Wiring, mark: number | undefined, call: Call): Promise<Ran> {
-  const stopper = new Stopper()
+async function runWired(command: Command, wired: Wiring, { mark, group }: Place, call: Call): Promise<Ran> {
+  const stopper = new Stopper(group)
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
     if (chunk.stream === 'stderr' && complaint.length < COMPLAINT_CHARS) complaint += Buffer.from(chunk.bytes).toString('latin1')
@@ -132,11 +133,13 @@ async function runWired(command: Command, wired: Wiring, mark: number | undefine
   const { exitCode, signal, code } = await child
   stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
-  const gone = await everyoneIsGone(child.pid, status, mark, started)
+  const emptied = (await group?.empty()) ?? true
+  const gone = emptied && (await everyoneIsGone(child.pid, status, mark, started))
   await drained(streams)
 
   const spawnError = child.pid === undefined ? (code ?? 'unknown') : undefined
-  const outcome = outcomeOf({ spawnError, code: exitCode, signal, stop: stopper.why, survivors: !gone, status, complaint })
+  const outOfMemory = group?.outOfMemory() ?? false
+  const outcome = outcomeOf({ spawnError, code: exitCode, signal, stop: stopper.why, outOfMemory, survivors: !gone, status, complaint })
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
 }
 
@@ -167,9 +170,14 @@ function spawn({ program, args, cwd, env }: Command, wiring: Wiring) {
 /** Ends the call early: once, for the first reason. SIGKILL only; no one is asked to stop (S36). */
 class Stopper {
   why: Stop | undefined
+  readonly #group: Group | undefined
   #pid: number | undefined
   #timer: NodeJS.Timeout | undefined
   #unsubscribe: () => void = ignore
+
+  constructor(group: Group | undefined) {
+    this.#group = group
+  }
 
   watch(pid: number | undefined, { plan, signal }: Call): void {
     this.#pid = pid
@@ -184,7 +192,9 @@ class Stopper {
   stop(why: Stop): void {
     if (this.why !== undefined) return
     this.why = why
-    if (this.#pid !== undefined) killGroup(this.#pid)
+    if (this.#pid === undefined) return
+    killGroup(this.#pid)
+    this.#group?.kill()
   }
 
   /** From here on the number may be another process's. */

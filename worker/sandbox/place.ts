@@ -26,6 +26,29 @@ export type Setting = {
 const nothing = (): readonly [] => []
 
 export async function settle(equipment: Equipment, admitted: Admitted, runFolder: string | undefined): Promise<Result<Setting, NotRun>> {
+  const setting = await placeFor(equipment, admitted, runFolder)
+  if (!setting.ok || !equipment.groups.ok) return setting
+  const { place, hangUp, leave } = setting.value
+  const { memory_bytes, pids } = admitted.plan.limits
+  try {
+    const processes = pids + (admitted.profile === 'b_host' ? 0 : BWRAP_PROCESSES)
+    const group = equipment.groups.value.make({ memory_bytes, processes })
+    const leaveAll = async (): Promise<void> => {
+      group.close()
+      await leave()
+    }
+    return ok({ place: { ...place, group }, hangUp, leave: leaveAll })
+  } catch (error) {
+    hangUp()
+    await leave()
+    return err(infra(`the call's cgroup could not be made: ${error instanceof Error ? error.message : error}`))
+  }
+}
+
+/** bubblewrap itself, and its init in the sandbox. */
+const BWRAP_PROCESSES = 2
+
+async function placeFor(equipment: Equipment, admitted: Admitted, runFolder: string | undefined): Promise<Result<Setting, NotRun>> {
   const { plan, profile } = admitted
   if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a folder is for the plan that shares one')
   if (profile === 'b_host') return onHost(equipment, admitted, runFolder)

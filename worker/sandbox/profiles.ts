@@ -75,7 +75,7 @@ type Rlimit = { readonly flag: string; readonly value: (limits: Limits) => numbe
 /** For every process of both tiers. No limit of address space: runtimes reserve far more of it than they use. */
 const EACH_PROCESS: readonly Rlimit[] = [
   { flag: '--cpu', value: ({ cpu_ms }) => Math.ceil(cpu_ms / 1000), grace: 1 }, // S38: asked to stop by SIGXCPU, then killed
-  { flag: '--data', value: ({ memory_bytes }) => memory_bytes }, // S28, for each process: only a cgroup could count them together
+  { flag: '--data', value: ({ memory_bytes }) => memory_bytes }, // S28, for each process; a cgroup counts them together (cgroups.ts)
   { flag: '--fsize', value: ({ file_bytes }) => file_bytes }, // S30
   { flag: '--nofile', value: ({ open_files }) => open_files },
   { flag: '--core', value: () => 0 }, // V02: a dump would hold arguments
@@ -88,7 +88,8 @@ export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
   // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own limit (S27, S39). One is bubblewrap's
   // init.
   C: [{ flag: '--nproc', value: ({ pids }) => pids + 1 }, ...EACH_PROCESS],
-  // Here it counts all of the worker's user, other calls and the worker included: a backstop against a fork bomb, not a limit of one call.
+  // Here it counts all of the worker's user, other calls and the worker included: a backstop against a fork bomb. The limit
+  // of one call is its cgroup's.
   B: [{ flag: '--nproc', value: () => 1024 }, ...EACH_PROCESS],
 }
 

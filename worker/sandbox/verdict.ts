@@ -3,6 +3,7 @@
 
 import { constants } from 'node:os'
 import type { Outcome } from '../../shared/plan.ts'
+import { neverEntered } from './enter.ts'
 
 export type Refusal = Extract<Outcome, { kind: 'refused' }>
 export type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
@@ -16,6 +17,8 @@ export type Ending = {
   readonly code: number | undefined
   readonly signal: string | undefined
   readonly stop: Stop | undefined
+  /** The kernel ended a process of the call for want of memory, whatever the others made of it. */
+  readonly outOfMemory: boolean
   /** Processes of the call were still alive when we gave up waiting for their end. */
   readonly survivors: boolean
   /** C: what bubblewrap wrote to `--json-status-fd`. */
@@ -43,6 +46,7 @@ export function outcomeOf(ending: Ending): Outcome {
   if (ending.spawnError !== undefined) return notStarted(ending.spawnError)
   if (ending.survivors) return infra('processes of the call outlived it')
   if (ending.stop !== undefined) return { kind: ending.stop }
+  if (ending.outOfMemory) return { kind: 'memory_cap' }
   return ending.status === undefined ? bare(ending) : wrapped(ending, ending.status)
 }
 
@@ -58,7 +62,8 @@ function notStarted(errno: string): Outcome {
 }
 
 /** Tier B: the kernel itself tells. 127 and 126 are the convention for a tool that is not there, or not executable; stderr names it. */
-function bare({ code, signal }: Ending): Outcome {
+function bare({ code, signal, complaint }: Ending): Outcome {
+  if (neverEntered(code, complaint)) return infra('the call did not enter its cgroup') // a tool can say so too, so it is not "nothing ran"
   if (signal !== undefined) return { kind: 'signal', signal }
   return code === undefined ? infra('the process ended without a status') : { kind: 'exit', code }
 }
@@ -66,6 +71,8 @@ function bare({ code, signal }: Ending): Outcome {
 function wrapped({ code, signal, complaint }: Ending, status: Status): Outcome {
   if (status.code !== undefined) return toolEnded(status.code)
   if (signal !== undefined) return infra(`the sandbox was ended by ${signal}`)
+  if (neverEntered(code, complaint))
+    return refused('sandbox_unavailable', 'bubblewrap was not started in a cgroup; run `countersign-worker doctor`')
   if (NO_FOLDER.test(complaint)) return refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace')
   if (NO_NAMESPACES.test(complaint)) return refused('sandbox_unavailable', `${said(complaint)}; run \`countersign-worker doctor\``)
   return infra(`the sandbox failed before the tool ran (exit ${code}): ${said(complaint)}`)

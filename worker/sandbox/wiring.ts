@@ -5,6 +5,7 @@ import { closeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { type Command, FD } from './argv.ts'
 import { contentOf, inputFile, namelessFile, reopen } from './descriptors.ts'
+import { FIRST_GROUP_FD } from './enter.ts'
 import type { Equipment } from './equipment.ts'
 import type { OutputCapture } from './output.ts'
 import { type Blank, outputPipe } from './pipes.ts'
@@ -14,7 +15,7 @@ const DRAIN_MS = 1_000
 
 export type Wiring = {
   /** For the child, by its numbers. */
-  readonly stdio: readonly number[]
+  readonly stdio: readonly (number | 'ignore')[]
   readonly stdout: Socket
   readonly stderr: Socket
   /** The child has its ends now; ours of them would keep the pipes open. */
@@ -25,7 +26,7 @@ export type Wiring = {
 }
 
 /** Throws what the system said when it has no descriptors left; nothing stays open then. */
-export function wire(equipment: Equipment, { bwrap }: Command, blanks: readonly Blank[], stdin: Uint8Array | undefined): Wiring {
+export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks: readonly Blank[], stdin: Uint8Array | undefined): Wiring {
   const lent: number[] = []
   const readers: Socket[] = []
   let status: number | undefined
@@ -62,8 +63,16 @@ export function wire(equipment: Equipment, { bwrap }: Command, blanks: readonly 
       status = namelessFile(equipment.scratch)
       stdio[FD.status] = status
     }
+    for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = fd
     const told = (): string => (status === undefined ? '' : contentOf(status))
-    return { stdio, stdout: stdout.reader, stderr: stderr.reader, handedOver, status: told, close }
+    return {
+      stdio: Array.from(stdio, (fd) => fd ?? 'ignore'),
+      stdout: stdout.reader,
+      stderr: stderr.reader,
+      handedOver,
+      status: told,
+      close,
+    }
   } catch (error) {
     close()
     throw error

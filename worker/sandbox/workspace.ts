@@ -23,7 +23,8 @@ export async function removeLeftOvers(root: string): Promise<void> {
   await Promise.all(left.map((name) => removeFolder(join(root, name))))
 }
 
-function isOver(pid: number): boolean {
+/** Whether the number is no process's; of anything that is no number it is not said. */
+export function isOver(pid: number): boolean {
   if (!(pid > 0)) return false
   try {
     process.kill(pid, 0)

@@ -1,0 +1,190 @@
+// Promise: what a call may use is counted over all of its processes together, where this host has given the worker cgroups; whoever takes
+// more is ended, with all they started, and the call says for want of what.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ownTree } from '../../worker/sandbox/delegation.ts'
+import { Arena, attack, eventually, planOf, processesWith, told, unique } from './arena.ts'
+
+const MiB = 1024 * 1024
+const TIERS = ['B', 'C'] as const
+
+let arena: Arena
+/** The same without cgroups: rlimits alone. */
+let without: Arena
+beforeAll(async () => {
+  ;[arena, without] = await Promise.all([Arena.open(), Arena.open({ undelegated: true })])
+})
+afterAll(async () => {
+  await Promise.all([arena.close(), without.close()])
+})
+
+/** Our own groups of a host with v1; each arena has its own below. */
+function groups(): string[] {
+  const tree = ownTree()
+  if (!tree.ok || tree.value.version !== 'v1') throw new Error('these tests look at cgroups of v1; look at those of v2 too')
+  return [tree.value.memory, tree.value.pids]
+}
+
+const callsIn = (pid: number): string[] =>
+  groups().flatMap((folder) => readdirSync(join(folder, `countersign-${pid}`)).filter((name) => name.startsWith('call-')))
+
+test('this host delegates cgroups to its worker, so that what follows means something', async () => {
+  expect((await arena.facts()).cgroups).toEqual({ ok: true, value: 'v1' })
+  expect((await without.facts()).cgroups).toEqual({ ok: false, error: expect.stringContaining('no cgroup is delegated') })
+})
+
+describe('memory', () => {
+  /** Each process stays below its own limit; all together go far beyond. */
+  const MANY = `
+import time
+children = []
+for _ in range(6):
+    pid = os.fork()
+    if pid == 0:
+        held = bytearray(30 << 20)
+        for at in range(0, len(held), 4096): held[at] = 1
+        time.sleep(1.5)
+        os._exit(0)
+    children.append(pid)
+tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]`
+
+  test('S28 many small processes are ended when together they want too much, and the call says so', async () => {
+    for (const tier of TIERS) {
+      const plan = planOf(attack(MANY), { tier, limits: { memory_bytes: 96 * MiB } })
+      const seen = await arena.launch({ plan })
+      expect(seen.outcome, tier).toEqual({ kind: 'memory_cap' })
+      const bitten = await without.launch({ plan })
+      expect([bitten.outcome, told(bitten)['ends']], tier).toEqual([{ kind: 'exit', code: 0 }, [0, 0, 0, 0, 0, 0]])
+    }
+    expect((await arena.launch({ plan: planOf(['true']) })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  const FILL = `
+try:
+    with open('/tmp/full', 'wb') as file:
+        for _ in range(60): file.write(b'x' * (1 << 20))
+    tell['wrote'] = 60
+except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
+
+  test('S29 N12 what is written into memory counts as memory', async () => {
+    const plan = planOf(attack(FILL), { limits: { memory_bytes: 40 * MiB } })
+    expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
+    expect(told(await without.launch({ plan }))).toEqual({ wrote: 60 })
+  })
+
+  test('an end by SIGKILL for another reason is not taken for want of memory', async () => {
+    for (const tier of TIERS) {
+      const seen = await arena.launch({ plan: planOf(attack('os.kill(os.getpid(), 9)'), { tier }) })
+      expect(seen.outcome, tier).toEqual({ kind: 'signal', signal: 'SIGKILL' })
+    }
+  })
+})
+
+describe('processes', () => {
+  const FORKS = `
+import signal
+children = []
+try:
+    while len(children) < 60:
+        pid = os.fork()
+        if pid == 0: signal.pause()
+        children.append(pid)
+    tell['end'] = 'ok'
+except OSError as e: tell['end'] = errno.errorcode[e.errno]
+tell['forks'] = len(children)`
+
+  test('S27 N12 tier B counts the processes of each call, not those of the user', async () => {
+    const plan = planOf(attack(FORKS), { tier: 'B', limits: { pids: 16 } })
+    expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
+    expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
+  })
+
+  test('S39 a call of tier B at its limit does not hold up another', async () => {
+    const bomb = planOf(attack(`${FORKS}\nprint('full', flush=True)\nsignal.pause()`), {
+      tier: 'B',
+      limits: { pids: 16, timeout_ms: 4_000 },
+    })
+    const calm = planOf(attack(FORKS.replace('60', '10')), { tier: 'B', limits: { pids: 16 } })
+    let running: Promise<unknown> | undefined
+    const full = new Promise<void>((settle) => {
+      running = arena.launch({ plan: bomb, cancelOn: 'never' }, (said) => said.includes('full') && settle())
+    })
+    await full
+    expect(told(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
+    await running
+  })
+})
+
+describe('the end', () => {
+  /** Leaves its session, takes off the mark of tier B, and forks on. */
+  const FLED = (word: string) => `
+import resource, signal, time
+if os.fork() == 0:
+    os.setsid()
+    resource.setrlimit(15, (1, 1))
+    if os.fork() == 0:
+        print('ready', flush=True)
+        os.execvp('sleep', ['sleep', '60.${word}'])
+    os._exit(0)
+time.sleep(60)`
+
+  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark', async () => {
+    const limits = { timeout_ms: 1_500 }
+    const word = unique()
+    const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })
+    expect([seen.outcome, seen.out.includes('ready'), processesWith(word)]).toEqual([{ kind: 'timeout' }, true, []])
+    const other = unique()
+    await without.launch({ plan: planOf(attack(FLED(other)), { tier: 'B', limits }) })
+    const escaped = processesWith(other)
+    expect(escaped).toHaveLength(1)
+    for (const pid of escaped) process.kill(pid, 'SIGKILL')
+    await eventually('it is gone', () => processesWith(other).length === 0, 20_000)
+  })
+
+  test('N8 a grandchild that keeps the output open neither holds up the call nor outlives it', async () => {
+    const word = unique()
+    const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }) })
+    expect([seen.outcome, seen.out, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, 'done\n', []])
+    expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(5_000)
+  })
+
+  test('S37 no group is left of calls, however they ended', async () => {
+    const { pid } = await arena.facts()
+    const ends = [['true'], ['yes'], ['/nonexistent']].flatMap((argv) =>
+      TIERS.map((tier) => arena.launch({ plan: planOf(argv, { tier }) })),
+    )
+    await Promise.all([...ends, arena.launch({ plan: planOf(['sleep', '60'], { limits: { timeout_ms: 100 } }) })])
+    await eventually('no call has a group', () => callsIn(pid).length <= 1, 20_000) // the last one may wait for the next
+    await arena.launch({ plan: planOf(['true']) })
+    expect(callsIn(pid).length).toBeLessThanOrEqual(1)
+  })
+
+  test('S35 what a killed worker leaves is removed by whoever starts next', async () => {
+    const victim = await Arena.open()
+    const { pid } = await victim.facts()
+    const word = unique()
+    await new Promise<void>((settle) => {
+      const plan = planOf(['sh', '-c', `echo ready; sleep 60.${word}`], { limits: { timeout_ms: 60_000 } })
+      victim.launch({ plan }, () => settle()).catch(() => undefined)
+    })
+    expect(callsIn(pid)).toHaveLength(2)
+    await victim.kill()
+    await eventually('its processes are gone', () => processesWith(word).length === 0, 20_000)
+    await victim.close()
+    const next = await Arena.open()
+    for (const folder of groups()) expect(existsSync(join(folder, `countersign-${pid}`))).toBe(false)
+    await next.close()
+  })
+
+  test('a tool sees nothing of its cgroup, and has no descriptor of it', async () => {
+    const source = "tell['own'] = open('/proc/self/cgroup').read()\ntell['open'] = sorted(os.listdir('/proc/self/fd'))"
+    const seen = told(await arena.launch({ plan: planOf(attack(source)) }))
+    expect(seen['own']).not.toMatch(/countersign|call-/)
+    expect(seen['open']).toEqual(['0', '1', '2', '3'])
+    const inB = told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
+    expect(inB['open']).toEqual(['0', '1', '2', '3'])
+    expect(readFileSync('/proc/self/cgroup', 'utf8')).not.toMatch(/call-/)
+  })
+})

@@ -1,0 +1,215 @@
+// Owns the cgroups of calls: one for each, below the worker's own, where this host has delegated that to the worker's user. It counts what
+// rlimits can't (memory and processes of a call together), ends all of a call at once, and tells an end for want of memory from another.
+// It finds out by trying whether it can; where not, it says why, and rlimits alone stand (`C-nocgroup`). It starts no tool.
+
+import { spawnSync } from 'node:child_process'
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { delegated, LEAF, processesIn, type Tree } from './delegation.ts'
+import { enterProgram, FIRST_GROUP_FD, type GroupVersion } from './enter.ts'
+import type { Machine } from './syscalls.ts'
+import { isOver } from './workspace.ts'
+
+export type GroupLimits = { readonly memory_bytes: number; readonly processes: number }
+
+/** Where one call's processes are counted, limited and ended together. */
+export type Group = {
+  /** The program that enters it and becomes the command that follows. */
+  readonly enter: string
+  /** For that program, from `FIRST_GROUP_FD` on. */
+  readonly fds: readonly number[]
+  /** SIGKILL for all that are in it, at once; nothing new can start in it any more. */
+  readonly kill: () => void
+  /** Ends what is left. False if something would not end. */
+  readonly empty: () => Promise<boolean>
+  /** Whether the kernel ended a process of it for want of memory. */
+  readonly outOfMemory: () => boolean
+  /** Removes it. Not before it is empty. */
+  readonly close: () => void
+}
+
+const CALL = /^call-([0-9]+)-/
+const EMPTY_WITHIN_MS = 2_000
+const SPIN_MS = 0.3
+
+export class Groups {
+  readonly #tree: Tree
+  readonly #enter: string
+  #made = 0
+  /** Those that could not be removed yet. */
+  readonly #left = new Set<string>()
+
+  private constructor(tree: Tree, enter: string) {
+    this.#tree = tree
+    this.#enter = enter
+  }
+
+  /** `folder` is for the program that enters groups. The refusal says what is missing. */
+  static open(machine: Machine | undefined, folder: string): Result<Groups, string> {
+    if (machine === undefined) return err('no program that enters cgroups is known for this machine')
+    const tree = delegated()
+    if (!tree.ok) return tree
+    try {
+      const enter = join(folder, `enter-${tree.value.version}`)
+      writeProgram(enter, enterProgram(machine, tree.value.version))
+      if (tree.value.version === 'v2') makeRoom(tree.value.all)
+      removeLeftOvers(tree.value)
+      const groups = new Groups(tree.value, enter)
+      const fault = groups.#fault()
+      return fault === undefined ? ok(groups) : err(fault)
+    } catch (error) {
+      return err(`cgroups can't be used: ${error instanceof Error ? error.message : error}`)
+    }
+  }
+
+  get version(): GroupVersion {
+    return this.#tree.version
+  }
+
+  /** Throws what the system said when no group can be made. */
+  make({ memory_bytes, processes }: GroupLimits): Group {
+    this.#made += 1
+    const name = `call-${process.pid}-${this.#made}`
+    const folders = foldersOf(this.#tree).map((folder) => join(folder, name))
+    const fds: number[] = []
+    const close = (): void => {
+      for (const fd of fds.splice(0)) closeSync(fd)
+      for (const folder of folders) this.#left.add(folder)
+      this.#remove()
+    }
+    try {
+      for (const folder of folders) mkdirSync(folder)
+      const [memory = '', pids = memory] = folders
+      const limits = LIMIT_FILES[this.version]
+      for (const { file, value, optional } of limits.memory(memory_bytes)) set(join(memory, file), value, optional)
+      set(join(pids, limits.pids), `${processes}`)
+      for (const folder of folders) fds.push(this.version === 'v2' ? openSync(folder, 'r') : openSync(join(folder, 'tasks'), 'w'))
+      return { enter: this.#enter, fds: [...fds], close, ...this.#endings(memory, pids) }
+    } catch (error) {
+      close()
+      throw error
+    }
+  }
+
+  #endings(memory: string, pids: string): Pick<Group, 'kill' | 'empty' | 'outOfMemory'> {
+    const { version } = this.#tree
+    const kill = (): void => {
+      if (version === 'v2') {
+        set(join(pids, 'cgroup.kill'), '1')
+        return
+      }
+      set(join(pids, 'pids.max'), '0') // what is being killed has no more children
+      killAll(pids)
+    }
+    const empty = async (): Promise<boolean> => {
+      for (const since = performance.now(); processesIn(pids).length > 0; ) {
+        kill()
+        const waited = performance.now() - since
+        if (waited > EMPTY_WITHIN_MS) return false
+        await (waited < SPIN_MS ? immediate() : sleep(1))
+      }
+      return true
+    }
+    const file = join(memory, version === 'v2' ? 'memory.events' : 'memory.oom_control')
+    return { kill, empty, outOfMemory: () => Number(/^oom_kill ([0-9]+)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? 0) > 0 }
+  }
+
+  /** The kernel may need a moment after the last process; what stays is tried again with the next call. */
+  #remove(): void {
+    for (const folder of this.#left) {
+      try {
+        rmdirSync(folder)
+        this.#left.delete(folder)
+      } catch (error) {
+        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') this.#left.delete(folder)
+      }
+    }
+  }
+
+  /** Whether a process enters a group as it should: what can't be shown is not relied on (L8). */
+  #fault(): string | undefined {
+    const group = this.make({ memory_bytes: 64 * 1024 * 1024, processes: 8 })
+    try {
+      const closed = new Array<'ignore'>(FIRST_GROUP_FD - 3).fill('ignore')
+      const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', ...closed, ...group.fds]
+      const { error, stdout, stderr } = spawnSync(group.enter, ['/bin/cat', '/proc/self/cgroup'], { stdio, env: {}, timeout: 5_000 })
+      const inside = `${stdout}`.split('\n').filter((line) => line.endsWith(`/call-${process.pid}-${this.#made}`))
+      if (inside.length === foldersOf(this.#tree).length) return undefined
+      return `a process did not enter its cgroup: ${error?.message ?? `${stderr}`.trim()}`
+    } finally {
+      group.close()
+    }
+  }
+}
+
+const foldersOf = (tree: Tree): string[] => (tree.version === 'v2' ? [tree.all] : [tree.memory, tree.pids])
+
+/** A swap limit is there only where the kernel counts swap. */
+type Setting = { readonly file: string; readonly value: string; readonly optional?: true }
+const LIMIT_FILES: Readonly<Record<GroupVersion, { readonly memory: (bytes: number) => readonly Setting[]; readonly pids: string }>> = {
+  v2: {
+    memory: (bytes) => [
+      { file: 'memory.max', value: `${bytes}` },
+      { file: 'memory.swap.max', value: '0', optional: true },
+      { file: 'memory.oom.group', value: '1' }, // all of a call or nothing
+    ],
+    pids: 'pids.max',
+  },
+  v1: {
+    memory: (bytes) => [
+      { file: 'memory.limit_in_bytes', value: `${bytes}` },
+      { file: 'memory.memsw.limit_in_bytes', value: `${bytes}`, optional: true }, // memory and swap in sum
+    ],
+    pids: 'pids.max',
+  },
+}
+
+function set(file: string, value: string, optional = false): void {
+  try {
+    writeFileSync(file, value, { flag: 'r+' })
+  } catch (error) {
+    if (!(optional && error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+  }
+}
+
+function killAll(folder: string): void {
+  for (const pid of processesIn(folder)) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // Gone already: that was the wish.
+    }
+  }
+}
+
+/** Under a name of its own first: another worker of the same home (`doctor` beside `run`) may be executing it. */
+function writeProgram(path: string, bytes: Buffer): void {
+  writeFileSync(`${path}.${process.pid}`, bytes, { mode: 0o500 })
+  renameSync(`${path}.${process.pid}`, path)
+}
+
+/** v2: processes move into a leaf, then controllers may be handed down. */
+function makeRoom(all: string): void {
+  mkdirSync(join(all, LEAF), { recursive: true })
+  for (const pid of processesIn(all)) set(join(all, LEAF, 'cgroup.procs'), `${pid}`)
+  const cpu = readFileSync(join(all, 'cgroup.controllers'), 'utf8').split(/\s/).includes('cpu') ? ' +cpu' : '' // equal shares for all calls
+  set(join(all, 'cgroup.subtree_control'), `+memory +pids${cpu}`)
+}
+
+/** Of workers that were killed. One that still runs keeps its own. */
+function removeLeftOvers(tree: Tree): void {
+  for (const folder of foldersOf(tree)) {
+    for (const name of readdirSync(folder)) {
+      const pid = Number(CALL.exec(name)?.[1])
+      if (!(pid > 0) || pid === process.pid || !isOver(pid)) continue
+      killAll(join(folder, name))
+      try {
+        rmdirSync(join(folder, name))
+      } catch {
+        // Its processes are ending: the next start finds it empty.
+      }
+    }
+  }
+}
