@@ -22,11 +22,15 @@ const STACK: readonly Need[] = [
   { package: 'ca-certificates', oneOf: ['/etc/ssl/certs/ca-certificates.crt'] },
 ]
 
-/** What only the tests need: a browser for the pages, and what attacks are written in. */
+/** What only the tests need: a browser for the pages, what attacks are written in, and programs that have to work in a sandbox as they are. */
 const TESTS: readonly Need[] = [
   { package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] },
   { package: 'python3', oneOf: ['/usr/bin/python3'] },
   { package: 'linux-libc-dev', oneOf: ['/usr/include/linux/version.h'] },
+  { package: 'git', oneOf: ['git'] },
+  { package: 'openssl', oneOf: ['openssl'] },
+  { package: 'python3-pip', oneOf: ['/usr/bin/pip3'] },
+  { package: 'npm', oneOf: ['npm'] },
 ]
 
 const onPath = (name: string): string | undefined =>

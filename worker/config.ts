@@ -9,6 +9,7 @@ import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
 import { Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
+import { readAuthorities } from './sandbox/authorities.ts'
 
 /** A sentence for the person who set it. */
 export type Refusal = string
@@ -59,6 +60,15 @@ export const Config = z.strictObject({
     .array(z.string().regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'))
     .max(64)
     .default([]),
+  /** PEM of authorities that tools trust beside those of the host: a private CA. */
+  ca_file: z
+    .string()
+    .refine(isAbsolute, { error: 'give an absolute path', abort: true })
+    .superRefine((path, { addIssue }) => {
+      const read = readAuthorities(path)
+      if (!read.ok) addIssue(read.error)
+    })
+    .optional(),
   /** How long SIGTERM lets running calls go on. */
   drain_ms: z
     .int()

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { Tier } from '../shared/plan.ts'
 import type { Config } from './config.ts'
+import { readAuthorities } from './sandbox/authorities.ts'
 import { type Equipment, equip } from './sandbox/equipment.ts'
 import type { Facts } from './sandbox/facts.ts'
 import { findHost } from './sandbox/host.ts'
@@ -18,8 +19,10 @@ export type Proven = {
   readonly lacking: readonly string[]
 }
 
-export async function openEquipment({ home, private_hosts }: Pick<Config, 'home' | 'private_hosts'>): Promise<Equipment> {
-  return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts })
+export async function openEquipment({ home, private_hosts, ca_file }: Config): Promise<Equipment> {
+  const authorities = ca_file === undefined ? undefined : readAuthorities(ca_file)
+  if (authorities?.ok === false) throw new Error(authorities.error) // the configuration has been read: it was there a moment ago
+  return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value })
 }
 
 export async function prove(equipment: Equipment, offered: readonly Tier[]): Promise<Proven> {

@@ -1,5 +1,5 @@
 // Promise: for a plan and a host there is one command line, written down in test/golden/argv. Whoever changes a defence changes a file
-// that a reviewer reads. `vitest -u` writes them anew.
+// that a reviewer reads. `vitest run --update` writes them anew.
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,6 +39,10 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
   'c-relayed-run': [
     planOf(['curl'], { egress: { ...HOSTS, hosts: [...HOSTS.hosts] }, workspace: 'run' }),
     { relay, folder: '/var/lib/worker/runs/1' },
+  ],
+  'c-relayed-authorities': [
+    planOf(['curl'], { egress: { ...HOSTS, hosts: ['localhost:8443'] }, env: { HTTPS_PROXY: 'http://own:1' } }),
+    { relay: { ...relay, authorities: '/var/lib/worker/sandbox/authorities.pem' } },
   ],
   'b-host-call': [planOf(['wc', '-c'], { tier: 'B' }), { folder: '/var/lib/worker/call-1', mark: 4_503_599_627_370_497 }],
   'b-host-run': [

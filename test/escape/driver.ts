@@ -19,7 +19,7 @@ if (setup.keepDescriptors !== true) closeInheritedDescriptors()
 
 const found = await findHost()
 const host = { ...found, ...setup.host, programs: { ...found.programs, ...setup.programs } }
-const equipment = await equip(host, { folder: setup.folder, privateHosts: setup.privateHosts ?? [] })
+const equipment = await equip(host, { folder: setup.folder, privateHosts: setup.privateHosts ?? [], authorities: setup.authorities })
 const sandbox: Sandbox = { equipment, facts: await probe(equipment) }
 
 async function run({ plan, stdin, runFolder, cancelOn }: LaunchOrder, id: number): Promise<LaunchSeen> {

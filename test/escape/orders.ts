@@ -10,6 +10,8 @@ import type { Execution } from '../../worker/sandbox/launch.ts'
 export type Setup = {
   readonly folder: string
   readonly privateHosts?: readonly string[]
+  /** PEM, as SandboxOptions has it. */
+  readonly authorities?: string
   /** As if `closeInheritedDescriptors` had been forgotten. */
   readonly keepDescriptors?: boolean
   /** What to believe of the host instead of what was found. */

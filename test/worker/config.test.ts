@@ -1,10 +1,12 @@
 // What an operator sets is read strictly, from a file that nobody else can read, and what is wrong with it is said in a sentence.
 
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { readConfig } from '../../worker/config.ts'
+import { readAuthorities } from '../../worker/sandbox/authorities.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-config-'))
 const path = join(folder, 'worker.json')
@@ -68,12 +70,43 @@ test.each([
   ['a Redis address that is none', { ...GOOD, redis_url: 'redis.example.com' }, 'redis_url'],
   ['a relative home', { ...GOOD, home: 'worker' }, 'absolute'],
   ['no concurrency', { ...GOOD, concurrency: 0 }, 'concurrency'],
+  ['an authority that is not there', { ...GOOD, ca_file: '/nowhere/ca.pem' }, 'ENOENT'],
+  ['a relative authority', { ...GOOD, ca_file: 'ca.pem' }, 'absolute'],
+  ['a file without certificates', { ...GOOD, ca_file: '/etc/hostname' }, 'holds no certificate'],
   ['a private host without a port', { ...GOOD, private_hosts: ['10.0.0.1'] }, 'host:port'],
 ])('%s is refused, with the field and what to do', (_name, content, said) => {
   write(content)
   const refused = read()
   expect(refused).toMatchObject({ ok: false, error: expect.stringContaining(said) })
   expect(!refused.ok && refused.error).not.toContain('hunter2') // V02
+})
+
+test('of the file that `ca_file` names, authorities are read, and nothing else', () => {
+  const file = join(folder, 'ca.pem')
+  const args = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-subj',
+    '/CN=a',
+    '-keyout',
+    `${file}.key`,
+  ]
+  const make = (...more: string[]): void => void execFileSync('/usr/bin/openssl', [...args, '-out', file, ...more], { stdio: 'pipe' })
+  make()
+  const [certificate, key] = [readFileSync(file, 'latin1'), readFileSync(`${file}.key`, 'latin1')]
+  writeFileSync(file, `# ours\n${key}${certificate}`)
+  write({ ...GOOD, ca_file: file })
+  expect(read()).toMatchObject({ ok: true, value: { ca_file: file } })
+  expect(readAuthorities(file)).toEqual({ ok: true, value: certificate })
+  make('-addext', 'basicConstraints=critical,CA:FALSE')
+  expect(read()).toMatchObject({ ok: false, error: expect.stringContaining('no authority’s') })
+  writeFileSync(file, certificate.replace(/[A-Za-z]{20}/, 'A'.repeat(20)))
+  expect(read()).toMatchObject({ ok: false, error: expect.stringContaining('can’t be read') })
 })
 
 test('a number in the environment that is none is refused', () => {

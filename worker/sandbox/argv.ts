@@ -8,6 +8,7 @@ import type { Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Group } from './cgroups.ts'
 import type { Host, Programs } from './host.ts'
+import { AUTHORITIES, networkEnv } from './network-env.ts'
 import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, WORKSPACE } from './profiles.ts'
 import type { SocketMode } from './seccomp.ts'
 import { type Refusal, refused } from './verdict.ts'
@@ -18,12 +19,19 @@ export const FD = { args: 3, seccomp: 4, status: 5 } as const
 /** What of the host an argv depends on. */
 export type Ground = Pick<Host, 'programs' | 'ceilings'>
 
+/** The network namespace that waits for this call, and the way out of it. */
+export type Relay = {
+  readonly pid: number
+  readonly proxyUrl: string
+  /** A file of the host: whom the tool trusts, where that is not whom the host trusts. */
+  readonly authorities?: string | undefined
+}
+
 /** Where this one call runs. */
 export type Place = {
   /** C: the run's folder on the host, if the calls of a run share one. B: the folder to run in, always. */
   readonly folder?: string
-  /** The network namespace that waits for this call, and the way out of it. */
-  readonly relay?: { readonly pid: number; readonly proxyUrl: string }
+  readonly relay?: Relay
   /** B: recognises this call's processes, wherever they went (see tree.ts). */
   readonly mark?: number
   /** What counts its processes together, and ends them; they enter it before anything else. */
@@ -92,7 +100,8 @@ function limited({ limits, tier }: Plan, { programs, ceilings }: Ground, more: r
 
 function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', ground: Ground, { folder, relay }: Place): Command {
   const { namespaces, sockets, relayed } = PROFILES[profile]
-  const env = { ...BASE_ENV, HOME: '/tmp', ...plan.executor.env, ...(relay === undefined ? {} : proxyEnv(relay.proxyUrl)) }
+  const own = plan.executor.env
+  const env = { ...BASE_ENV, HOME: '/tmp', ...(relay === undefined ? own : networkEnv(relay, plan.egress.hosts, own)) }
   const at = posix.join(WORKSPACE, cwd)
   const workspace =
     folder === undefined
@@ -103,6 +112,7 @@ function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', grou
     ...namespaces,
     ...BWRAP_BEFORE,
     ...workspace,
+    ...(relay?.authorities === undefined ? [] : ['--ro-bind', relay.authorities, AUTHORITIES]),
     ...['--chdir', at],
     ...BWRAP_AFTER,
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
@@ -121,14 +131,6 @@ export const joinNetwork = (programs: Programs, pid: number, argv: readonly stri
   ...['--target', `${pid}`, '--user', '--net', '--preserve-credentials', '--'],
   ...argv,
 ]
-
-const proxyEnv = (url: string): Record<string, string> =>
-  Object.fromEntries(
-    ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) => [
-      [name, url],
-      [name.toLowerCase(), url],
-    ]),
-  )
 
 function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark }: Place): Command {
   if (folder === undefined || mark === undefined) throw new Error('tier B runs in a folder and under a mark')

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import type { Result } from '../../shared/result.ts'
+import { joinAuthorities } from './authorities.ts'
 import { Groups } from './cgroups.ts'
 import { namelessFile, scratchFolder } from './descriptors.ts'
 import { type Host, obstacles, wrongPlatform } from './host.ts'
@@ -19,6 +20,8 @@ export type SandboxOptions = {
   readonly folder: string
   /** Exact `host:port` that the proxy may reach although the address is private. An operator's decision, in the worker's configuration. */
   readonly privateHosts?: readonly string[]
+  /** Certificates in PEM, of authorities that tools trust beside those of the host. */
+  readonly authorities?: string | undefined
 }
 
 export type Equipment = {
@@ -34,12 +37,14 @@ export type Equipment = {
   /** Or why calls have no cgroups here. */
   readonly groups: Result<Groups, string>
   readonly privateHosts: ReadonlySet<string>
+  /** The file for tools that reach hosts; none where the host's authorities are all. */
+  readonly authorities: string | undefined
   readonly profileDigests: Readonly<Record<ProfileName, string>>
 }
 export type Filter = { readonly bytes: Buffer; readonly fd: number }
 
 /** Works on any host: what is lacking shows in the proof, and is refused. */
-export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOptions): Promise<Equipment> {
+export async function equip(host: Host, { folder, privateHosts = [], authorities }: SandboxOptions): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await removeLeftOvers(folder)
   const scratch = scratchFolder()
@@ -57,6 +62,7 @@ export async function equip(host: Host, { folder, privateHosts = [] }: SandboxOp
     relays,
     groups: Groups.open(host.machine, folder),
     privateHosts: new Set(privateHosts),
+    authorities: authorities === undefined ? undefined : await joinAuthorities(folder, authorities),
     profileDigests: {
       b_host: profileDigest('b_host', undefined),
       c_offline: profileDigest('c_offline', filters),

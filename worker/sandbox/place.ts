@@ -96,7 +96,11 @@ async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): P
   return (await Promise.all(checks)).flat()[0]
 }
 
-async function withRelay({ relays, privateHosts }: Equipment, { egress: { hosts } }: Plan, place: Place): Promise<Result<Setting, NotRun>> {
+async function withRelay(
+  { relays, privateHosts, authorities }: Equipment,
+  { egress: { hosts } }: Plan,
+  place: Place,
+): Promise<Result<Setting, NotRun>> {
   if (relays === undefined) return err(refused('sandbox_unavailable', 'what egress needs is missing; run `countersign-worker doctor`'))
   let relay: Awaited<ReturnType<typeof relays.take>>
   try {
@@ -109,7 +113,7 @@ async function withRelay({ relays, privateHosts }: Equipment, { egress: { hosts 
   const egress = new Egress({ hosts, privateHosts, token })
   const hangUp = serveProxy(relay.server, egress)
   return ok({
-    place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token) } },
+    place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities } },
     hangUp: () => {
       hangUp()
       return egress.connections
