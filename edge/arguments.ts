@@ -1,7 +1,7 @@
 // Whether a call's arguments fit the tool's schema, which has passed schemas.ts.
 
-import { Validator } from '@cfworker/json-schema'
 import { failure } from '../shared/failures.ts'
+import { schemaCheck } from '../shared/fits-schema.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Schema } from './schemas.ts'
@@ -13,11 +13,11 @@ const plain = (error: string): string => (error === 'False boolean schema.' ? 'i
 
 /** Compiled once per tool version. */
 export function argumentCheck(schema: Schema): ArgumentCheck {
-  const validator = new Validator(schema, '2020-12', false)
+  const check = schemaCheck(schema)
   return (args) => {
-    const { valid, errors } = validator.validate(args)
-    if (valid) return ok(args)
-    const fields = errors.slice(-8).map(({ instanceLocation, error }) => ({ at: instanceLocation.slice(1) || '/', message: plain(error) }))
+    const errors = check(args)
+    if (errors.length === 0) return ok(args)
+    const fields = errors.map(({ at, message }) => ({ at, message: plain(message) }))
     return err(failure('invalid_arguments', 'the arguments do not fit the tool’s schema', fields))
   }
 }

@@ -27,7 +27,14 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<rea
   if (cwd.startsWith('/') || cwd.split('/').includes('..'))
     return err(failure('workspace_scope_denied', 'the folder must lie inside the workspace: relative, without `..`'))
   const shared = {
-    executor: { kind: 'process' as const, argv: argv.value, stdin: executor.stdin, env: executor.env ?? {}, cwd },
+    executor: {
+      kind: 'process' as const,
+      argv: argv.value,
+      stdin: executor.stdin,
+      env: executor.env ?? {},
+      cwd,
+      ...(tool.output_schema === undefined ? {} : { output: tool.output_schema }),
+    },
     secrets: tool.secrets ?? [],
     workspace: tool.workspace,
     limits: limitsFor(tool, args, budget),

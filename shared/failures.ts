@@ -77,6 +77,7 @@ export const FAILURES = {
   invalid_input: caller(200, 'mend what `detail` names; the process can’t be given it'),
   quota_exceeded: caller(200, 'do less, or raise the limit that `outcome` names'),
   timed_out: caller(200, 'raise the limit or do less'),
+  invalid_output: caller(200, 'mend the tool or its `output_schema`; `error.detail` says where they differ, and the output is as it came'),
   spawn_failed: caller(200, 'name a program that is in the sandbox and executable; stderr says which is not'),
   runtime_failure: caller(200, 'read stderr and `outcome`: the program itself failed, or a signal ended it'),
   cancelled: caller(200, 'nothing; it was cancelled on request'),

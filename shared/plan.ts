@@ -51,6 +51,8 @@ export const Plan = z.strictObject({
     env: z.record(EnvName, ArgvItem),
     /** Relative to the workspace; never leaves it. */
     cwd: z.string().max(4096).regex(NUL_FREE),
+    /** JSON Schema of the one value on standard output, where the tool promises one. */
+    output: z.record(z.string(), z.unknown()).optional(),
   }),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(HostPattern).max(64) }),
   secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
@@ -80,6 +82,8 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('output_cap') }),
   /** The kernel ended it: all of the call together wanted more memory than its limit, what it wrote into memory included. */
   z.strictObject({ kind: z.literal('memory_cap') }),
+  /** It ended well, and what it wrote is not the result that its tool promises. */
+  z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(500) }),
   z.strictObject({ kind: z.literal('cancelled') }),
   /** The worker would not run it: the plan asks for what this host has not proven or has no more, or names a host it may not reach. */
   z.strictObject({

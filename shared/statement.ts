@@ -169,8 +169,9 @@ export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 't
     case 'output_cap':
     case 'memory_cap':
       return { state: 'failed', error: 'quota_exceeded' }
+    case 'invalid_output':
     case 'cancelled':
-      return { state: 'failed', error: 'cancelled' }
+      return { state: 'failed', error: outcome.kind }
     case 'refused':
       return { state: 'failed', error: outcome.code }
     case 'infra':

@@ -34,6 +34,7 @@ const FromArgument = z.strictObject({ arg: z.string().min(1).max(64) })
 export const ToolSpec = z.strictObject({
   description: z.string().min(1).max(2_000),
   input_schema: z.record(z.string(), z.unknown()),
+  /** The result: one JSON object on standard output that fits. Else the call ends as `invalid_output`. */
   output_schema: z.record(z.string(), z.unknown()).optional(),
   /** Hosts imply `network` and secrets `secrets_read`, said or not. */
   capabilities: z.array(Capability).max(6),
@@ -91,6 +92,7 @@ export const ToolSummary = z.strictObject({
   ...ToolRef.shape,
   description: z.string(),
   input_schema: z.record(z.string(), z.unknown()),
+  output_schema: z.record(z.string(), z.unknown()).optional(),
   capabilities: z.array(Capability),
   sensitive: z.boolean(),
 })

@@ -6,6 +6,7 @@ import { err, ok, type Result } from '../shared/result.ts'
 import { type Ran, unrun } from './attestation.ts'
 import type { Verified } from './grant.ts'
 import type { Link } from './link.ts'
+import { judged } from './result.ts'
 import type { NoFolder, RunFolders } from './run-folders.ts'
 import type { InHand } from './running.ts'
 import { launch, type Sandbox } from './sandbox/launch.ts'
@@ -30,16 +31,17 @@ export async function perform({ grant, plan, args, argsText }: Verified, { stop 
     onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
   })
   if (runFolder.value !== undefined) runFolders.leave(run)
+  const kept = output.end()
   const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
   const execution = {
     ...seen,
     connections: [...seen.connections],
-    outcome: stop.signal.reason === 'shutdown' ? interrupted(seen.outcome) : seen.outcome,
+    outcome: stop.signal.reason === 'shutdown' ? interrupted(seen.outcome) : judged(seen.outcome, plan, seen.stdout, kept.stdout),
     sandbox_enforcement: enforcement,
     started_at_ms: seen.started_at_ms + ahead,
     ended_at_ms: seen.ended_at_ms + ahead,
   }
-  return { execution, ...output.end() }
+  return { execution, ...kept }
 }
 
 const withoutFolder = (why: NoFolder): Parameters<typeof unrun>[0] =>

@@ -146,12 +146,13 @@ export const agentRoutes: Verbs<Names> = {
     const tools = [...directory.tools.values()].filter(({ tool }) => allowed.includes('*') || allowed.includes(tool.name))
     return ok({
       items: tools
-        .map(({ tool: { name, version, digest, description, input_schema }, capabilities, sensitive }) => ({
+        .map(({ tool: { name, version, digest, description, input_schema, output_schema }, capabilities, sensitive }) => ({
           name,
           version,
           digest,
           description,
           input_schema,
+          ...(output_schema === undefined ? {} : { output_schema }),
           capabilities: [...capabilities],
           sensitive,
         }))

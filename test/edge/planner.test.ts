@@ -39,6 +39,12 @@ test('an argument fills exactly one element, whatever it holds', () => {
   }
 })
 
+test('what a tool promises of its output is part of the plan, and so of what is decided and run', () => {
+  const output_schema = { type: 'object', required: ['lines'] }
+  expect(plans({ output_schema })[0]?.executor.output).toEqual(output_schema)
+  expect(plans({})[0]?.executor).not.toHaveProperty('output')
+})
+
 test('a placeholder is a whole element: in the middle of one it is text', () => {
   expect(argv(['echo', '--to={text}', '{text', '{a b}', '{{text}}', '{}'], { text: 'a' })).toEqual([
     'echo',
