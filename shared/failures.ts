@@ -24,6 +24,10 @@ export const FAILURES = {
   invalid_arguments: caller(422, 'mend the arguments that `errors` names; `GET /v1/tools` shows the schema'),
   invalid_schema: caller(422, 'use a plain JSON Schema 2020-12 without patterns, remote references or unknown formats'),
   invalid_policy: caller(422, 'mend the policy that `errors` names'),
+  invalid_skill: caller(
+    422,
+    'build the module with plain WebAssembly 2.0: no threads, exceptions or garbage collection, within the limits of a skill',
+  ),
   tool_breaks_policies: caller(409, 'first put policies that hold with the tool and without it, then change the tool'),
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   // Identity

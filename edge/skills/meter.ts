@@ -1,0 +1,349 @@
+// A core module of a skill, rewritten so that it pays for what it does and takes no more than it is given: fuel from one counter that the
+// host hands to all modules of the skill, memories and tables with a maximum, start functions included. Pure over bytes from strangers:
+// what the engine would refuse anyway may pass here, what could run unpaid may not.
+
+import { failure } from '../../shared/failures.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { metered, moved, paying, Spliced } from './fuel.ts'
+import { BULK, type Instruction, OP, step } from './instructions.ts'
+import { Bytes, Malformed, Writer } from './wasm-bytes.ts'
+
+/** The import under which a metered module wants its counter, a mutable i64. Below zero, nothing was left. */
+export const COUNTER = { module: 'countersign', name: 'fuel' } as const
+
+/** In 64 KiB pages and in elements, for each memory and table. */
+export type Room = { readonly pages: number; readonly elements: number }
+
+/** Bytes that one unit of fuel moves or fills. */
+const BYTES_A_UNIT_LOG2 = 3
+const PAGE_UNITS = 65_536 >> BYTES_A_UNIT_LOG2
+
+const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00] as const
+const SECTION = {
+  custom: 0,
+  type: 1,
+  import: 2,
+  function: 3,
+  table: 4,
+  memory: 5,
+  global: 6,
+  export: 7,
+  start: 8,
+  element: 9,
+  code: 10,
+} as const
+const DATA = 11
+const DATA_COUNT = 12
+/** The order in which they stand. */
+const ORDER: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8, 9, DATA_COUNT, 10, DATA]
+
+const FUNCTION_TYPE = 0x60
+const I32 = 0x7f
+const I64 = 0x7e
+const KIND = { function: 0, table: 1, memory: 2, global: 3 } as const
+
+export function meter(module: Uint8Array, room: Room): Result<Uint8Array> {
+  try {
+    return ok(new Metering(sectionsOf(module), room).module())
+  } catch (thrown) {
+    if (!(thrown instanceof Malformed)) throw thrown
+    return err(failure('invalid_skill', `a module can’t be metered: ${thrown.message}`))
+  }
+}
+
+/** By their numbers. Custom ones are left out: names and the like change nothing. */
+function sectionsOf(module: Uint8Array): Map<number, Bytes> {
+  const all = new Bytes(module)
+  if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is no core module of WebAssembly, version 1')
+  const sections = new Map<number, Bytes>()
+  let last = -1
+  while (!all.done) {
+    const id = all.u8()
+    const section = all.part(all.u32())
+    if (id === SECTION.custom) continue
+    const place = ORDER.indexOf(id)
+    if (place === -1) throw new Malformed(`a section of the kind ${id} is not among those that a skill may have`)
+    if (place <= last) throw new Malformed('its sections are not in order')
+    last = place
+    sections.set(id, section)
+  }
+  return sections
+}
+
+/** A function that we add. */
+type Helper = { readonly number: number; readonly type: readonly number[]; readonly body: Writer }
+
+class Metering {
+  readonly #sections: ReadonlyMap<number, Bytes>
+  readonly #room: Room
+  #types = 0
+  #functions = 0
+  #defined = 0
+  /** Globals that are imported: ours comes next. */
+  #counter = 0
+  /** What each table holds. */
+  readonly #tables: number[] = []
+  readonly #helpers = new Map<string, Helper>()
+
+  constructor(sections: ReadonlyMap<number, Bytes>, room: Room) {
+    this.#sections = sections
+    this.#room = room
+  }
+
+  module(): Uint8Array {
+    // In this order: what comes later has to know the numbers of what came before. Code comes before functions and types are written,
+    // for it says which ones we add.
+    const types = this.#read(SECTION.type, (section) => this.#countTypes(section))
+    const imports = this.#imports()
+    const declared = this.#read(SECTION.function, (section) => {
+      this.#defined = section.times(() => section.u32())
+    })
+    const tables = this.#limited(SECTION.table, (section, out) => this.#table(section, out))
+    const memories = this.#limited(SECTION.memory, (section, out) => limits(section, out, this.#room.pages, 'pages of memory'))
+    const globals = this.#spliced(SECTION.global, (section, spliced) => {
+      valueType(section)
+      section.u8()
+      this.#constant(section, spliced)
+    })
+    const exports = this.#spliced(SECTION.export, (section, spliced) => {
+      section.skip(section.u32())
+      const kind = section.u8()
+      const from = section.at
+      const number = section.u32()
+      if (kind === KIND.global) spliced.replace(from, section.at, (out) => out.u32(moved(number, this.#counter)))
+    })
+    const start = this.#sections.get(SECTION.start)
+    const elements = this.#spliced(SECTION.element, (section, spliced) => this.#element(section, spliced))
+    const data = this.#spliced(DATA, (section, spliced) => {
+      const form = section.u32()
+      if (form > 2) throw new Malformed(`data of the form ${form}`)
+      if (form === 2) section.u32()
+      if (form !== 1) this.#constant(section, spliced)
+      section.skip(section.u32())
+    })
+    const code = this.#code()
+    const helpers = [...this.#helpers.values()]
+    const helperTypes = helpers.map(({ type }) => new Writer().raw(type))
+    const typeNumbers = helpers.map((_, index) => new Writer().u32(this.#types + index))
+
+    const written: readonly (readonly [number, Writer | undefined])[] = [
+      [SECTION.type, appended(types, this.#types, helperTypes)],
+      [SECTION.import, imports],
+      [SECTION.function, appended(declared, this.#defined, typeNumbers)],
+      [SECTION.table, tables],
+      [SECTION.memory, memories],
+      [SECTION.global, globals],
+      [SECTION.export, exports],
+      [SECTION.start, start && new Writer().raw(start.slice(start.at, start.end))],
+      [SECTION.element, elements],
+      [DATA_COUNT, this.#dataCount()],
+      [SECTION.code, code],
+      [DATA, data],
+    ]
+    const out = new Writer().raw(HEADER)
+    for (const [id, section] of written) if (section !== undefined) out.u8(id).sized(section)
+    return out.bytes()
+  }
+
+  #dataCount(): Writer | undefined {
+    const section = this.#sections.get(DATA_COUNT)
+    return section && new Writer().raw(section.slice(section.at, section.end))
+  }
+
+  /** Reads it to its end and leaves it as it is. */
+  #read(id: number, read: (section: Bytes) => void): Bytes | undefined {
+    const section = this.#sections.get(id)
+    if (section === undefined) return undefined
+    const whole = new Bytes(section.slice(0, section.end), section.at)
+    read(section)
+    atEnd(section, id)
+    return whole
+  }
+
+  #countTypes(section: Bytes): void {
+    this.#types = section.times(() => {
+      if (section.u8() !== FUNCTION_TYPE) throw new Malformed('a type that is none of a function')
+      for (const _ of ['parameters', 'results']) section.times(() => valueType(section))
+    })
+  }
+
+  #imports(): Writer {
+    const section = this.#sections.get(SECTION.import)
+    const out = new Writer()
+    const count = section?.times(() => this.#import(section, out)) ?? 0
+    if (section !== undefined) atEnd(section, SECTION.import)
+    const ours = new Writer().text(COUNTER.module).text(COUNTER.name).u8(KIND.global, I64, 1)
+    return new Writer()
+      .u32(count + 1)
+      .raw(out.bytes())
+      .raw(ours.bytes())
+  }
+
+  #import(section: Bytes, out: Writer): void {
+    const from = section.at
+    const name = section.part(section.u32())
+    if (new TextDecoder().decode(name.slice(name.at, name.end)) === COUNTER.module)
+      throw new Malformed(`it imports from \`${COUNTER.module}\``)
+    section.skip(section.u32())
+    const kind = section.u8()
+    out.raw(section.slice(from, section.at))
+    const rest = section.at
+    if (kind === KIND.table) this.#table(section, out)
+    else if (kind === KIND.memory) limits(section, out, this.#room.pages, 'pages of memory')
+    else if (kind === KIND.function) {
+      this.#functions++
+      out.u32(section.u32())
+    } else if (kind === KIND.global) {
+      this.#counter++
+      valueType(section)
+      section.u8()
+      out.raw(section.slice(rest, section.at))
+    } else throw new Malformed(`an import of the kind ${kind} is not among those that a skill may have`)
+  }
+
+  #table(section: Bytes, out: Writer): void {
+    const holds = referenceType(section)
+    this.#tables.push(holds)
+    limits(section, out.u8(holds), this.#room.elements, 'elements of a table')
+  }
+
+  #limited(id: number, one: (section: Bytes, out: Writer) => void): Writer | undefined {
+    const section = this.#sections.get(id)
+    if (section === undefined) return undefined
+    const out = new Writer()
+    const count = section.times(() => one(section, out))
+    atEnd(section, id)
+    return new Writer().u32(count).raw(out.bytes())
+  }
+
+  #spliced(id: number, one: (section: Bytes, spliced: Spliced) => void): Writer | undefined {
+    const section = this.#sections.get(id)
+    if (section === undefined) return undefined
+    const spliced = new Spliced(section)
+    section.times(() => one(section, spliced))
+    atEnd(section, id)
+    return spliced.result()
+  }
+
+  /** An expression that is worked out when the module is made: it can't loop. */
+  #constant(section: Bytes, spliced: Spliced): void {
+    for (;;) {
+      const { op, from, operands } = step(section)
+      if (op === OP.end) return
+      if (op !== OP.global_get) continue
+      const number = new Bytes(section.slice(0, section.at), operands).u32()
+      spliced.replace(from, section.at, (out) => out.u8(op).u32(moved(number, this.#counter)))
+    }
+  }
+
+  /** Bit 0: not active. Bit 1: a table's number, or declared only. Bit 2: expressions in place of functions. */
+  #element(section: Bytes, spliced: Spliced): void {
+    const form = section.u32()
+    if (form > 7) throw new Malformed(`elements of the form ${form}`)
+    const [passive, numbered, expressions] = [1, 2, 4].map((bit) => (form & bit) !== 0)
+    if (!passive) {
+      if (numbered) section.u32()
+      this.#constant(section, spliced)
+    }
+    if (passive || numbered) section.u8() // what they are
+    section.times(() => (expressions ? this.#constant(section, spliced) : section.u32()))
+  }
+
+  #code(): Writer | undefined {
+    const section = this.#sections.get(SECTION.code)
+    const bodies = new Writer()
+    const around = { counter: this.#counter, payingFor: (instruction: Instruction, operands: Bytes) => this.#helper(instruction, operands) }
+    const count = section?.times(() => bodies.sized(metered(section.part(section.u32()), around))) ?? 0
+    if (section !== undefined) atEnd(section, SECTION.code)
+    if (count !== this.#defined) throw new Malformed(`${this.#defined} functions are declared and ${count} are there`)
+    if (count === 0) return undefined
+    const out = new Writer().u32(count + this.#helpers.size).raw(bodies.bytes())
+    for (const { body } of this.#helpers.values()) out.sized(body)
+    return out
+  }
+
+  /** One for each instruction with its operands. */
+  #helper({ op, sub, from }: Instruction, operands: Bytes): number {
+    const does = operands.slice(from, operands.end)
+    const key = does.join()
+    const known = this.#helpers.get(key)
+    if (known !== undefined) return known.number
+    const { parameters, results, size, by } = this.#sized(op, sub, operands)
+    const number = this.#functions + this.#defined + this.#helpers.size
+    const type = [FUNCTION_TYPE, parameters.length, ...parameters, results.length, ...results]
+    this.#helpers.set(key, { number, type, body: paying(this.#counter, parameters.length, size, by, does) })
+    return number
+  }
+
+  #sized(op: number, sub: number, operands: Bytes): Sized {
+    const bytes = { shift: BYTES_A_UNIT_LOG2 }
+    const each = { shift: 0 }
+    if (op === OP.memory_grow) return { parameters: [I32], results: [I32], size: 0, by: { times: PAGE_UNITS } }
+    const three = { parameters: [I32, I32, I32], results: [], size: 2 }
+    switch (sub) {
+      case BULK.memory_init:
+      case BULK.memory_copy:
+      case BULK.memory_fill:
+        return { ...three, by: bytes }
+      case BULK.table_init:
+      case BULK.table_copy:
+        return { ...three, by: each }
+    }
+    const holds = this.#tables[operands.u32()]
+    if (holds === undefined) throw new Malformed('an instruction names a table that is not there')
+    return sub === BULK.table_grow
+      ? { parameters: [holds, I32], results: [I32], size: 1, by: each }
+      : { parameters: [I32, holds, I32], results: [], size: 2, by: each }
+  }
+}
+
+/** `size`: which parameter tells how much there is to do. */
+type Sized = {
+  readonly parameters: readonly number[]
+  readonly results: readonly number[]
+  readonly size: number
+  readonly by: { readonly times: number } | { readonly shift: number }
+}
+
+/** A list with more at its end. */
+function appended(before: Bytes | undefined, count: number, added: readonly Writer[]): Writer | undefined {
+  if (before === undefined && added.length === 0) return undefined
+  const out = new Writer().u32(count + added.length)
+  if (before !== undefined) {
+    before.u32()
+    out.raw(before.slice(before.at, before.end))
+  }
+  for (const one of added) out.raw(one.bytes())
+  return out
+}
+
+function atEnd(section: Bytes, id: number): void {
+  if (!section.done) throw new Malformed(`section ${id} goes on after its end`)
+}
+
+/** Numbers, vectors and references to functions and to the host's. */
+const VALUE_TYPES: ReadonlySet<number> = new Set([0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f])
+const REFERENCE_TYPES: ReadonlySet<number> = new Set([0x70, 0x6f])
+
+function valueType(code: Bytes): number {
+  const type = code.u8()
+  if (!VALUE_TYPES.has(type)) throw new Malformed(`the type 0x${type.toString(16)} is not among those that a skill may have`)
+  return type
+}
+
+function referenceType(code: Bytes): number {
+  const type = code.u8()
+  if (!REFERENCE_TYPES.has(type)) throw new Malformed(`a table of the type 0x${type.toString(16)} is not among those that a skill may have`)
+  return type
+}
+
+/** With a maximum, whether it had one or not. Shared memories, and those of 64 bits, are none of ours. */
+function limits(section: Bytes, out: Writer, most: number, what: string): void {
+  const flags = section.u8()
+  if (flags > 1) throw new Malformed('a memory or table that is shared or has 64 bits')
+  const least = section.u32()
+  const asked = flags === 1 ? section.u32() : most
+  if (least > most) throw new Malformed(`it begins with ${least} ${what}; ${most} are the most`)
+  out.u8(1).u32(least).u32(Math.min(asked, most))
+}

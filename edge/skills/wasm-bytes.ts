@@ -1,0 +1,130 @@
+// The binary format's own numbers: read with every bound checked, and written. It knows no section and no instruction.
+
+/** Whoever sends a module may have made it by hand. What is thrown here is caught by `meter`, and is a refusal there. */
+export class Malformed extends Error {}
+
+export class Bytes {
+  readonly #bytes: Uint8Array
+  readonly end: number
+  at: number
+
+  constructor(bytes: Uint8Array, at = 0, end = bytes.length) {
+    this.#bytes = bytes
+    this.at = at
+    this.end = end
+  }
+
+  get done(): boolean {
+    return this.at >= this.end
+  }
+
+  u8(): number {
+    const byte = this.at < this.end ? this.#bytes[this.at++] : undefined
+    if (byte === undefined) throw new Malformed(`it ends early, at byte ${this.at}`)
+    return byte
+  }
+
+  u32(): number {
+    let value = 0
+    for (let shift = 0; shift < 35; shift += 7) {
+      const byte = this.u8()
+      if (shift === 28 && byte > 0x0f) break
+      value += (byte & 0x7f) * 2 ** shift
+      if (byte < 0x80) return value
+    }
+    throw new Malformed(`the number at byte ${this.at} is too long`)
+  }
+
+  /** A signed number of at most as many bits: its value is nobody's business here. */
+  skipSigned(bits: 32 | 33 | 64): void {
+    for (let left = Math.ceil(bits / 7); left > 0; left--) if (this.u8() < 0x80) return
+    throw new Malformed(`the number at byte ${this.at} is too long`)
+  }
+
+  skip(count: number): void {
+    if (count > this.end - this.at) throw new Malformed(`it ends early, at byte ${this.end}`)
+    this.at += count
+  }
+
+  /** The next `count` bytes, for themselves. */
+  part(count: number): Bytes {
+    const from = this.at
+    this.skip(count)
+    return new Bytes(this.#bytes, from, this.at)
+  }
+
+  slice(from: number, to: number): Uint8Array {
+    return this.#bytes.subarray(from, to)
+  }
+
+  /** As many items as it says, each of which is at least a byte. */
+  times(read: (index: number) => void): number {
+    const count = this.u32()
+    if (count > this.end - this.at) throw new Malformed(`it says ${count} and ends before`)
+    for (let index = 0; index < count; index++) read(index)
+    return count
+  }
+}
+
+export class Writer {
+  #bytes = new Uint8Array(1024)
+  #length = 0
+
+  u8(...bytes: readonly number[]): this {
+    return this.raw(bytes)
+  }
+
+  raw(bytes: ArrayLike<number>): this {
+    const length = this.#length + bytes.length
+    if (length > this.#bytes.length) {
+      const larger = new Uint8Array(Math.max(length, 2 * this.#bytes.length))
+      larger.set(this.#bytes.subarray(0, this.#length))
+      this.#bytes = larger
+    }
+    this.#bytes.set(bytes, this.#length)
+    this.#length = length
+    return this
+  }
+
+  u32(value: number): this {
+    return this.raw(leb(value))
+  }
+
+  /** In as many bytes as its sign needs. */
+  s64(value: number): this {
+    const bytes: number[] = []
+    let rest = BigInt(value)
+    for (;;) {
+      const byte = Number(rest & 0x7fn)
+      rest >>= 7n
+      const last = (rest === 0n && byte < 0x40) || (rest === -1n && byte >= 0x40)
+      bytes.push(last ? byte : byte | 0x80)
+      if (last) return this.raw(bytes)
+    }
+  }
+
+  /** With its length before it. */
+  sized(part: Writer): this {
+    const bytes = part.bytes()
+    return this.u32(bytes.length).raw(bytes)
+  }
+
+  text(text: string): this {
+    return this.sized(new Writer().raw(new TextEncoder().encode(text)))
+  }
+
+  bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length)
+  }
+}
+
+function leb(value: number): number[] {
+  const bytes: number[] = []
+  for (let rest = value; ; rest = Math.floor(rest / 128)) {
+    if (rest < 128) {
+      bytes.push(rest)
+      return bytes
+    }
+    bytes.push((rest % 128) | 0x80)
+  }
+}
