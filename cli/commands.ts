@@ -10,6 +10,7 @@ import { POLICY } from './policy.ts'
 import { POLICY_CHECKS } from './policy-check.ts'
 import { POLICY_TRIALS } from './policy-rehearsal.ts'
 import { PRINCIPALS } from './principals.ts'
+import { SECRETS } from './secrets.ts'
 import { STANDING } from './standing.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
@@ -22,6 +23,7 @@ export const COMMANDS: readonly Command[] = [
   ...STANDING,
   ...CHANNELS,
   ...TOOLS,
+  ...SECRETS,
   ...POLICY_CHECKS,
   ...POLICY,
   ...POLICY_TRIALS,

@@ -17,6 +17,7 @@ import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
+import { secretRoutes } from './api/secrets.ts'
 import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing.ts'
 import { workerRoutes } from './api/workers.ts'
@@ -48,6 +49,7 @@ const VERBS: Verbs<RouteName> = {
   ...agentRoutes,
   ...operatorRoutes,
   ...channelRoutes,
+  ...secretRoutes,
   ...slackRoutes,
   ...policyRoutes,
   ...rehearsalRoutes,

@@ -44,6 +44,8 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
   const { tool, args, run } = situation
   const plans = plansFor(tool.tool, args, run.budget)
   if (!plans.ok) return refusedByTool(directory, situation, plans.error, told)
+  const withheld = directory.vault.withholds(tool.tool)
+  if (withheld !== undefined) return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
   const seen = tool.types.convert(args)
   if (!seen.ok) return seen
   const matter = matterOf(directory, situation)
@@ -278,9 +280,13 @@ const BY_CONTRACT = [
 
 function refusedByTool(directory: Loaded, situation: Situation, error: Failure, told: Told): Result<Decided> {
   const forbidden = BY_CONTRACT.find(({ code }) => code === error.code)
-  if (forbidden === undefined) return err(error)
-  const { code, by } = forbidden
+  return forbidden === undefined ? err(error) : denied(directory, situation, { ...forbidden, reason: error.detail }, told)
+}
+
+type Denial = { code: (typeof BY_CONTRACT)[number]['code']; by: string; reason: string }
+
+function denied(directory: Loaded, situation: Situation, { code, by, reason }: Denial, told: Told): Result<Decided> {
   const snapshot = snapshotOf(directory, situation).digest
-  const decision = { effect: 'deny' as const, code, policies: [by], reason: error.detail, policy_set: directory.policies.digest, snapshot }
+  const decision = { effect: 'deny' as const, code, policies: [by], reason, policy_set: directory.policies.digest, snapshot }
   return ok({ plan: null, decision: explained(directory, situation, decision, null, told) })
 }

@@ -10,15 +10,18 @@ import type { AgentSpec, Capability, OperatorSpec, Tool } from '../shared/wire.t
 import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
 import { capabilitiesOf, isSensitive } from './capabilities.ts'
-import type { Env } from './env.ts'
+import type { Env, Identity } from './env.ts'
 import { identityOf, tenantObject } from './env.ts'
 import { logError } from './log.ts'
 import { readyUnderFloor, repairSet } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
 import { marker, Redaction } from './redaction.ts'
+import { Sealing } from './sealing.ts'
 import type { TenantObject } from './tenant-object.ts'
 import type { ArgumentTypes } from './typed-arguments.ts'
 import { argumentTypes } from './typed-arguments.ts'
+import type { HeldSecret, Vault } from './vault.ts'
+import { openVault, SUPPOSED_VAULT } from './vault.ts'
 import type { WorkerRow } from './worker-gate.ts'
 
 export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: number }
@@ -35,6 +38,7 @@ export type Directory = {
   shadow: { version: number; since: number; texts: PolicyTexts } | null
   /** Those that are enrolled, not those that were. */
   workers: WorkerRow[]
+  secrets: HeldSecret[]
 }
 
 export type Principal = {
@@ -75,6 +79,7 @@ export type Loaded = {
   shadow: Shadow | null
   roles: readonly string[]
   workers: ReadonlyMap<string, { row: WorkerRow; principal: Principal }>
+  vault: Vault
   /** What of arguments its people are shown. */
   redaction: Redaction
 }
@@ -94,14 +99,16 @@ export const gatekeeper = (env: Env, tenant: string): Gatekeeper => atHand.get(t
 
 /** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
 export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>
-  directoryFrom(identityOf(env).markKey, tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
+  directoryFrom(identityOf(env), tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
 
 /** The version to ask with: the tenant answers with its directory only where it has another. */
 export const knownVersion = (tenant: string): number => cache.get(tenant)?.version ?? -1
 
+type Keys = Pick<Identity, 'markKey' | 'vaultKey'>
+
 /** What a tenant answered, made ready; `null` means that ours is the present one. */
-export function directoryFrom(markKey: Buffer, tenant: string, fresh: Directory | null): Loaded {
-  if (fresh !== null) return remember(markKey, fresh)
+export function directoryFrom(keys: Keys, tenant: string, fresh: Directory | null): Loaded {
+  if (fresh !== null) return remember(keys, fresh)
   const known = cache.get(tenant)
   if (known === undefined) throw new Error('the directory says that it is unchanged, and we have none')
   return known
@@ -119,17 +126,21 @@ export async function directoryWith(env: Env, tenant: string, worker: string): P
   return known?.workers.has(worker) === true ? known : directoryOf(env, tenant)
 }
 
-function remember(markKey: Buffer, directory: Directory): Loaded {
+function remember(keys: Keys, directory: Directory): Loaded {
   const known = cache.get(directory.tenant)
   if (known !== undefined && known.version >= directory.version) return known
-  const loaded = load(markKey, directory)
+  const loaded = load(keys, directory)
   cache.set(directory.tenant, loaded)
   return loaded
 }
 
-function load(markKey: Buffer, { tenant, version, agents, operators, tools, policies, shadow, workers }: Directory): Loaded {
+function load(
+  { markKey, vaultKey }: Keys,
+  { tenant, version, agents, operators, tools, policies, shadow, workers, secrets }: Directory,
+): Loaded {
   const ready = readyUnderFloor(policies.texts)
   if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
+  const vault = openVault(secrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
   for (const { name, keyHash: hash, spec, createdAt } of agents) {
@@ -155,7 +166,8 @@ function load(markKey: Buffer, { tenant, version, agents, operators, tools, poli
     shadow: null,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
     workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
-    redaction: new Redaction(marker(markKey, tenant)),
+    vault,
+    redaction: new Redaction(marker(markKey, tenant), vault.known),
   }
   return shadow === null ? loaded : { ...loaded, shadow: shadowing(loaded, shadow) }
 }
@@ -187,12 +199,14 @@ type Others = { tools: readonly Tool[]; agents: readonly [string, AgentSpec][]; 
 
 /**
  * A directory as it would be with these too, or with these in the place of their namesakes. Operators are not named by whoever asks, and
- * who there is decides what is asked: if any are given, they are all. They have no keys: nobody becomes them.
+ * who there is decides what is asked: if any are given, they are all. They have no keys: nobody becomes them. Tools have the secrets that
+ * they name.
  */
 export function including(directory: Loaded, { tools, agents, operators }: Others): Loaded {
   const { tenant } = directory
   return {
     ...directory,
+    vault: SUPPOSED_VAULT,
     tools: new Map([...directory.tools, ...tools.map((tool) => [tool.name, loadTool(tool)] as const)]),
     agents: new Map([...directory.agents, ...agents.map(([name, spec]) => [name, agentPrincipal(tenant, name, spec, 0)] as const)]),
     operators:
@@ -201,6 +215,15 @@ export function including(directory: Loaded, { tools, agents, operators }: Other
         : new Map(operators.map(([name, spec]) => [name, operatorPrincipal(tenant, { name, spec, keyHash: '', createdAt: 0 })])),
     roles: [...new Set([...directory.roles, ...operators.flatMap(([, { roles }]) => roles)])],
   }
+}
+
+const supposing = new WeakMap<Loaded, Loaded>()
+
+/** The same where every secret is: what policy says of a call that was does not hang on what has been removed since. */
+export function withSupposedSecrets(directory: Loaded): Loaded {
+  const known = supposing.get(directory) ?? { ...directory, vault: SUPPOSED_VAULT }
+  supposing.set(directory, known)
+  return known
 }
 
 function workerPrincipal(tenant: string, { id, pool, tiers }: WorkerRow): Principal {

@@ -39,7 +39,15 @@ export type Env = {
 
 export const DEFAULT_TENANT = 'default'
 
-export type Identity = { signer: Signer; idKey: Buffer; linkKey: Buffer; markKey: Buffer; publicUrl: string; tenants: ReadonlySet<string> }
+export type Identity = {
+  signer: Signer
+  idKey: Buffer
+  linkKey: Buffer
+  markKey: Buffer
+  vaultKey: Buffer
+  publicUrl: string
+  tenants: ReadonlySet<string>
+}
 
 let read: { key: string; identity: Identity } | undefined
 
@@ -54,6 +62,7 @@ export function identityOf(env: Env): Identity {
     idKey: derive('run id'),
     linkKey: derive('approval link'),
     markKey: derive('hidden value'),
+    vaultKey: derive('vault'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
     tenants: new Set((env.TENANTS ?? DEFAULT_TENANT).split(',')),
   }

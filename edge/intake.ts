@@ -49,7 +49,7 @@ export async function identifyBySignature(request: Request, body: Uint8Array, en
   if (!signatureHolds(signed, claimed, headers, publicKey(worker.row.x))) return err(UNSIGNED)
   const admitted = await gatekeeper(env, tenant).admitWorker(claimed, knownVersion(tenant))
   if (!admitted.ok) return admitted
-  const directory = directoryFrom(identityOf(env).markKey, tenant, admitted.value)
+  const directory = directoryFrom(identityOf(env), tenant, admitted.value)
   const present = directory.workers.get(claimed.worker) // its tiers may have changed; its key never does
   return present === undefined ? err(UNSIGNED) : ok({ directory, principal: present.principal, worker: present.row })
 }

@@ -42,6 +42,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<rea
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
+    if (tier === 'B' && shared.secrets.length > 0) continue // others of the worker’s user could read them there
     for (const mode of modesFor(tier, tool.egress.mode)) plans.push({ tier, ...shared, egress: { mode, hosts: hosts.value } })
   }
   return ok(plans)

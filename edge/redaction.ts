@@ -1,9 +1,10 @@
-// What of a call's arguments no human needs to be shown: secrets, known by the name of their member or flag, or by their
+// What of a call's arguments no human needs to be shown: secrets, known by their value, by the name of their member or flag, or by their
 // shape. Pure. What is left of a secret is a mark: the same for the same one, and nobody without the edge's key can try which it is.
 
 import { createHmac } from 'node:crypto'
 import { canonical, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
+import type { KnownValues } from './known-values.ts'
 import { AFTER_NAMES, KEY_LINES, PLACED, PRIVATE_KEY, SECRET_NAME, TOKENS } from './secret-shapes.ts'
 
 /** What stands for a secret. */
@@ -19,8 +20,7 @@ export function marker(key: Buffer, tenant: string): Mark {
   return (secret) => `«redacted, mark ${sha256(`${ours}${secret}`).slice(0, 16)}»`
 }
 
-/** Where nobody is to tell one from another. */
-export const unmarked: Mark = () => '«redacted»'
+const unmarked: Mark = () => '«redacted»'
 
 /** What stands for something hidden that may be put back. */
 export const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
@@ -36,17 +36,28 @@ const JSON_TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g
 
 export class Redaction {
   readonly #mark: Mark
+  readonly #known: KnownValues | undefined
 
-  constructor(mark: Mark) {
+  constructor(mark: Mark, known?: KnownValues) {
     this.#mark = mark
+    this.#known = known
+  }
+
+  /** The same, where nobody is to tell one secret from another. */
+  get unmarked(): Redaction {
+    return new Redaction(unmarked, this.#known)
   }
 
   of(value: unknown, name = ''): unknown {
+    return this.#of(this.#known?.hiddenIn(value, this.#mark) ?? value, name)
+  }
+
+  #of(value: unknown, name = ''): unknown {
     if (isSecret(name, value)) return this.#mark(typeof value === 'string' ? value : canonical(value))
     if (typeof value === 'string') return this.#text(value)
     if (Array.isArray(value)) return this.#list(value)
     if (typeof value === 'object' && value !== null)
-      return Object.fromEntries(Object.entries(value).map(([key, item]) => [this.#text(key), this.of(item, nameIn(value, key))]))
+      return Object.fromEntries(Object.entries(value).map(([key, item]) => [this.#text(key), this.#of(item, nameIn(value, key))]))
     return value
   }
 
@@ -65,9 +76,9 @@ export class Redaction {
   }
 
   #item(item: unknown, before: unknown): unknown {
-    if (isPair(item)) return [this.of(item[0]), this.of(item[1], item[0])]
+    if (isPair(item)) return [this.#of(item[0]), this.#of(item[1], item[0])]
     const given = typeof item === 'string' && /^(?:-u|--user|--proxy-user)$/.test(String(before)) ? this.#withoutPassword(item) : item
-    return this.of(given, flag(before))
+    return this.#of(given, flag(before))
   }
 
   /** Of `user:password`; two numbers are a user and its group. */

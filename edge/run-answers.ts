@@ -14,12 +14,12 @@ import { stillCounts } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { identityOf, sessionObject } from './env.ts'
+import { sessionObject } from './env.ts'
 import type { Answered, CallRecord, Event } from './lifecycle.ts'
 import { withAnswer } from './lifecycle.ts'
 import type { NewCall } from './proposal.ts'
 import { decideAnew, judgeAgain } from './proposal.ts'
-import { marker, Redaction } from './redaction.ts'
+import type { Redaction } from './redaction.ts'
 import type { Revision } from './revision.ts'
 import { revise } from './revision.ts'
 import type { Booked, Ledger } from './run-ledger.ts'
@@ -78,21 +78,21 @@ export class Answers {
   }
 
   /** What the card of an approval left out. */
-  unfolded(n: number): Result<Unfolded[]> {
+  async unfolded(n: number): Promise<Result<Unfolded[]>> {
     const [row, record] = [this.#run.row(), this.#store.call(n)]
     if (row === undefined || record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    return ok(unfolded(record.status.approval.prompt, record.proposal.args, record.proposal.plan, this.#redaction(row)))
+    return ok(unfolded(record.status.approval.prompt, record.proposal.args, record.proposal.plan, await this.#redaction(row)))
   }
 
   /** What an operator would start from who changes the arguments. */
-  editable(n: number): Result<{ digest: string; arguments: Record<string, unknown> }> {
+  async editable(n: number): Promise<Result<{ digest: string; arguments: Record<string, unknown> }>> {
     const [row, record] = [this.#run.row(), this.#store.call(n)]
     if (row === undefined || record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    return ok({ digest: record.proposal.digest, arguments: editable(record.proposal.args, this.#redaction(row)) })
+    return ok({ digest: record.proposal.digest, arguments: editable(record.proposal.args, await this.#redaction(row)) })
   }
 
-  #redaction({ record }: RunRow): Redaction {
-    return new Redaction(marker(identityOf(this.#env).markKey, record.tenant))
+  async #redaction({ record }: RunRow): Promise<Redaction> {
+    return (await directoryOf(this.#env, record.tenant)).redaction
   }
 
   async answer(n: number, by: string, channel: string, said: Answer): Promise<Result<Approval>> {

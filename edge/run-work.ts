@@ -28,6 +28,8 @@ import { checkSettlement, finishedOf } from './settlement.ts'
 
 export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
 
+const SECRET_GONE = failure('not_claimable', 'a secret that the call needs was removed')
+
 export class Work {
   readonly #env: Env
   readonly #store: RunStore
@@ -55,8 +57,11 @@ export class Work {
         return err(failure('not_claimable', 'no such call in your pool'))
       const { proposal, status } = record
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
-      const handOver = (grant: Envelope): Claim => ({ grant, plan, args, facts_digest: digest })
-      if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return ok(handOver(status.grant)) // its first answer was lost
+      // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given anew, as policy is asked anew.
+      const secrets = directory.vault.values(plan.secrets)
+      const handOver = (grant: Envelope): Result<Claim> =>
+        secrets === undefined ? err(SECRET_GONE) : ok({ grant, plan, args, facts_digest: digest, secrets })
+      if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return handOver(status.grant) // its first answer was lost
       const holder = holderOf(row.folder, plan)
       if (holder !== null && holder !== worker.id) {
         this.#run.ring(record) // it was rung for all before the run had a folder
@@ -78,7 +83,7 @@ export class Work {
       const done = this.#run.apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
       if (!done.ok) return done
       return done.value.status.state === 'running'
-        ? ok(handOver(envelope))
+        ? handOver(envelope)
         : err(failure('not_claimable', 'policy does not allow the call any more'))
     })
   }

@@ -13,6 +13,7 @@ import type { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
+import type { Secret, SecretSpec } from '../shared/secrets.ts'
 import type { AgentSpec, Approval, ListedApproval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import type { Directory, Member } from './directory.ts'
@@ -31,6 +32,8 @@ import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
 import type { Keyed } from './principal-store.ts'
 import { PrincipalStore } from './principal-store.ts'
+import { Sealing } from './sealing.ts'
+import { SecretStore } from './secret-store.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, meta, operators, tools } from './tables/tenant.ts'
@@ -47,6 +50,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
+  readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
@@ -110,6 +114,7 @@ export class TenantObject extends DurableObject<Env> {
       policies: this.#sets.active(),
       shadow: this.#sets.shadow(),
       workers: this.#workers.active(),
+      secrets: this.#secrets.held(),
     }
   }
 
@@ -254,6 +259,18 @@ export class TenantObject extends DurableObject<Env> {
     if (!holds.ok) return holds
     const set = this.#sets.setShadow(version, by)
     return set.ok ? ok([...holds.value]) : set
+  }
+
+  // ── Secrets ──
+
+  async putSecret(name: string, spec: SecretSpec, by: string): Promise<Result<Secret>> {
+    return this.#secrets.put(new Sealing(identityOf(this.env).vaultKey, this.#tenant), name, spec, by)
+  }
+  async deleteSecret(name: string): Promise<Result<{ done: true }>> {
+    return this.#secrets.remove(name)
+  }
+  async listSecrets(): Promise<Secret[]> {
+    return this.#secrets.list()
   }
 
   // ── Workers ──

@@ -8,9 +8,21 @@ import { CONSOLE } from './routes/console.ts'
 import { OPERATORS } from './routes/operators.ts'
 import { POLICIES } from './routes/policies.ts'
 import { REHEARSAL } from './routes/rehearsal.ts'
+import { SECRETS } from './routes/secrets.ts'
 import { STANDING } from './routes/standing.ts'
 import { WORKERS } from './routes/workers.ts'
 
-export const ROUTES = { ...AGENTS, ...OPERATORS, ...CHANNELS, ...CONSOLE, ...POLICIES, ...REHEARSAL, ...STANDING, ...WORKERS, ...ANYONE }
+export const ROUTES = {
+  ...AGENTS,
+  ...OPERATORS,
+  ...CHANNELS,
+  ...CONSOLE,
+  ...POLICIES,
+  ...REHEARSAL,
+  ...SECRETS,
+  ...STANDING,
+  ...WORKERS,
+  ...ANYONE,
+}
 export type Routes = typeof ROUTES
 export type RouteName = keyof Routes

@@ -195,6 +195,11 @@ export const LIMITS = {
   streams_tenant: 512,
   /** Questions that ask exactly the same, and are answered at once: each is a transition of its own run. */
   answers_at_once: 200,
+  /** Secrets of a tenant: the directory carries them sealed, and each text that people are shown is searched for all of them. */
+  secrets: 100,
+  secret_chars_min: 8,
+  secret_chars: 8_192,
+  secret_tools: 100,
   /** One page of a list. */
   page: 100,
 } as const

@@ -27,7 +27,14 @@ export const Worker = z.strictObject({
 
 export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2) })
 /** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
-export const Claim = z.strictObject({ grant: Envelope, plan: Plan, args: z.record(z.string(), z.unknown()), facts_digest: Sha256 })
+export const Claim = z.strictObject({
+  grant: Envelope,
+  plan: Plan,
+  args: z.record(z.string(), z.unknown()),
+  facts_digest: Sha256,
+  /** The values of the secrets that the plan names; in no grant, for a grant is kept. */
+  secrets: z.record(Name, z.string().max(LIMITS.secret_chars)),
+})
 export type Claim = z.infer<typeof Claim>
 
 const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)

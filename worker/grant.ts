@@ -31,6 +31,7 @@ export type Verified = Named & {
   readonly args: Record<string, unknown>
   /** The arguments in canonical form, as the digest covers them. */
   readonly argsText: string
+  readonly secrets: Readonly<Record<string, string>>
 }
 
 export type Judged =
@@ -44,7 +45,7 @@ export function verifyClaim(answer: unknown, expected: Expected): Judged {
   const stray = (reason: string): Judged => ({ kind: 'stray', reason })
   const claim = Claim.safeParse(answer)
   if (!claim.success) return stray('the answer is no claim')
-  const { grant: envelope, plan, args } = claim.data
+  const { grant: envelope, plan, args, secrets } = claim.data
   const payload = parseJson(payloadBytes(envelope))
   const read = Grant.safeParse(payload.ok ? payload.value : undefined)
   if (!read.success) return stray('the grant can’t be read')
@@ -64,5 +65,7 @@ export function verifyClaim(answer: unknown, expected: Expected): Judged {
   if (facts.plan_sha256 !== sha256(canonical(plan))) return mistrusted('this is not the plan that was decided')
   const digest = callDigest({ tenant, run, call, tool: facts.tool, arguments: args as Json, plan }) // args came out of a JSON text
   if (facts.digest !== digest) return mistrusted('the digest does not cover what would run')
-  return { kind: 'verified', ...named, plan, args, argsText }
+  if (canonical(Object.keys(secrets).sort()) !== canonical([...new Set(plan.secrets)].sort()))
+    return mistrusted('these are not the secrets that the plan names')
+  return { kind: 'verified', ...named, plan, args, argsText, secrets }
 }

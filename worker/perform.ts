@@ -15,7 +15,7 @@ import type { CallOutput } from './streaming.ts'
 type Means = { readonly link: Link; readonly runFolders: RunFolders; readonly sandbox: Sandbox; readonly output: CallOutput }
 
 /** A tier that this host has not proven is refused by the sandbox itself, never downgraded (L8). */
-export async function perform({ grant, plan, args, argsText }: Verified, { stop }: InHand, means: Means): Promise<Ran> {
+export async function perform({ grant, plan, args, argsText, secrets }: Verified, { stop }: InHand, means: Means): Promise<Ran> {
   const { link, runFolders, output } = means
   const stdin = stdinOf(plan, args, argsText)
   if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_input', detail: stdin.error }, link.clock.now())
@@ -26,6 +26,7 @@ export async function perform({ grant, plan, args, argsText }: Verified, { stop 
   const { enforcement, ...seen } = await launch(means.sandbox, {
     plan: within(plan, grant.deadline_ms - link.clock.now()),
     stdin: stdin.value,
+    secrets,
     runFolder: runFolder.value,
     signal: stop.signal,
     onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),

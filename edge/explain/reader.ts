@@ -45,6 +45,7 @@ export function readerOf(
   let most: ReturnType<typeof reach> | undefined
   return {
     kind,
+    redaction: directory.redaction.unmarked,
     names: (text) => namesOther(directory, agent.name.toLowerCase(), text),
     byArguments: [
       ...(tool.executor.argv[0]?.startsWith('{') === true ? ['plan.program'] : []),

@@ -5,7 +5,7 @@ import type { Change, Op, Told } from '../../shared/explanation.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { CedarValueJson } from '../policy.ts'
 import { idOf } from '../policy-slices.ts'
-import { Redaction, unmarked } from '../redaction.ts'
+import type { Redaction } from '../redaction.ts'
 import type { Fact, Flip, Question } from './facts.ts'
 import { changedBy, GROUPS, nameOf, rank, sameFact, valueAt } from './facts.ts'
 
@@ -13,6 +13,8 @@ type Yes = { count: number; roles: string[]; quorum: string[] }
 type Reach = Yes & { granted: boolean; approvers: string[]; assurance: string; standing_s: number; independent: Yes }
 export type Reader = {
   readonly kind: 'agent' | 'operator'
+  /** In what is told nothing tells one secret from another; an agent is not even told that there is one. */
+  readonly redaction: Redaction
   /** Whether a text names somebody whom an agent is not told of. */
   readonly names: (text: string) => boolean
   /** The parts of the plan that follow from the arguments. */
@@ -25,8 +27,9 @@ export function tell(question: Question, flip: Flip, reader: Reader): Change {
   const { fact, op } = flip
   const shown = (whole: CedarValueJson | undefined): { value?: Told } => {
     const value = whole === undefined ? undefined : shortened(whole)
-    const one = value === undefined ? undefined : told(fact, value)
-    const untold = reader.kind === 'agent' && value !== undefined && (isHidden(fact, value) || !harmless(fact, one, reader.names))
+    const one = value === undefined ? undefined : told(fact, value, reader.redaction)
+    const untold =
+      reader.kind === 'agent' && value !== undefined && (isHidden(fact, value, reader.redaction) || !harmless(fact, one, reader.names))
     return one === undefined || untold ? {} : { value: one }
   }
   const knows = reader.kind === 'agent' && fact[0] === 'args' // an agent knows what it sent
@@ -54,11 +57,8 @@ function harmless([first = '']: Fact, value: Told | undefined, names: (text: str
   return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
 }
 
-/** In what is told nothing tells one secret from another; an agent is not even told that there is one. */
-const REDACTION = new Redaction(unmarked)
-
-const isHidden = (fact: Fact, value: CedarValueJson): boolean =>
-  secretNames(fact).some((name) => JSON.stringify(REDACTION.of(value, name)) !== JSON.stringify(value))
+const isHidden = (fact: Fact, value: CedarValueJson, redaction: Redaction): boolean =>
+  secretNames(fact).some((name) => JSON.stringify(redaction.of(value, name)) !== JSON.stringify(value))
 
 /** Who wrote a tool named its arguments; all else is named by us, and `plan.secrets` holds only names. */
 const secretNames = (fact: Fact): readonly string[] => (fact[0] === 'args' ? fact : [''])
@@ -73,9 +73,9 @@ function shortened(value: CedarValueJson): CedarValueJson {
   return chars > LIMITS.explanation_read_chars ? `«${chars} characters»` : value
 }
 
-function told(fact: Fact, value: CedarValueJson): Told {
+function told(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
-  const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? REDACTION.of(plain, name) : rest), plain)
+  const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? redaction.of(plain, name) : rest), plain)
   const short = (text: string): string =>
     text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars).toWellFormed()}…`
   const scalar = (item: unknown): Told | undefined =>

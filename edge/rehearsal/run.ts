@@ -5,7 +5,7 @@ import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import { candidateOf } from '../candidate.ts'
 import type { Loaded, LoadedTool } from '../directory.ts'
-import { directoryOf, loadTool } from '../directory.ts'
+import { directoryOf, loadTool, withSupposedSecrets } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { tenantObject } from '../env.ts'
 import { inTurns } from '../good-time.ts'
@@ -21,7 +21,7 @@ import { rehearseCall } from './call.ts'
 export type Script = { version: number; against: number; calls: readonly number[]; until: number }
 
 export async function rehearseRun(env: Env, store: RunStore, row: RunRow, script: Script): Promise<Result<Outcome[]>> {
-  const directory = await directoryOf(env, row.record.tenant)
+  const directory = withSupposedSecrets(await directoryOf(env, row.record.tenant))
   const inForce = await candidateOf(env, directory, script.against)
   if (!inForce.ok) return inForce
   const candidate = await candidateOf(env, directory, script.version)

@@ -145,6 +145,16 @@ export const consoleSessions = sqliteTable('console_sessions', {
   seenAt: integer('seen_at').notNull(),
 })
 
+/** What tools are handed. Sealed: no file holds a value. */
+export const secrets = sqliteTable('secrets', {
+  name: text().primaryKey(),
+  version: integer().notNull(),
+  sealed: text().notNull(),
+  tools: text({ mode: 'json' }).$type<string[]>().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
+})
+
 /** A mirror of the answers that stand for further calls; the truth is in each session. */
 export const standing = sqliteTable('standing', {
   id: text().primaryKey(),

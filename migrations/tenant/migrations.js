@@ -8,6 +8,7 @@ import m0005 from './0005_special_texas_twister.sql';
 import m0006 from './0006_windy_meggan.sql';
 import m0007 from './0007_yellow_star_brand.sql';
 import m0008 from './0008_hot_mephistopheles.sql';
+import m0009 from './0009_fine_slapstick.sql';
 
   export default {
     journal,
@@ -20,7 +21,8 @@ m0004,
 m0005,
 m0006,
 m0007,
-m0008
+m0008,
+m0009
     }
   }
   

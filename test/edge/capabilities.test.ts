@@ -22,6 +22,7 @@ test('what follows from the contract is said, once', () => {
 test('a tool with secrets and hosts asks, whatever it calls itself; policies see its secrets, humans its risk', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool({ secrets: ['db'], egress: HOSTS, capabilities: [] })
+  granted(await desk.root('putSecret', { params: { name: 'db' }, body: { value: 'correct horse', tools: [tool] } }))
   const call = await desk.asked(agent.client, tool)
   expect(call.decision.policies).toContain('sensitive-needs-approval')
   expect(granted(await desk.root('readApproval', { params: { id: call.approval.id } })).prompt.risk).toBe('critical')

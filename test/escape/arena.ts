@@ -143,7 +143,7 @@ export class Arena {
   }
 }
 
-type Changes = Partial<Pick<Plan, 'tier' | 'workspace' | 'egress'>> & {
+type Changes = Partial<Pick<Plan, 'tier' | 'workspace' | 'egress' | 'secrets'>> & {
   readonly limits?: Partial<Plan['limits']>
   readonly cwd?: string
   readonly env?: Plan['executor']['env']

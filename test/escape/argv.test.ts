@@ -49,6 +49,7 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
     planOf(['wc', '-c'], { tier: 'B', workspace: 'run', cwd: 'a', egress: { mode: 'preflight', hosts: [] } }),
     { folder: '/var/lib/worker/runs/1', mark: 4_503_599_627_370_497 },
   ],
+  'c-offline-secrets': [planOf(['wc', '-c'], { secrets: ['db.password', 'token'] }), {}],
   'c-offline-ceiling': [planOf(['true'], { limits: { open_files: 65_536 } }), {}],
 }
 

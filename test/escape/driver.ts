@@ -22,12 +22,13 @@ const host = { ...found, ...setup.host, programs: { ...found.programs, ...setup.
 const equipment = await equip(host, { folder: setup.folder, privateHosts: setup.privateHosts ?? [], authorities: setup.authorities })
 const sandbox: Sandbox = { equipment, facts: await probe(equipment) }
 
-async function run({ plan, stdin, runFolder, cancelOn }: LaunchOrder, id: number): Promise<LaunchSeen> {
+async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, id: number): Promise<LaunchSeen> {
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
   const execution = await launch(sandbox, {
     plan,
     stdin: stdin === undefined ? undefined : Buffer.from(stdin, 'latin1'),
+    secrets,
     runFolder,
     signal: abort.signal,
     onOutput: ({ stream, bytes }) => {

@@ -22,6 +22,7 @@ export type Setup = {
 export type LaunchOrder = {
   readonly plan: Plan
   readonly stdin?: string
+  readonly secrets?: Readonly<Record<string, string>>
   readonly runFolder?: string
   /** Cancel as soon as a stream holds this. */
   readonly cancelOn?: string

@@ -6,6 +6,7 @@ import type { Grounds } from '../../edge/explain.ts'
 import { explain } from '../../edge/explain.ts'
 import type { CedarValueJson } from '../../edge/policy.ts'
 import { about, ask, compile, readable } from '../../edge/policy.ts'
+import { Redaction } from '../../edge/redaction.ts'
 import type { Explanation } from '../../shared/explanation.ts'
 import type { Decision } from '../../shared/wire.ts'
 
@@ -50,6 +51,7 @@ const CONTEXT = {
 
 export const OPERATOR: Reader = {
   kind: 'operator',
+  redaction: new Redaction(() => '«redacted»'),
   names: () => false,
   byArguments: ['plan.egress_hosts'],
   reach: () => [reachOf('key'), reachOf('link')],

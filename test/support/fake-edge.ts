@@ -305,7 +305,7 @@ export class FakeEdge {
       call.grant = sealGrant(this.grantFor(call, worker), this.signer)
     }
     const grant = this.grantFor(call, worker)
-    const claim: Claim = { grant: call.grant, plan: call.plan, args: call.args, facts_digest: grant.facts.digest }
+    const claim: Claim = { grant: call.grant, plan: call.plan, args: call.args, facts_digest: grant.facts.digest, secrets: {} }
     return { status: 200, body: this.bend(claim, grant) }
   }
 

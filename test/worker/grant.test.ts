@@ -32,7 +32,13 @@ const judge = ({
   now_ms = edge.now(),
 }: Change) =>
   verifyClaim(
-    claim({ grant: envelope(sealGrant(grant(good), signer)), plan: call.plan, args: call.args, facts_digest: good.facts.digest }),
+    claim({
+      grant: envelope(sealGrant(grant(good), signer)),
+      plan: call.plan,
+      args: call.args,
+      facts_digest: good.facts.digest,
+      secrets: {},
+    }),
     {
       tenant: edge.tenant,
       run: call.run,

@@ -9,12 +9,15 @@ import { err, ok, type Result } from '../../shared/result.ts'
 import type { Group } from './cgroups.ts'
 import type { Host, Programs } from './host.ts'
 import { AUTHORITIES, networkEnv } from './network-env.ts'
-import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, WORKSPACE } from './profiles.ts'
+import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, SECRETS, WORKSPACE } from './profiles.ts'
 import type { SocketMode } from './seccomp.ts'
 import { type Refusal, refused } from './verdict.ts'
 
-/** Descriptors beyond the standard three. bubblewrap reads the first two, writes the last, and leaves none to the tool (S21). */
-export const FD = { args: 3, seccomp: 4, status: 5 } as const
+/**
+ * Descriptors beyond the standard three. bubblewrap reads the first two, writes the third, reads what it is to make files of from the last,
+ * one after the other, and leaves none to the tool (S21). Between them is room for what enters a cgroup (enter.ts).
+ */
+export const FD = { args: 3, seccomp: 4, status: 5, secrets: 10 } as const
 
 /** What of the host an argv depends on. */
 export type Ground = Pick<Host, 'programs' | 'ceilings'>
@@ -46,7 +49,13 @@ export type Command = {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /** What bubblewrap reads from its descriptors. */
-  readonly bwrap: { readonly options: Buffer; readonly sockets: SocketMode } | undefined
+  readonly bwrap:
+    | {
+        readonly options: Buffer
+        readonly sockets: SocketMode /** By name, in the order of their descriptors. */
+        readonly secrets: readonly string[]
+      }
+    | undefined
   /** For the program that enters the cgroup, from `FIRST_GROUP_FD` on. */
   readonly groupFds: readonly number[]
 }
@@ -114,6 +123,7 @@ function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', grou
     ...workspace,
     ...(relay?.authorities === undefined ? [] : ['--ro-bind', relay.authorities, AUTHORITIES]),
     ...['--chdir', at],
+    ...secretFiles(plan.secrets),
     ...BWRAP_AFTER,
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
@@ -122,8 +132,20 @@ function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', grou
   if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
   const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
   const [program = '', ...args] = joined
-  return { profile, program, args, env: {}, cwd: '/', bwrap: { options: Buffer.from(`${options.join('\0')}\0`), sockets }, groupFds: [] }
+  return {
+    profile,
+    program,
+    args,
+    env: {},
+    cwd: '/',
+    groupFds: [],
+    bwrap: { options: Buffer.from(`${options.join('\0')}\0`), sockets, secrets: plan.secrets },
+  }
 }
+
+/** Memory of the sandbox's own, which its user alone can read and nobody can change. */
+const secretFiles = (names: readonly string[]): string[] =>
+  names.flatMap((name, i) => ['--perms', '0400', '--file', `${FD.secrets + i}`, posix.join(SECRETS, name)])
 
 /** Into the namespace that the relay listens in. It belongs to a user namespace of ours, so no privilege is needed. */
 export const joinNetwork = (programs: Programs, pid: number, argv: readonly string[]): string[] => [

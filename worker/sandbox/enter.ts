@@ -5,7 +5,8 @@
 // v1: writes `0` to the `tasks` of both groups (which moves the writer alone, in microseconds), then becomes the command.
 // v2: asks clone3 for a child inside the group (CLONE_INTO_CGROUP), which becomes the command; waits for it, and ends as it ended, by the
 // same signal too. It dies with the worker, and the command with it.
-// Either closes what it was given first (close_range), so that the command has none of it. 125 is its own failure.
+// Either closes the two descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is the
+// command's. 125 is its own failure.
 
 import type { Machine } from './syscalls.ts'
 
@@ -135,7 +136,7 @@ const END: Readonly<Record<Machine, Listing>> = {
   x86_64: `
     b8b4010000       mov eax, 436   ; go:
     bf08000000       mov edi, 8
-    beffffffff       mov esi, 4294967295
+    be09000000       mov esi, 9
     31d2             xor edx, edx
     0f05             syscall
     488b0c24         mov rcx, qword ptr [rsp]
@@ -155,7 +156,7 @@ const END: Readonly<Record<Machine, Listing>> = {
   `,
   aarch64: `
     00018052         mov w0, #8   ; go:
-    01008012         mov w1, #-1
+    21018052         mov w1, #9
     02008052         mov w2, #0
     883680d2         mov x8, #436
     010000d4         svc #0

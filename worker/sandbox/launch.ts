@@ -13,6 +13,7 @@ import { OutputCapture, type OutputChunk, type StreamName } from './output.ts'
 import { settle } from './place.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
 import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
+import { Veil } from './veil.ts'
 import { infra, type NotRun, outcomeOf, parseStatus, type Status, type Stop } from './verdict.ts'
 import { drained, follow, type Wiring, wire } from './wiring.ts'
 
@@ -23,6 +24,8 @@ export type Call = {
   readonly plan: Plan
   /** Undefined is an empty standard input. */
   readonly stdin?: Uint8Array | undefined
+  /** The values of the secrets that the plan names. */
+  readonly secrets?: Readonly<Record<string, string>> | undefined
   /** The host folder that the calls of the run share; there exactly where the plan's workspace is `run`. */
   readonly runFolder?: string | undefined
   /** What is kept of the output, as it comes; the end of an overlong stream comes last. */
@@ -30,6 +33,9 @@ export type Call = {
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
 }
+
+/** With what stands before all that it says. */
+type Veiled = Call & { readonly veil: Veil }
 
 export type Execution = {
   readonly outcome: Outcome
@@ -70,12 +76,13 @@ export async function attempt(equipment: Equipment, admitted: Admitted, call: Ca
   try {
     if (call.signal?.aborted === true) return notRun(plan, profile, { kind: 'cancelled' }, started)
     const command = commandFor(admitted, equipment.host, place)
-    const ran = await run(equipment, command, place, call)
+    const veil = new Veil(call.secrets)
+    const ran = await run(equipment, command, place, { ...call, veil })
     return {
       ...notRun(plan, profile, ran.outcome, started),
       stdout: ran.stdout,
       stderr: ran.stderr,
-      connections: hangUp(),
+      connections: hangUp().map((connection) => ({ ...connection, host: veil.text(connection.host).slice(0, 260) })),
       profile_sha256: equipment.profileDigests[profile],
       argv_sha256: argvDigest(command),
     }
@@ -105,8 +112,8 @@ function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, 
 
 type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
-async function run(equipment: Equipment, command: Command, place: Place, call: Call): Promise<Ran> {
-  const wired = await wiringFor(equipment, command, call.stdin)
+async function run(equipment: Equipment, command: Command, place: Place, call: Veiled): Promise<Ran> {
+  const wired = await wiringFor(equipment, command, call)
   if ('kind' in wired) return { outcome: wired, stdout: NOTHING, stderr: NOTHING }
   try {
     return await runWired(command, wired, place, call)
@@ -115,7 +122,7 @@ async function run(equipment: Equipment, command: Command, place: Place, call: C
   }
 }
 
-async function runWired(command: Command, wired: Wiring, { mark, group }: Place, call: Call): Promise<Ran> {
+async function runWired(command: Command, wired: Wiring, { mark, group }: Place, call: Veiled): Promise<Ran> {
   const stopper = new Stopper(group)
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
@@ -125,7 +132,8 @@ async function runWired(command: Command, wired: Wiring, { mark, group }: Place,
   const capture = (name: StreamName): OutputCapture =>
     new OutputCapture(name, call.plan.limits.output_bytes, keep, () => stopper.stop('output_cap'))
   const [stdout, stderr] = [capture('stdout'), capture('stderr')]
-  const streams = [follow(wired.stdout, stdout), follow(wired.stderr, stderr)]
+  const [veiledOut, veiledErr] = [call.veil.stream(), call.veil.stream()]
+  const streams = [follow(wired.stdout, veiledOut, stdout), follow(wired.stderr, veiledErr, stderr)]
 
   const started = Date.now()
   const child = spawn(command, wired)
@@ -136,6 +144,8 @@ async function runWired(command: Command, wired: Wiring, { mark, group }: Place,
   const emptied = (await group?.empty()) ?? true
   const gone = emptied && (await everyoneIsGone(child.pid, status, mark, started))
   await drained(streams)
+  stdout.take(veiledOut.end())
+  stderr.take(veiledErr.end())
 
   const spawnError = child.pid === undefined ? (code ?? 'unknown') : undefined
   const outOfMemory = group?.outOfMemory() ?? false
@@ -143,9 +153,9 @@ async function runWired(command: Command, wired: Wiring, { mark, group }: Place,
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
 }
 
-async function wiringFor(equipment: Equipment, command: Command, stdin: Uint8Array | undefined): Promise<Wiring | NotRun> {
+async function wiringFor(equipment: Equipment, command: Command, call: Call): Promise<Wiring | NotRun> {
   try {
-    return wire(equipment, command, await equipment.pipes.take(stdin === undefined ? 2 : 3), stdin)
+    return wire(equipment, command, await equipment.pipes.take(call.stdin === undefined ? 2 : 3), call)
   } catch (error) {
     return infra(`this worker could not open the call's descriptors: ${error instanceof Error ? error.message : error}`)
   }

@@ -46,6 +46,8 @@ const TMP_BYTES = 64 * MiB
 const SHM_BYTES = 16 * MiB
 
 export const WORKSPACE = '/workspace'
+/** Where a tool finds the secrets that its contract names, each in a file of its own. */
+export const SECRETS = '/run/secrets'
 
 /** bubblewrap's options that no call changes, in two parts: the workspace is mounted between them. */
 export const BWRAP_BEFORE = [
@@ -94,8 +96,10 @@ export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
 }
 
 /** Which profile carries out what the plan promises. A promise that a tier can't keep is refused, never weakened (L8). */
-export function profileOf({ tier, egress }: Plan): Result<ProfileName, Refusal> {
+export function profileOf({ tier, egress, secrets }: Plan): Result<ProfileName, Refusal> {
   if (tier === 'B') {
+    if (secrets.length > 0)
+      return err(refused('sandbox_unavailable', 'tier B keeps no secret from the worker’s other processes; plan tier C'))
     return egress.mode === 'strict'
       ? err(refused('sandbox_unavailable', 'tier B cannot enforce egress `strict`; plan tier C'))
       : ok('b_host')

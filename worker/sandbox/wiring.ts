@@ -9,9 +9,13 @@ import { FIRST_GROUP_FD } from './enter.ts'
 import type { Equipment } from './equipment.ts'
 import type { OutputCapture } from './output.ts'
 import { type Blank, outputPipe } from './pipes.ts'
+import type { VeiledStream } from './veil.ts'
 
 /** What is still in the pipes when every process is gone is read within this time. */
 const DRAIN_MS = 1_000
+
+/** What a call is given to read. */
+export type Reads = { readonly stdin?: Uint8Array | undefined; readonly secrets?: Readonly<Record<string, string>> | undefined }
 
 export type Wiring = {
   /** For the child, by its numbers. */
@@ -26,7 +30,7 @@ export type Wiring = {
 }
 
 /** Throws what the system said when it has no descriptors left; nothing stays open then. */
-export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks: readonly Blank[], stdin: Uint8Array | undefined): Wiring {
+export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks: readonly Blank[], { stdin, secrets = {} }: Reads): Wiring {
   const lent: number[] = []
   const readers: Socket[] = []
   let status: number | undefined
@@ -62,6 +66,8 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
       stdio[FD.seccomp] = lend(reopen(filter.fd))
       status = namelessFile(equipment.scratch)
       stdio[FD.status] = status
+      for (const [index, name] of bwrap.secrets.entries())
+        stdio[FD.secrets + index] = lend(inputFile(equipment.scratch, Buffer.from(secrets[name] ?? missing(name))))
     }
     for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = fd
     const told = (): string => (status === undefined ? '' : contentOf(status))
@@ -79,15 +85,20 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
   }
 }
 
+/** A claim that lacks one is not verified. */
+function missing(name: string): never {
+  throw new Error(`the secret \`${name}\` was not handed over`)
+}
+
 function needed(blank: Blank | undefined): Blank {
   if (blank === undefined) throw new Error('a stream needs a pipe')
   return blank
 }
 
-/** Reads a stream to its end. The promise keeps once nothing more can come. */
-export function follow(stream: Socket, capture: OutputCapture): Promise<void> {
+/** Reads a stream to its end, as far as it may be known. The promise keeps once nothing more can come. */
+export function follow(stream: Socket, veiled: VeiledStream, capture: OutputCapture): Promise<void> {
   return new Promise((settle) => {
-    stream.on('data', (chunk: Buffer) => capture.take(chunk))
+    stream.on('data', (chunk: Buffer) => capture.take(veiled.take(chunk)))
     stream.on('error', () => stream.destroy())
     stream.on('close', () => settle())
   })

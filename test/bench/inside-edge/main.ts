@@ -61,7 +61,7 @@ const PERSONAL = AGENTS.map(
 )
 
 function directoryWith(tenant: string, policies: readonly string[], names: readonly string[] = ['bench']): Loaded {
-  return directoryFrom(Buffer.alloc(32), tenant, {
+  return directoryFrom({ markKey: Buffer.alloc(32), vaultKey: Buffer.alloc(32) }, tenant, {
     tenant,
     version: 1,
     agents: names.map((name, i) => ({
@@ -75,6 +75,7 @@ function directoryWith(tenant: string, policies: readonly string[], names: reado
     shadow: null,
     policies: { version: 1, texts: { rules: policies.join('\n'), APPROVERS } },
     workers: [],
+    secrets: [],
   })
 }
 

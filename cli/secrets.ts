@@ -1,0 +1,68 @@
+// What tools are handed and nobody reads back: secrets put, listed and removed by operators. A value comes from standard input or a file,
+// never from the command line, where others could read it.
+
+import { LIMITS } from '../shared/limits.ts'
+import { err, ok } from '../shared/result.ts'
+import { SecretSpec } from '../shared/secrets.ts'
+import type { Command } from './command.ts'
+import { command, usage } from './command.ts'
+import { readBytes } from './files.ts'
+import { fitting } from './specs.ts'
+import { inline, listing, time } from './text.ts'
+
+const NAME = { NAME: 'the secret’s name' } as const
+
+const list = command({
+  words: ['secrets', 'list'],
+  args: {},
+  flags: {},
+  does: 'List secrets: their versions and which tools may have them, never their values',
+  key: 'operator',
+  async run({ api, paint }) {
+    const secrets = await api('listSecrets', {})
+    if (!secrets.ok) return secrets
+    const rows = secrets.value.items.map(({ name, version, tools, put_by, put_at_ms }) => [
+      name,
+      String(version),
+      tools.join(','),
+      `${put_by}, ${time(put_at_ms)}`,
+    ])
+    return ok({ ok: true, json: secrets.value.items, text: listing(paint, ['secret', 'version', 'tools', 'put by'], rows, 'no secrets') })
+  },
+})
+
+const put = command({
+  words: ['secrets', 'put'],
+  args: { ...NAME, FILE: 'holds the value; - reads standard input. One newline at its end is left off' },
+  flags: { tools: { value: 'TOOL,…', what: 'the tools that may have it' } },
+  does: 'Put a secret, or its next version; it goes in and never comes out',
+  key: 'operator',
+  examples: ['pass show github/bot | countersign secrets put github-token - --tools github.issues'],
+  async run({ args: { NAME: name, FILE: file }, flags, api }) {
+    const tools = (flags.tools ?? '').split(',').flatMap((tool) => tool.trim() || [])
+    if (tools.length === 0) return err(usage('say with `--tools` which tools may have it'))
+    const bytes = readBytes(file, LIMITS.body_bytes)
+    if (!bytes.ok) return bytes
+    const value = Buffer.from(bytes.value)
+      .toString('utf8')
+      .replace(/\r?\n$/, '')
+    const spec = fitting(SecretSpec, { value, tools }, 'the secret')
+    if (!spec.ok) return spec
+    const done = await api('putSecret', { params: { name }, body: spec.value })
+    return done.ok ? ok({ ok: true, json: done.value, text: `secret ${inline(name)}, version ${done.value.version}\n` }) : done
+  },
+})
+
+const remove = command({
+  words: ['secrets', 'remove'],
+  args: NAME,
+  flags: {},
+  does: 'Remove a secret; calls of tools that want it are denied from then on',
+  key: 'operator',
+  async run({ args: { NAME: name }, api }) {
+    const gone = await api('deleteSecret', { params: { name } })
+    return gone.ok ? ok({ ok: true, json: gone.value, text: `secret ${inline(name)} removed\n` }) : gone
+  },
+})
+
+export const SECRETS: readonly Command[] = [list, put, remove]

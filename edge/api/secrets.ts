@@ -1,0 +1,17 @@
+// What operators may do about secrets.
+
+import { ok } from '../../shared/result.ts'
+import type { Verbs } from '../app.ts'
+import { tenantObject } from '../env.ts'
+
+export const secretRoutes: Verbs<'listSecrets' | 'putSecret' | 'deleteSecret'> = {
+  async listSecrets({ env, caller: { directory } }) {
+    return ok({ items: await tenantObject(env, directory.tenant).listSecrets() })
+  },
+  async putSecret({ env, caller: { directory, principal }, params, body }) {
+    return tenantObject(env, directory.tenant).putSecret(params.name, body, principal.name)
+  },
+  async deleteSecret({ env, caller: { directory }, params }) {
+    return tenantObject(env, directory.tenant).deleteSecret(params.name)
+  },
+}

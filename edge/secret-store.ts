@@ -1,0 +1,58 @@
+// A tenant's secrets as they are kept: a part of the TenantObject, so that a secret that is gone is so for the very next claim. It takes
+// values and seals them; it opens none.
+
+import { asc, count, eq } from 'drizzle-orm'
+import { failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Secret, SecretSpec } from '../shared/secrets.ts'
+import type { Sealing } from './sealing.ts'
+import type { Change, Database } from './tables/open.ts'
+import { secrets } from './tables/tenant.ts'
+import type { HeldSecret } from './vault.ts'
+
+export class SecretStore {
+  readonly #db: Database
+  readonly #change: Change
+
+  constructor(db: Database, change: Change) {
+    this.#db = db
+    this.#change = change
+  }
+
+  put(sealing: Sealing, name: string, { value, tools }: SecretSpec, by: string): Result<Secret> {
+    const before = this.#db.select().from(secrets).where(eq(secrets.name, name)).get()
+    const held = this.#db.select({ n: count() }).from(secrets).get()?.n ?? 0
+    if (before === undefined && held >= LIMITS.secrets)
+      return err(failure('limit_reached', `a tenant holds ${LIMITS.secrets} secrets at the most`))
+    const version = (before?.version ?? 0) + 1
+    const row = { name, version, sealed: sealing.seal(name, version, value), tools, by, at: Date.now() }
+    this.#change(() => this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run())
+    return ok(told(row))
+  }
+
+  remove(name: string): Result<{ done: true }> {
+    if (this.#db.select().from(secrets).where(eq(secrets.name, name)).get() === undefined)
+      return err(failure('not_found', `no secret \`${name}\``))
+    this.#change(() => this.#db.delete(secrets).where(eq(secrets.name, name)).run())
+    return ok({ done: true })
+  }
+
+  list(): Secret[] {
+    return this.#db.select().from(secrets).orderBy(asc(secrets.name)).all().map(told)
+  }
+
+  held(): HeldSecret[] {
+    const those = this.#db.select().from(secrets).all()
+    return those.map(({ name, version, sealed, tools }) => ({ name, version, sealed, tools }))
+  }
+}
+
+const told = ({ name, version, tools, by, at }: typeof secrets.$inferSelect): Secret => ({
+  name,
+  version,
+  tools,
+  put_by: by,
+  put_at_ms: at,
+})

@@ -1,0 +1,44 @@
+// What operators may do about secrets. There is no route that tells a value.
+
+import { z } from 'zod'
+import { Secret, SecretSpec } from '../secrets.ts'
+import { Name } from '../wire.ts'
+import { list, routes } from './route.ts'
+
+const named = z.strictObject({ name: Name })
+
+export const SECRETS = routes({
+  listSecrets: {
+    method: 'GET',
+    path: '/v1/secrets',
+    callers: ['operator'],
+    action: 'secret.read',
+    summary: 'Secrets by name: their version, which tools may have them, who put them and when; never a value',
+    status: 200,
+    result: list(Secret),
+    failures: [],
+  },
+  putSecret: {
+    method: 'PUT',
+    path: '/v1/secrets/{name}',
+    callers: ['operator'],
+    action: 'secret.write',
+    params: named,
+    summary: 'Put a secret, or its next version; calls that are claimed from then on get it, and nobody can read it back',
+    body: SecretSpec,
+    status: 200,
+    result: Secret,
+    failures: ['limit_reached'],
+  },
+  deleteSecret: {
+    method: 'DELETE',
+    path: '/v1/secrets/{name}',
+    callers: ['operator'],
+    action: 'secret.write',
+    params: named,
+    summary: 'Remove a secret; calls of tools that want it are denied from then on',
+    status: 200,
+    result: z.strictObject({ done: z.literal(true) }),
+    failures: ['not_found'],
+  },
+})

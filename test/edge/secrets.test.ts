@@ -1,0 +1,178 @@
+// Promise: a secret goes in and comes out at the claim of a call whose tool may have it, and nowhere else; what is not there for a tool
+// denies its calls, whether it is another's, was removed, or never was.
+
+import { afterAll, expect, test } from 'vitest'
+import { Sealing } from '../../edge/sealing.ts'
+import { openVault, SUPPOSED_VAULT } from '../../edge/vault.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { Desk, granted, refusal } from '../support/desk.ts'
+import { PeerWorker } from '../support/peer-worker.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('secrets', sharedStack())
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const agent = await desk.agent()
+
+const put = (name: string, value: string, tools: string[], by = desk.root) => by('putSecret', { params: { name }, body: { value, tools } })
+const made: string[] = []
+async function secret(value: string, tools: string[]): Promise<string> {
+  const name = desk.name()
+  granted(await put(name, value, tools))
+  made.push(name)
+  return name
+}
+/** With a secret of its own. */
+async function wanting(value: string): Promise<{ tool: string; name: string }> {
+  const tool = desk.name()
+  const name = await secret(value, [tool])
+  await desk.tool({ secrets: [name] }, tool)
+  return { tool, name }
+}
+const approved = async (tool: string, args = {}) => {
+  const call = await desk.asked(agent.client, tool, args)
+  granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  return call
+}
+const propose = async (tool: string) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+
+afterAll(async () => {
+  for (const name of made) await desk.root('deleteSecret', { params: { name } })
+})
+
+test('it is listed by all that is known of it but its value; what is put again is the next version', async () => {
+  const name = await secret('correct horse battery', ['some.tool'])
+  expect(granted(await put(name, 'staple correct horse', ['some.tool', 'other.tool'])).version).toBe(2)
+  const { items } = granted(await desk.root('listSecrets', {}))
+  expect(items.find((item) => item.name === name)).toEqual({
+    name,
+    version: 2,
+    tools: ['some.tool', 'other.tool'],
+    put_by: 'root',
+    put_at_ms: expect.any(Number),
+  })
+  granted(await desk.root('deleteSecret', { params: { name } }))
+  expect(refusal(await desk.root('deleteSecret', { params: { name } }))).toBe('404 not_found')
+})
+
+test('who may what is policy’s; a value that can’t be kept out of texts, or is for no tool, is not taken', async () => {
+  const [auditor, approver] = [await desk.operator(['auditor']), await desk.operator(['approver'])]
+  for (const { client } of [auditor, approver]) {
+    expect(granted(await client('listSecrets', {})).items).toBeInstanceOf(Array)
+    expect(refusal(await put('mine', 'correct horse', ['t'], client))).toBe('403 forbidden')
+    expect(refusal(await client('deleteSecret', { params: { name: 'mine' } }))).toBe('403 forbidden')
+  }
+  expect(refusal(await agent.client('listSecrets', {}))).toBe('403 forbidden')
+  for (const [value, tools] of [
+    ['short', ['t']],
+    ['x'.repeat(LIMITS.secret_chars + 1), ['t']],
+    ['long enough', []],
+  ] as const)
+    expect(refusal(await put('mine', value, [...tools]))).toBe('400 invalid_request')
+})
+
+test('L7 the claim hands it over, as it is then; nothing else of the call knows it', async () => {
+  const { tool, name } = await wanting('first-value-of-it')
+  const call = await approved(tool)
+  granted(await put(name, 'second-value-of-it', [tool]))
+  const claim = granted(await peer.claim(call.id))
+  expect([claim.plan.secrets, claim.secrets]).toEqual([[name], { [name]: 'second-value-of-it' }])
+  expect(granted(await peer.claim(call.id)).secrets).toEqual(claim.secrets) // its first answer was lost
+  granted(await peer.settle(claim))
+  const { run, id } = call
+  const told = JSON.stringify([
+    Buffer.from(claim.grant.payload, 'base64').toString(),
+    granted(await desk.root('readCall', { params: { run, call: id } })),
+    granted(await desk.root('readApproval', { params: { id: call.approval.id } })),
+    granted(await desk.root('readJournal', { params: { run }, query: {} })),
+    granted(await desk.root('readAttestation', { params: { run, call: id } })),
+  ])
+  expect(told).toContain(name)
+  expect(told).not.toMatch(/value-of-it/)
+})
+
+test('V03 another’s, a removed one and one that never was deny alike, at once and at the claim', async () => {
+  const theirs = await secret('not yours at all', ['other.tool'])
+  const never = `${desk.name()}-never`
+  const reasons: string[] = []
+  for (const name of [theirs, never]) {
+    const { state, decision } = await propose(await desk.tool({ secrets: [name] }))
+    expect([state, decision.code, decision.policies]).toEqual(['denied', 'denied', ['vault.secrets']])
+    reasons.push(decision.reason.replaceAll(name, 'NAME').replace(/`secrets-\d+`/, 'TOOL'))
+  }
+  expect(new Set(reasons)).toEqual(new Set(['there is no secret `NAME` for TOOL']))
+  const { tool, name } = await wanting('gone before long')
+  const call = await approved(tool)
+  granted(await desk.root('deleteSecret', { params: { name } }))
+  expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  const { state, decision } = granted(await desk.root('readCall', { params: { run: call.run, call: call.id } }))
+  expect([state, decision.reason]).toEqual(['cancelled', `there is no secret \`${name}\` for \`${tool}\``])
+})
+
+test('policy says which tool, and whose call, a secret is for', async () => {
+  const { tool, name } = await wanting('for nobody at all')
+  const texts = {
+    vault: `@id("nobody-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
+  }
+  await desk.withPolicies(texts, async () => expect((await propose(tool)).decision.policies).toEqual([`nobody-${name}`]))
+})
+
+test('a tool that is handed secrets runs in tier C, whatever else it allows', async () => {
+  const tool = desk.name()
+  const name = await secret('only in a wall', [tool])
+  await desk.tool({ secrets: [name], executor: { tiers: ['B', 'C'] } }, tool)
+  const call = await desk.asked(agent.client, tool)
+  expect(call.plan?.tier).toBe('C')
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('V02 V01 a value that an agent sends is on no card, in no page, no explanation and no edit, however it is written', async () => {
+  const value = `K+9/"${desk.name()}"/ü`
+  const { tool } = await wanting(value)
+  const bytes = Buffer.from(value)
+  const forms = [
+    value,
+    JSON.stringify({ deep: value }),
+    bytes.toString('hex'),
+    encodeURIComponent(value),
+    ...['', 'a', 'ab'].map((before) => Buffer.from(`${before}${value}rest`).toString('base64')),
+  ]
+  const call = await desk.asked(agent.client, tool, { text: 'as it is', forms, [value]: { [value]: 1 } })
+  const id = call.approval.id
+  const page = await fetch(await desk.link(desk.root, id))
+  const told = [
+    JSON.stringify(granted(await desk.root('readApproval', { params: { id } }))),
+    JSON.stringify(granted(await desk.root('readArguments', { params: { id } }))),
+    JSON.stringify(granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } }))),
+    await page.text(),
+  ]
+  for (const text of told) {
+    expect(text).not.toContain(value.slice(6))
+    for (const form of forms.slice(2)) expect(text).not.toContain(form)
+  }
+  expect(told[0]).toContain('as it is')
+  expect(told[0]?.match(/«redacted, mark/g)?.length).toBeGreaterThanOrEqual(forms.length)
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('what is sealed opens in its own place alone, and tells nothing of itself', () => {
+  const [key, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
+  const sealing = new Sealing(key, 'one')
+  const sealed = sealing.seal('db', 1, 'correct horse')
+  const opened = (by: Sealing, name = 'db', version = 1, text = sealed) => by.open({ name, version, sealed: text })
+  expect(opened(sealing)).toBe('correct horse')
+  expect(sealing.seal('db', 1, 'correct horse')).not.toBe(sealed)
+  expect(Buffer.from(sealed, 'base64').toString('latin1')).not.toContain('horse')
+  const bytes = Buffer.from(sealed, 'base64')
+  const flipped = Array.from(bytes, (byte, at) => Buffer.from(bytes.with(at, byte ^ 1)).toString('base64'))
+  const wrong = [opened(new Sealing(key, 'two')), opened(new Sealing(other, 'one')), opened(sealing, 'dc'), opened(sealing, 'db', 2)]
+  const broken = [...flipped, '', bytes.subarray(0, 20).toString('base64')].map((text) => opened(sealing, 'db', 1, text))
+  expect(new Set([...wrong, ...broken])).toEqual(new Set([undefined]))
+})
+
+test('L6 a secret that can’t be opened is one that is not there; where only policy is asked, all are', () => {
+  const sealing = new Sealing(Buffer.alloc(32, 1), 'one')
+  const vault = openVault([{ name: 'db', version: 2, sealed: sealing.seal('db', 1, 'correct horse'), tools: ['t'] }], sealing)
+  expect(vault.withholds({ name: 't', secrets: ['db'] })).toBe('there is no secret `db` for `t`')
+  expect(vault.values(['db'])).toBeUndefined()
+  expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([undefined, undefined])
+})

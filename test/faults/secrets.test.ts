@@ -1,0 +1,64 @@
+// Promise: on a whole stack, with a worker that really runs it, a secret reaches its tool and is found nowhere else: in no file of the
+// edge, of Redis or of the worker, in no log, in nothing that is told of the call, while it runs and after (L7, V02).
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sha256 } from '../../shared/json.ts'
+import { formsOf } from '../../shared/secrets.ts'
+import type { ToolSpec } from '../../shared/wire.ts'
+import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
+
+const CANARY = 'CANARY-of-the-vault-0w3b'
+const READING = 'sha256sum < /run/secrets/token; cat /run/secrets/token; base64 /run/secrets/token >&2; sleep 2'
+const READS: ToolSpec = {
+  description: 'says what it was given, and that it was given it',
+  input_schema: { type: 'object', properties: {} },
+  capabilities: [],
+  executor: { kind: 'process', tiers: ['C'], argv: ['/bin/sh', '-c', READING], stdin: 'none' },
+  egress: { mode: 'strict', hosts: [] },
+  secrets: ['token'],
+  workspace: 'run',
+  limits: {},
+}
+let hurt: HurtStack
+beforeAll(async () => {
+  hurt = await HurtStack.start()
+})
+afterAll(() => hurt?.stop())
+
+const holding = (): string[] => formsOf(CANARY).flatMap((form) => hurt.filesWith(form))
+
+test('V02 V01 a secret is in no file, no log and no answer, while its tool runs and after', async () => {
+  must(await hurt.operator('putSecret', { params: { name: 'token' }, body: { value: CANARY, tools: ['reads.token'] } }))
+  must(await hurt.operator('putTool', { params: { name: 'reads.token' }, body: READS }))
+  const asked = await hurt.propose('reads.token', {})
+  must(await hurt.operator('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+  await hurt.until(asked, ['running'])
+  expect(holding()).toEqual([])
+  const ended = await hurt.ended(asked)
+  expect([ended.state, ended.result?.error]).toEqual(['succeeded', undefined])
+  expect(ended.result?.output).toBe(`${sha256(CANARY)}  -\n«secret token»`)
+  expect(ended.result?.stderr).toContain('«secret token»')
+  const { run, id } = asked
+  const told = JSON.stringify([
+    ended,
+    must(await hurt.operator('readJournal', { params: { run }, query: {} })),
+    must(await hurt.operator('readAttestation', { params: { run, call: id } })),
+    must(await hurt.operator('listSecrets', {})),
+  ])
+  for (const form of formsOf(CANARY)) expect(told).not.toContain(form)
+  await eventually('the stack’s files are at rest', () => holding().length === 0 && hurt.filesWith(id).length > 0)
+})
+
+test('control: what is no secret is found where it lies', async () => {
+  const mark = 'CANARY-that-is-no-secret'
+  const call = await hurt.propose('mark.quickly', { mark: `${mark}\n` })
+  await hurt.ended(call)
+  expect(hurt.filesWith(mark)).not.toEqual([])
+})
+
+test('a secret is there after the edge has been killed, and opens', async () => {
+  await hurt.stack.edge.restart()
+  const asked = await hurt.propose('reads.token', {})
+  must(await hurt.operator('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+  expect((await hurt.ended(asked, 30_000)).result?.output).toContain(sha256(CANARY))
+})
