@@ -2,8 +2,11 @@
 // tell is judged. A table and pure judgements; probe.ts runs them.
 
 import type { Outcome } from '../../shared/plan.ts'
+import { I386 } from './elf.ts'
 import type { Check } from './facts.ts'
 import type { Ability } from './host.ts'
+import { kernelCanary, type Outside } from './kernel-canary.ts'
+import type { Machine } from './syscalls.ts'
 
 export type Seen = {
   readonly outcome: Outcome
@@ -21,6 +24,8 @@ export type Canary = {
   /** `secret` is a number that only this canary has. */
   readonly argv: (secret: string) => string[]
   readonly stdin?: string
+  /** Of our own making: it lies in the canary's folder under this name. */
+  readonly program?: Buffer
   /** Cancelled as soon as it says something. */
   readonly endsAtOutput?: true
   readonly judge: (seen: Seen) => readonly Check[]
@@ -106,6 +111,35 @@ function insideB({ stdout, uid }: Seen): Check[] {
     check('S22 scrubbed environment', names === 'HOME LANG PATH TMPDIR', names),
   ]
 }
+
+export const OWN_PROGRAM = './canary'
+
+/** What programs of every Linux can't ask: the kernel itself, call by call. */
+export function kernelCanaries(machine: Machine, outside: Outside, pids: number): Canary[] {
+  const asking = (['B', 'C', 'egress'] as const).map((ability): Canary => {
+    const { program, judge } = kernelCanary(ability, machine, outside, pids)
+    return {
+      ability,
+      name: 'kernel',
+      program,
+      argv: () => [OWN_PROGRAM],
+      judge: ({ stdout }) => judge(Buffer.from(stdout, 'latin1')),
+      fix: 'report this kernel, its configuration and the version of bubblewrap',
+    }
+  })
+  const byOldGate: Canary = {
+    ability: 'C',
+    name: '32-bit gate',
+    program: I386,
+    argv: () => [OWN_PROGRAM],
+    judge: ({ outcome }) => [check('S12 no 32-bit gate', isKilled(outcome), JSON.stringify(outcome))],
+    fix: 'the seccomp filter is not in force: report this kernel and its configuration',
+  }
+  return machine === 'x86_64' ? [...asking, byOldGate] : asking
+}
+
+/** By the filter, or because this kernel has no such gate. */
+const isKilled = (outcome: Outcome): boolean => outcome.kind === 'signal' && ['SIGSYS', 'SIGSEGV'].includes(outcome.signal)
 
 export const CANARIES: readonly Canary[] = [
   {

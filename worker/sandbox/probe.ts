@@ -2,14 +2,17 @@
 // calls, and publishes what it saw. What is not proven here is refused later (L8). Each failed check says what to do.
 
 import { randomInt } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
 import { type Plan, Tier } from '../../shared/plan.ts'
 import { admit } from './argv.ts'
-import { CANARIES, type Canary, type Seen } from './canaries.ts'
+import { CANARIES, type Canary, kernelCanaries, OWN_PROGRAM, type Seen } from './canaries.ts'
 import type { Equipment } from './equipment.ts'
 import { type Check, type Facts, lacks, type Proof, proofOf } from './facts.ts'
 import { type Ability, obstacles, wrongPlatform } from './host.ts'
 import { attempt } from './launch.ts'
+import { ownFolder, removeFolder } from './workspace.ts'
 
 const LIMITS: Plan['limits'] = {
   timeout_ms: 5_000,
@@ -25,23 +28,41 @@ const LIMITS: Plan['limits'] = {
 /** Cheap enough to be asked again now and then: hosts change under a running worker. */
 export async function probe(equipment: Equipment, offered: readonly Tier[] = Tier.options): Promise<Facts> {
   const started = performance.now()
+  const listener = await listen()
+  const canaries = [...CANARIES, ...ofTheKernel(equipment, listener.port)]
   const [B, C, egress] = await Promise.all([
-    proof(equipment, 'B', offered),
-    proof(equipment, 'C', offered),
-    proof(equipment, 'egress', offered),
+    proof(equipment, 'B', offered, canaries),
+    proof(equipment, 'C', offered, canaries),
+    proof(equipment, 'egress', offered, canaries),
   ])
+  listener.close()
   return { tiers: { B, C }, egress, versions: equipment.host.versions, took_ms: Math.round(performance.now() - started) }
 }
 
-async function proof(equipment: Equipment, ability: Ability, offered: readonly Tier[]): Promise<Proof> {
+async function proof(equipment: Equipment, ability: Ability, offered: readonly Tier[], all: readonly Canary[]): Promise<Proof> {
   const tier = ability === 'B' ? 'B' : 'C'
   if (!offered.includes(tier)) return lacks('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
   const wrong = wrongPlatform(equipment.host, ability)
   if (wrong !== undefined) return lacks('unsupported_platform', [wrong])
   const lacking = obstacles(equipment.host, ability)
   if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)
-  const canaries = CANARIES.filter((canary) => canary.ability === ability)
+  const canaries = all.filter((canary) => canary.ability === ability)
   return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary)))).flat())
+}
+
+const ofTheKernel = ({ host: { machine }, folder }: Equipment, port: number): Canary[] =>
+  machine === undefined ? [] : kernelCanaries(machine, { folder, port }, LIMITS.pids)
+
+/** Somebody on the host's loopback, whom no sandbox with a network of its own may reach. */
+async function listen(): Promise<{ port: number; close: () => void }> {
+  const server = createServer((socket) => socket.destroy())
+  await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+  return { port: (server.address() as AddressInfo).port, close: () => server.close() } // it listens on TCP
+}
+
+/** The folder of a canary that brings its own program. Synchronous: nothing else is started while the program is open to be written. */
+function furnish(folder: string, program: Buffer): void {
+  writeFileSync(join(folder, OWN_PROGRAM), program, { mode: 0o500 })
 }
 
 /** Runs one canary and has it judge what it saw. A canary that did not run proves nothing, whatever it would have shown. */
@@ -52,8 +73,11 @@ async function release(equipment: Equipment, canary: Canary): Promise<readonly C
   if (!admitted.ok) throw new Error(`a canary's plan is not admitted: ${admitted.error.detail}`)
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
+  const folder = canary.program === undefined ? undefined : await ownFolder(equipment.folder, 'canary')
+  if (canary.program !== undefined && folder !== undefined) furnish(folder, canary.program)
   const execution = await attempt(equipment, admitted.value, {
     plan,
+    runFolder: folder,
     stdin: canary.stdin === undefined ? undefined : Buffer.from(canary.stdin),
     signal: abort.signal,
     onOutput: ({ stream, bytes }) => {
@@ -61,6 +85,7 @@ async function release(equipment: Equipment, canary: Canary): Promise<readonly C
       if (canary.endsAtOutput === true) abort.abort()
     },
   })
+  if (folder !== undefined) await removeFolder(folder)
   const { outcome } = execution
   if (outcome.kind === 'refused' || outcome.kind === 'infra') {
     return [{ name: `${canary.name}: it runs`, ok: false, detail: `${outcome.detail}${namespaceHint()}` }]
@@ -69,13 +94,14 @@ async function release(equipment: Equipment, canary: Canary): Promise<readonly C
   return canary.judge(seen).map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
 }
 
-const planFor = ({ ability, argv }: Canary, secret: string): Plan => ({
+const planFor = ({ ability, argv, program }: Canary, secret: string): Plan => ({
   tier: ability === 'B' ? 'B' : 'C',
   executor: { kind: 'process', argv: argv(secret), stdin: 'none', env: {}, cwd: '' },
   egress: ability === 'B' ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
   secrets: [],
-  workspace: 'call',
-  limits: LIMITS,
+  workspace: program === undefined ? 'call' : 'run',
+  // Else the limit of one file would end what tries how much fits.
+  limits: program === undefined ? LIMITS : { ...LIMITS, file_bytes: 1024 * 1024 * 1024 },
 })
 
 /** Seen from the host, not by the code under test: whoever has that word in its command line is still there. */

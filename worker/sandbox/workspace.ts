@@ -4,10 +4,10 @@
 import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** call: the workspace of a call in tier B. */
-type Kind = 'call' | 'pipes' | 'relay'
+/** call: the workspace of a call in tier B. canary: that of a program which tries the sandbox. */
+type Kind = 'call' | 'pipes' | 'relay' | 'canary'
 
-const LEFT_OVER = /^(?:call|pipes|relay)-([0-9]+)-/
+const LEFT_OVER = /^(?:call|pipes|relay|canary)-([0-9]+)-/
 
 export const ownFolder = (root: string, kind: Kind): Promise<string> => mkdtemp(join(root, `${kind}-${process.pid}-`))
 

@@ -1,0 +1,97 @@
+// Promise: what a worker has proven of itself is so. Its canaries sing in the sandbox as it is, and each of them dies where the defence
+// that it tries is taken away.
+
+import { chmodSync, chownSync, writeFileSync } from 'node:fs'
+import { arch } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { I386 } from '../../worker/sandbox/elf.ts'
+import { kernelCanary } from '../../worker/sandbox/kernel-canary.ts'
+import { machineOf } from '../../worker/sandbox/syscalls.ts'
+import { Arena, planOf, UID } from './arena.ts'
+import type { Swap } from './orders.ts'
+
+let arena: Arena
+beforeAll(async () => {
+  arena = await Arena.open()
+})
+afterAll(() => arena?.close())
+
+const MACHINE = machineOf(arch()) ?? 'x86_64'
+const PIDS = 16
+
+test('on this host every tier is proven, by what the kernel itself answers', async () => {
+  const { tiers, egress } = await arena.facts()
+  for (const { checks } of [tiers.B, tiers.C, egress]) expect(checks.filter(({ ok }) => !ok)).toEqual([])
+  const names = [tiers.C, egress].flatMap(({ checks }) => checks.map(({ name }) => name)).join('\n')
+  for (const line of 'S01 S02 S03 S04 S05 S06 S12 S13 S17 S18 S19 S20 S21 S22 S23 S24 S26 S27 S29 S33 S34 N01 N12 N13'.split(' '))
+    expect(names).toContain(line)
+})
+
+/** Runs a canary's own program in tier C with some defence off. */
+async function released(program: Buffer, swaps: readonly Swap[]) {
+  const { here, there } = arena.runFolder()
+  const file = join(here, 'canary')
+  writeFileSync(file, program)
+  chownSync(file, UID, UID)
+  chmodSync(file, 0o500)
+  const limits = { pids: PIDS, file_bytes: 1024 * 1024 * 1024 }
+  return arena.bare({ plan: planOf(['./canary'], { workspace: 'run', limits }), runFolder: there, swaps })
+}
+
+async function failing(swaps: readonly Swap[]): Promise<string[]> {
+  const { program, judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, PIDS)
+  const { out } = await released(program, swaps)
+  return judge(Buffer.from(out, 'latin1')).flatMap(({ name, ok }) => (ok ? [] : [name]))
+}
+
+const SHM = ['--perms', '1777', '--size', '16777216', '--tmpfs', '/dev/shm', '--remount-ro', '/dev']
+
+test('with all defences on, none fails', async () => {
+  expect(await failing([])).toEqual([])
+})
+
+test.each<[string, Swap, string[]]>([
+  [
+    'the size of /tmp',
+    [
+      ['--size', '67108864', '--tmpfs', '/tmp'],
+      ['--tmpfs', '/tmp'],
+    ],
+    ['S29 /tmp has its size'],
+  ],
+  ['the limit of processes', [[`--nproc=${PIDS + 1}`], ['--nproc=1000']], ['S27 a fork bomb ends at its limit']],
+  [
+    'a root of its own',
+    [
+      ['--ro-bind-try', '/etc/ssl/certs', '/etc/ssl/certs'],
+      ['--ro-bind', '/etc', '/etc'],
+    ],
+    ['no file of the host'],
+  ],
+  [
+    'devices of its own',
+    [
+      ['--dev', '/dev', ...SHM],
+      ['--dev-bind', '/dev', '/dev'],
+    ],
+    ['S18 no device of the host'],
+  ],
+])('the canary notices that it lacks %s', async (_name, swap, names) => {
+  expect(await failing([swap])).toEqual(expect.arrayContaining(names))
+})
+
+test('the canary notices that there is no filter, call by call', async () => {
+  const noticed = await failing([[['--seccomp', '4'], []]])
+  for (const line of ['the filter answers', 'S06', 'S13', 'S20']) expect(noticed.join('\n')).toContain(line)
+})
+
+test('S12 the gate of 32-bit programs is shut by the filter, and open without it', async () => {
+  expect((await released(I386, [])).code).toBe(128 + 31) // as bubblewrap tells a death by SIGSYS
+  expect((await released(I386, [[['--seccomp', '4'], []]])).code).toBe(0)
+})
+
+test('a canary that was ended says nothing, and nothing is no proof', () => {
+  const { judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, PIDS)
+  expect(judge(Buffer.alloc(0)).filter(({ ok }) => ok)).toEqual([])
+})

@@ -1,0 +1,171 @@
+// Owns the canary that asks the kernel itself: which system calls a program in each kind of sandbox makes, and which answers are the right
+// ones. A table and pure judgements; elf.ts makes the program. No call of it harms a host where nothing stops it: it looks, and asks for
+// what would be refused to nobody's loss.
+
+import { constants } from 'node:os'
+import { type Argument, type Call, callingProgram, resultsIn } from './elf.ts'
+import type { Check } from './facts.ts'
+import type { Ability } from './host.ts'
+import { type Machine, type Named, numberOf, syscallsOf } from './syscalls.ts'
+
+/** What of this host a sandbox must not lead to. */
+export type Outside = {
+  /** A folder of the worker's, with secrets beside it. */
+  readonly folder: string
+  /** On the host's loopback somebody listens here. */
+  readonly port: number
+}
+
+type Errno = keyof typeof constants.errno
+type Asked = {
+  /** The defence, as attacks are numbered. Checks of one name are one check. */
+  readonly check: string
+  readonly call: string
+  readonly number: number
+  readonly arguments: readonly Argument[]
+  /** The right answers; without any it is to be done: what comes next needs it. `some`: one at least of all that its check asks. */
+  readonly right: readonly Errno[]
+  readonly some?: true
+}
+
+const CWD = -100
+const [READ, WRITE, WRITE_NEW] = [0, 1, 0o101]
+const SIGCHLD = 17
+const NEWUSER = 0x10000000
+const MiB = 1024 * 1024
+const [UNIX, INET, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP] = [1, 2, 16, 17, 31, 38, 40, 44]
+const NONBLOCKING_STREAM = 1 | 0o4000
+const [TIOCSTI, TIOCLINUX] = [0x5412, 0x541c]
+const X32 = 0x40000000
+
+const NOWHERE: readonly Errno[] = ['ENOENT', 'ENOTDIR']
+const NOT_WRITABLE: readonly Errno[] = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ETXTBSY']
+
+type Ask = (check: string, right: readonly Errno[], call: Named, ...args: readonly Argument[]) => Asked
+
+const asking =
+  (machine: Machine): Ask =>
+  (check, right, call, ...args) => ({ check, call, number: numberOf(call, machine), arguments: args, right })
+
+/** Each call that the filter answers by itself, with arguments that ask for nothing. */
+const filtered = (machine: Machine): Asked[] =>
+  syscallsOf(machine).flatMap(({ call, number, verdict }): Asked[] =>
+    verdict === 'judged'
+      ? []
+      : [{ check: 'S06–S16 the filter answers', call, number, arguments: [], right: [verdict === 'forbidden' ? 'EPERM' : 'ENOSYS'] }],
+  )
+
+function inC(machine: Machine, { folder }: Outside, pids: number): Asked[] {
+  const ask = asking(machine)
+  const families = [UNIX, INET, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
+  const kernel = ['/proc/sys/kernel/core_pattern', '/proc/sysrq-trigger', '/sys/kernel/uevent_helper']
+  const devices = ['/dev/kmsg', '/dev/mem', '/dev/kvm', '/dev/fuse', '/dev/vsock', '/dev/net/tun', '/dev/vda', '/dev/sda']
+  return [
+    ...filtered(machine),
+    ask('S01 no keystroke into the terminal', ['EPERM'], 'ioctl', 0, TIOCSTI, 'x'),
+    ask('S02 nor by its high half', ['EPERM'], 'ioctl', 0, (1n << 32n) | BigInt(TIOCSTI), 'x'),
+    ask('S03 no paste', ['EPERM'], 'ioctl', 0, TIOCLINUX, '\x03'),
+    ask('S04 no writing to init’s program', NOT_WRITABLE, 'openat', CWD, '/proc/1/exe', WRITE),
+    ...kernel.map((path) => ask('S05 no setting of the kernel', NOT_WRITABLE, 'openat', CWD, path, WRITE)),
+    ask('S06 no namespace of its own', ['EPERM'], 'clone', NEWUSER | SIGCHLD),
+    ...families.map((family) => ask('S13 S26 N01 no socket of any family', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
+    ...devices.map((path) => ask('S18 no device of the host', NOWHERE, 'openat', CWD, path, READ)),
+    ask('S20 no set-id file', ['EPERM'], 'openat', CWD, '/tmp/canary-set-id', WRITE_NEW, 0o4755),
+    ...['/etc/shadow', '/root', '/home', '/var', folder].map((path) => ask('no file of the host', NOWHERE, 'openat', CWD, path, READ)),
+    ...(machine === 'x86_64' ? [{ ...ask('S12 no x32', ['ENOSYS'], 'write', 1, '', 0), number: X32 + 1 }] : []),
+    // The descriptor that comes next is 3: nothing of the above leaves one open, where all is well.
+    ask('S29 /tmp has its size', [], 'openat', CWD, '/tmp/canary', WRITE_NEW, 0o600),
+    ask('S29 /tmp has its size', ['ENOSPC'], 'fallocate', 3, 0, 0, 128 * MiB),
+    ask('S29 /dev/shm has its size', [], 'openat', CWD, '/dev/shm/canary', WRITE_NEW, 0o600),
+    ask('S29 /dev/shm has its size', ['ENOSPC'], 'fallocate', 4, 0, 0, 32 * MiB),
+    ...forks(ask, pids),
+  ]
+}
+
+/** More than there may be: at some point one is refused, and all before it hang until their namespace ends. */
+const forks = (ask: Ask, pids: number): Asked[] =>
+  Array.from({ length: pids + 4 }, () => ({
+    ...ask('S27 a fork bomb ends at its limit', ['EAGAIN'], 'clone', SIGCHLD),
+    some: true as const,
+  }))
+
+const sockaddr = (address: string, port: number): Uint8Array => {
+  const bytes = Buffer.alloc(16)
+  bytes.writeUInt16LE(INET, 0)
+  bytes.writeUInt16BE(port, 2)
+  bytes.set(address.split('.').map(Number), 4)
+  return bytes
+}
+
+/** Each socket stays open, so the numbers follow each other. */
+function relayed(machine: Machine, { port }: Outside): Asked[] {
+  const ask = asking(machine)
+  const families = [UNIX, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
+  const ways: [string, Uint8Array, readonly Errno[]][] = [
+    ['N01 no way to the metadata address', sockaddr('169.254.169.254', 80), ['ENETUNREACH']],
+    ['N01 no way to the network nearby', sockaddr('10.0.0.1', 80), ['ENETUNREACH']],
+    ['N01 no way to the network nearby', sockaddr('192.168.0.1', 80), ['ENETUNREACH']],
+    ['N01 no way to any other', sockaddr('192.0.2.1', 443), ['ENETUNREACH']],
+    // Its own loopback answers at once, or says that it is about to: then somebody is there.
+    ['N13 no way to the host’s loopback', sockaddr('127.0.0.1', port), ['ECONNREFUSED']],
+  ]
+  return [
+    ...families.map((family) => ask('S13 S26 no socket but of the internet', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
+    ...ways.flatMap(([check, to, right], index) => [
+      ask(check, [], 'socket', INET, check.startsWith('N13') ? 1 : NONBLOCKING_STREAM, 0),
+      ask(check, right, 'connect', 3 + index, to, to.byteLength),
+    ]),
+  ]
+}
+
+/** Tier B is a user like any other: what it promises is that it never is more. */
+function onHost(machine: Machine): Asked[] {
+  const ask = asking(machine)
+  const refused: readonly Errno[] = ['EPERM', 'EACCES', 'EROFS', 'ENOENT']
+  return [
+    ask('no file of root', refused, 'openat', CWD, '/etc/shadow', READ),
+    ask('S05 no setting of the kernel', refused, 'openat', CWD, '/proc/sys/kernel/core_pattern', WRITE),
+    ask('S05 no setting of the kernel', refused, 'openat', CWD, '/proc/sysrq-trigger', WRITE),
+    ask('S17 no device of its own', refused, 'mknodat', CWD, 'device', 0o20600, 0x103),
+    ask('S19 no other user', refused, 'setuid', 0),
+    ask('S07 no mount', refused, 'mount', 'none', '/tmp', 'tmpfs', 0, 0),
+  ]
+}
+
+const ASKED: Readonly<Record<Ability, (machine: Machine, outside: Outside, pids: number) => Asked[]>> = {
+  B: onHost,
+  C: inC,
+  egress: relayed,
+}
+
+export type KernelCanary = { readonly program: Buffer; readonly judge: (told: Buffer) => Check[] }
+
+export function kernelCanary(ability: Ability, machine: Machine, outside: Outside, pids: number): KernelCanary {
+  const asked = ASKED[ability](machine, outside, pids)
+  const calls: Call[] = asked.map(({ number, arguments: given }) => ({ number, arguments: given }))
+  return { program: callingProgram(machine, calls), judge: (told) => judged(asked, resultsIn(told)) }
+}
+
+function judged(asked: readonly Asked[], results: readonly number[]): Check[] {
+  const rows = asked.map((one, index) => ({ ...one, result: results[index] }))
+  return [...Map.groupBy(rows, ({ check }) => check)].map(([name, group]) => {
+    const wrong = group.filter(({ right, result }) => !isRight(right, result))
+    const ok = group.some(({ some }) => some === true) ? wrong.length < group.length : wrong.length === 0
+    const seen = (ok ? group.slice(-1) : wrong.slice(0, 4)).map(({ call, result }) => `${call} ${nameOf(result)}`)
+    return { name, ok, detail: `${ok ? `${group.length} asked, at last ` : ''}${seen.join(', ')}` }
+  })
+}
+
+const isRight = (right: readonly Errno[], result: number | undefined): boolean =>
+  result !== undefined && (right.length === 0 ? result >= 0 : right.some((errno) => result === -constants.errno[errno]))
+
+/** Some have two names; the first is the usual one. */
+const ERRNOS = new Map(
+  Object.entries(constants.errno)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+)
+function nameOf(result: number | undefined): string {
+  if (result === undefined) return 'was not told'
+  return result >= 0 ? `succeeded (${result})` : (ERRNOS.get(-result) ?? `errno ${-result}`)
+}
