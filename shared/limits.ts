@@ -213,6 +213,7 @@ export const DEFAULT_LIMITS = {
   open_files: 256,
   file_bytes: 64 * MiB,
   workspace_bytes: 64 * MiB,
+  workspace_inodes: 16_384,
   output_bytes: 64 * KiB,
 } as const
 
@@ -225,6 +226,8 @@ export const MAX_LIMITS = {
   open_files: 65_536,
   file_bytes: 4 * 1024 * MiB,
   workspace_bytes: 4 * 1024 * MiB,
+  /** Each is looked at, again and again, while a call runs. */
+  workspace_inodes: 262_144,
   output_bytes: LIMITS.output_bytes,
 } as const
 

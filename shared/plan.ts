@@ -14,6 +14,8 @@ export const Limits = z.strictObject({
   open_files: bounded(MAX_LIMITS.open_files),
   file_bytes: bounded(MAX_LIMITS.file_bytes),
   workspace_bytes: bounded(MAX_LIMITS.workspace_bytes),
+  /** Files and folders of a workspace on disk. Plans of before have none; new ones always do. */
+  workspace_inodes: bounded(MAX_LIMITS.workspace_inodes).optional(),
   output_bytes: bounded(MAX_LIMITS.output_bytes),
 })
 export type Limits = z.infer<typeof Limits>
@@ -82,6 +84,8 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('output_cap') }),
   /** The kernel ended it: all of the call together wanted more memory than its limit, what it wrote into memory included. */
   z.strictObject({ kind: z.literal('memory_cap') }),
+  /** Its workspace on disk took more bytes or files than its limit. */
+  z.strictObject({ kind: z.literal('workspace_cap') }),
   /** It ended well, and what it wrote is not the result that its tool promises. */
   z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(500) }),
   z.strictObject({ kind: z.literal('cancelled') }),

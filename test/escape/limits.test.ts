@@ -117,6 +117,62 @@ tell['forks'] = len(children)`
   })
 })
 
+describe('a workspace on disk', () => {
+  const WRITE = (folder: string, mib: number) => `
+import time
+for n in range(${mib}):
+    with open('${folder}/%d' % n, 'wb') as file: file.write(os.urandom(1 << 20))
+print('written', flush=True)
+time.sleep(20)`
+  const FILES = (folder: string, sleep: number) => `
+import time
+os.makedirs('${folder}/deep/er')
+for n in range(500): open('${folder}/deep/er/%d' % n, 'w').close()
+print('written', flush=True)
+time.sleep(${sleep})`
+  const RUN = { workspace: 'run' } as const
+
+  test('S30 too many bytes end the call while it runs, and it says so', async () => {
+    const limits = { workspace_bytes: 4 * MiB, timeout_ms: 30_000 }
+    const inB = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })
+    expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
+    const { there } = arena.runFolder()
+    const inC = await arena.launch({ plan: planOf(attack(WRITE('/workspace', 8)), { ...RUN, limits }), runFolder: there })
+    expect(inC.outcome).toEqual({ kind: 'workspace_cap' })
+    expect(inC.ended_at_ms - inC.started_at_ms).toBeLessThan(15_000)
+    // Without a bound it goes on, to the end of its time.
+    const free = { ...limits, workspace_bytes: 64 * MiB, timeout_ms: 3_000 }
+    const bitten = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits: free }) })
+    expect([bitten.outcome, bitten.out]).toEqual([{ kind: 'timeout' }, 'written\n'])
+  })
+
+  test('S30 too many files end it as well, a call too that was over before anybody looked', async () => {
+    for (const sleep of [20, 0]) {
+      const { there } = arena.runFolder()
+      const plan = (workspace_inodes: number) =>
+        planOf(attack(FILES('/workspace', sleep)), { ...RUN, limits: { workspace_inodes, timeout_ms: 30_000 } })
+      expect((await arena.launch({ plan: plan(400), runFolder: there })).outcome, `${sleep}`).toEqual({ kind: 'workspace_cap' })
+    }
+    const { there } = arena.runFolder()
+    const plan = planOf(attack(FILES('/workspace', 0)), { ...RUN, limits: { workspace_inodes: 502 } })
+    expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S30 what can’t be counted is over the limit, and what a link leads to is not counted', async () => {
+    const hide = "os.mkdir('hidden')\nopen('hidden/file', 'w').close()\nos.chmod('hidden', 0)"
+    expect((await arena.launch({ plan: planOf(attack(hide), { tier: 'B' }) })).outcome).toEqual({ kind: 'workspace_cap' })
+    const link = "os.symlink('/usr', 'usr')\nos.symlink('.', 'loop')"
+    const limits = { workspace_bytes: MiB, workspace_inodes: 2 }
+    expect((await arena.launch({ plan: planOf(attack(link), { tier: 'B', limits }) })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S30 files without content fill the memory that a workspace of tier C is, and count as such', async () => {
+    const source = "for n in range(400000): open('/workspace/%d' % n, 'w').close()\ntell['made'] = n"
+    const plan = planOf(attack(source), { limits: { memory_bytes: 64 * MiB, cpu_ms: 30_000, timeout_ms: 30_000 } })
+    expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
+  })
+})
+
 describe('the end', () => {
   /** Leaves its session, takes off the mark of tier B, and forks on. */
   const FLED = (word: string) => `

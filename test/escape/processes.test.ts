@@ -35,8 +35,7 @@ describe('what a tool sees', () => {
   })
 
   test('S21 without closing what was inherited: it leaks, and the worker’s own probe refuses the tier', async () => {
-    // Whoever enters a cgroup closes what it inherited, so this is shown without one.
-    const started = await Arena.open({ leak: leak(), keepDescriptors: true, undelegated: true })
+    const started = await Arena.open({ leak: leak(), keepDescriptors: true })
     expect(told(await started.bare({ plan: planOf(attack(OPEN)) }))['open']).toEqual([0, 1, 2, 251])
     expect((await started.facts()).tiers.C.ok).toBe(false)
     await started.close()

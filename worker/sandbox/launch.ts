@@ -9,6 +9,7 @@ import { type Admitted, admit, argvDigest, type Command, commandFor, type Place 
 import type { Group } from './cgroups.ts'
 import type { Equipment } from './equipment.ts'
 import { type Facts, unproven } from './facts.ts'
+import { watchFolder } from './folder-watch.ts'
 import { OutputCapture, type OutputChunk, type StreamName } from './output.ts'
 import { settle } from './place.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
@@ -122,7 +123,7 @@ async function run(equipment: Equipment, command: Command, place: Place, call: V
   }
 }
 
-async function runWired(command: Command, wired: Wiring, { mark, group }: Place, call: Veiled): Promise<Ran> {
+async function runWired(command: Command, wired: Wiring, { folder, mark, group }: Place, call: Veiled): Promise<Ran> {
   const stopper = new Stopper(group)
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
@@ -138,6 +139,7 @@ async function runWired(command: Command, wired: Wiring, { mark, group }: Place,
   const started = Date.now()
   const child = spawn(command, wired)
   stopper.watch(child.pid, call)
+  const watch = folder === undefined ? undefined : watchFolder(folder, call.plan.limits, () => stopper.stop('workspace_cap'))
   const { exitCode, signal, code } = await child
   stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
@@ -146,6 +148,7 @@ async function runWired(command: Command, wired: Wiring, { mark, group }: Place,
   await drained(streams)
   stdout.take(veiledOut.end())
   stderr.take(veiledErr.end())
+  if ((await watch?.end()) === true) stopper.stop('workspace_cap')
 
   const spawnError = child.pid === undefined ? (code ?? 'unknown') : undefined
   const outOfMemory = group?.outOfMemory() ?? false

@@ -8,7 +8,7 @@ import { neverEntered } from './enter.ts'
 export type Refusal = Extract<Outcome, { kind: 'refused' }>
 export type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
 /** Why we ended it. */
-export type Stop = 'timeout' | 'output_cap' | 'cancelled'
+export type Stop = 'timeout' | 'output_cap' | 'workspace_cap' | 'cancelled'
 
 /** How the started program ended, whichever program it was. */
 export type Ending = {
