@@ -8,6 +8,7 @@ import { type Equipment, equip } from './sandbox/equipment.ts'
 import type { Facts } from './sandbox/facts.ts'
 import { findHost } from './sandbox/host.ts'
 import type { Sandbox } from './sandbox/launch.ts'
+import type { PreparedStock } from './sandbox/prepared.ts'
 import { probe } from './sandbox/probe.ts'
 
 export type Finding = { readonly check: string; readonly ok: boolean; readonly found: string }
@@ -25,14 +26,14 @@ export async function openEquipment({ home, private_hosts, ca_file }: Config): P
   return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value })
 }
 
-export async function prove(equipment: Equipment, offered: readonly Tier[]): Promise<Proven> {
+export async function prove(equipment: Equipment, offered: readonly Tier[], prepared?: PreparedStock): Promise<Proven> {
   const facts = await probe(equipment, offered)
   const tiers = Tier.options.filter((tier) => facts.tiers[tier].ok)
   const lacking = offered.flatMap((tier) => {
     const { lack, checks } = facts.tiers[tier]
     return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
   })
-  return { sandbox: { equipment, facts }, tiers, findings: [...findingsOf(facts), cgroupsOf(equipment)], lacking }
+  return { sandbox: { equipment, facts, prepared }, tiers, findings: [...findingsOf(facts), cgroupsOf(equipment)], lacking }
 }
 
 const findingsOf = ({ tiers, egress }: Facts): Finding[] =>

@@ -16,6 +16,7 @@ import { openEquipment, type Proven, prove } from './proof.ts'
 import { openQueue, type Queue } from './queue.ts'
 import { RunFolders } from './run-folders.ts'
 import { Running } from './running.ts'
+import { PreparedStock } from './sandbox/prepared.ts'
 import { Settling } from './settling.ts'
 import { Spool, type Spooled } from './spool.ts'
 import { Streaming } from './streaming.ts'
@@ -39,7 +40,8 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   const left = spool.open(Date.now())
   if (!left.ok) return left
   const equipment = await openEquipment(config)
-  const proven = await tell(prove(equipment, config.tiers), log)
+  const prepared = new PreparedStock(equipment)
+  const proven = await tell(prove(equipment, config.tiers, prepared), log)
   // A canary that fails takes its tier out, and is tried again; what the host lacks nobody will have installed by then (S48).
   if (proven.lacking.length > 0) return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
   if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
@@ -51,7 +53,7 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
     spool,
     left: left.value.settled,
     proven,
-    proveAgain: () => tell(prove(equipment, config.tiers), log),
+    proveAgain: () => tell(prove(equipment, config.tiers, prepared), log),
     log,
     stop,
   })

@@ -35,6 +35,9 @@ export type ArenaOptions = Omit<Setup, 'folder'> & {
   readonly under?: readonly string[]
 }
 
+/** vitest.config.ts has the attacks played in both kinds of sandboxes: started cold, and set up in advance. */
+const IN_PREPARED = process.env['COUNTERSIGN_ARENA'] === 'prepared' ? { prepared: {} } : {}
+
 export class Arena {
   /** What the test and the sandboxes share: the run folders lie in it. */
   readonly home: string
@@ -63,7 +66,7 @@ export class Arena {
     const start = undelegated === true ? asWorkerAlone : asWorker
     const argv = start({ uid: UID, gid: UID }, { repository: ROOT, arena: home }, (at) => {
       seen = at.arena
-      const told: Setup = { ...setup, folder: join(at.arena, 'worker') }
+      const told: Setup = { ...IN_PREPARED, ...setup, folder: join(at.arena, 'worker') }
       return [...under, join(at.repository, 'node_modules/.bin/node'), join(at.repository, DRIVER), JSON.stringify(told)]
     })
     const extra = leak === undefined ? [] : [...new Array<'ignore'>(leak.as - 3).fill('ignore'), leak.fd]

@@ -5,12 +5,15 @@ import { spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Plan } from '../../shared/plan.ts'
 import { ok } from '../../shared/result.ts'
+import { admit } from '../../worker/sandbox/argv.ts'
 import { bareCommand } from '../../worker/sandbox/bare.ts'
 import { closeInheritedDescriptors, contentOf, namelessFile } from '../../worker/sandbox/descriptors.ts'
 import { equip, unequip } from '../../worker/sandbox/equipment.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
 import { launch, type Sandbox } from '../../worker/sandbox/launch.ts'
+import { PreparedStock } from '../../worker/sandbox/prepared.ts'
 import { probe } from '../../worker/sandbox/probe.ts'
 import type { Answer, BareOrder, BareSeen, LaunchOrder, LaunchSeen, Order, Setup, Swap } from './orders.ts'
 
@@ -20,14 +23,17 @@ if (setup.keepDescriptors !== true) closeInheritedDescriptors()
 const found = await findHost()
 const host = { ...found, ...setup.host, programs: { ...found.programs, ...setup.programs } }
 const equipment = await equip(host, { folder: setup.folder, privateHosts: setup.privateHosts ?? [], authorities: setup.authorities })
-const sandbox: Sandbox = { equipment, facts: await probe(equipment) }
+const prepared = setup.prepared === undefined ? undefined : new PreparedStock(equipment, setup.prepared)
+const sandbox: Sandbox = { equipment, facts: await probe(equipment), prepared }
 
 async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, id: number): Promise<LaunchSeen> {
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
+  const input = stdin === undefined ? undefined : Buffer.from(stdin, 'latin1')
+  const fromStock = await stocked(plan, input)
   const execution = await launch(sandbox, {
     plan,
-    stdin: stdin === undefined ? undefined : Buffer.from(stdin, 'latin1'),
+    stdin: input,
     secrets,
     runFolder,
     signal: abort.signal,
@@ -38,8 +44,21 @@ async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, i
       tell({ id, said })
     },
   })
-  return { ...execution, out: output.stdout, err: output.stderr }
+  return { ...execution, out: output.stdout, err: output.stderr, fromStock }
 }
+
+/** Waits until one stands ready for the call, if one may. */
+async function stocked(plan: Plan, input: Uint8Array | undefined): Promise<boolean> {
+  const admitted = admit(plan)
+  if (prepared === undefined || !admitted.ok) return false
+  const until = Date.now() + STOCKED_WITHIN_MS
+  for (let ready = prepared.readyFor(admitted.value, input); ; ready = prepared.readyFor(admitted.value, input)) {
+    if (ready !== false) return ready === true
+    if (Date.now() > until) throw new Error('no sandbox was set up in advance')
+    await sleep(2)
+  }
+}
+const STOCKED_WITHIN_MS = 20_000
 
 async function bare({ plan, runFolder, swaps = [], env = {}, under = [], inline = false, killOn }: BareOrder): Promise<BareSeen> {
   const command = bareCommand(equipment, plan, runFolder)
@@ -107,5 +126,6 @@ async function answer(order: Order): Promise<void> {
 
 tell({ id: 0, value: 'ready' })
 for await (const line of createInterface({ input: process.stdin })) void answer(JSON.parse(line) as Order) // written by arena.ts
+await prepared?.close()
 await unequip(equipment)
 process.exit(0)

@@ -17,6 +17,8 @@ export type Setup = {
   /** What to believe of the host instead of what was found. */
   readonly host?: Partial<Host>
   readonly programs?: Partial<Programs>
+  /** Sandboxes are set up in advance; a call that may have one waits for it. */
+  readonly prepared?: { readonly stale_ms?: number }
 }
 
 export type LaunchOrder = {
@@ -28,7 +30,7 @@ export type LaunchOrder = {
   readonly cancelOn?: string
 }
 /** Output as latin1: bytes stay bytes. */
-export type LaunchSeen = Execution & { readonly out: string; readonly err: string }
+export type LaunchSeen = Execution & { readonly out: string; readonly err: string; readonly fromStock: boolean }
 
 /** Some elements of the command replaced by others, or by none. */
 export type Swap = readonly [from: readonly string[], to: readonly string[]]

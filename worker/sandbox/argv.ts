@@ -15,9 +15,10 @@ import { type Refusal, refused } from './verdict.ts'
 
 /**
  * Descriptors beyond the standard three. bubblewrap reads the first two, writes the third, reads what it is to make files of from the last,
- * one after the other, and leaves none to the tool (S21). Between them is room for what enters a cgroup (enter.ts).
+ * one after the other, and leaves none to the tool (S21). The gate of a sandbox that is set up in advance reads the two after the third,
+ * and closes them. Before the last is room for what enters a cgroup (enter.ts).
  */
-export const FD = { args: 3, seccomp: 4, status: 5, secrets: 10 } as const
+export const FD = { args: 3, seccomp: 4, status: 5, delivery: 6, release: 7, secrets: 10 } as const
 
 /** What of the host an argv depends on. */
 export type Ground = Pick<Host, 'programs' | 'ceilings'>
@@ -87,7 +88,10 @@ export function admit(plan: Plan): Result<Admitted, Refusal> {
 
 export function commandFor(admitted: Admitted, ground: Ground, place: Place): Command {
   const command = admitted.profile === 'b_host' ? tierB(admitted, ground, place) : tierC(admitted, admitted.profile, ground, place)
-  const { group } = place
+  return grouped(command, place)
+}
+
+function grouped(command: Command, { group }: Place): Command {
   return group === undefined ? command : { ...command, program: group.enter, args: [command.program, ...command.args], groupFds: group.fds }
 }
 
@@ -98,19 +102,42 @@ function inside(cwd: string): string | undefined {
   return normal === '.' ? '' : normal
 }
 
-function limited({ limits, tier }: Plan, { programs, ceilings }: Ground, more: readonly string[] = []): string[] {
-  const flags = RLIMITS[tier].map(({ flag, value, grace = 0 }) => {
+/** A limit of one process, by prlimit's option. */
+export type Rlimit = { readonly flag: string; readonly soft: number; readonly hard: number }
+
+export const rlimitsOf = ({ limits, tier }: Plan, { ceilings }: Pick<Ground, 'ceilings'>): Rlimit[] =>
+  RLIMITS[tier].map(({ flag, value, grace = 0 }) => {
     const ceiling = ceilings.get(flag) ?? Number.POSITIVE_INFINITY
     const soft = Math.min(value(limits), ceiling)
-    return grace === 0 ? `${flag}=${soft}` : `${flag}=${soft}:${Math.min(soft + grace, ceiling)}`
+    return { flag, soft, hard: Math.min(soft + grace, ceiling) }
   })
-  return [programs.prlimit, ...flags, ...more, '--']
+
+function limited(plan: Plan, ground: Ground, more: readonly string[] = []): string[] {
+  const flags = rlimitsOf(plan, ground).map(({ flag, soft, hard }) => `${flag}=${soft === hard ? soft : `${soft}:${hard}`}`)
+  return [ground.programs.prlimit, ...flags, ...more, '--']
 }
 
-function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', ground: Ground, { folder, relay }: Place): Command {
-  const { namespaces, sockets, relayed } = PROFILES[profile]
+/** The sandbox of a call without hosts and without a shared folder, as it waits for one: all but limits, environment and argv stands. */
+export const waitingFor = (admitted: Admitted, ground: Ground, place: Place, gate: readonly string[]): Command =>
+  grouped(sandbox(admitted, 'c_offline', ground, place, { env: BASE_TIER_C, argv: gate }), place)
+
+const BASE_TIER_C = { ...BASE_ENV, HOME: '/tmp' }
+
+function tierC(admitted: Admitted, profile: 'c_offline' | 'c_relayed', ground: Ground, place: Place): Command {
+  const { plan } = admitted
   const own = plan.executor.env
-  const env = { ...BASE_ENV, HOME: '/tmp', ...(relay === undefined ? own : networkEnv(relay, plan.egress.hosts, own)) }
+  const env = { ...BASE_TIER_C, ...(place.relay === undefined ? own : networkEnv(place.relay, plan.egress.hosts, own)) }
+  return sandbox(admitted, profile, ground, place, { env, argv: [...limited(plan, ground), ...plan.executor.argv] })
+}
+
+function sandbox(
+  { plan, cwd }: Admitted,
+  profile: 'c_offline' | 'c_relayed',
+  ground: Ground,
+  { folder, relay }: Place,
+  { env, argv }: { readonly env: Readonly<Record<string, string>>; readonly argv: readonly string[] },
+): Command {
+  const { namespaces, sockets, relayed } = PROFILES[profile]
   const at = posix.join(WORKSPACE, cwd)
   const workspace =
     folder === undefined
@@ -128,7 +155,7 @@ function tierC({ plan, cwd }: Admitted, profile: 'c_offline' | 'c_relayed', grou
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
   if (options.some((option) => option.includes('\0'))) throw new Error('a folder of the host has NUL in its name')
-  const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', ...limited(plan, ground), ...plan.executor.argv]
+  const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', ...argv]
   if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
   const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
   const [program = '', ...args] = joined
@@ -162,9 +189,10 @@ function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark }: Place)
   return { profile: 'b_host', program, args, env, cwd: posix.join(folder, cwd), bwrap: undefined, groupFds: [] }
 }
 
-/** The identity of what was started: every argv element, then the options, each ended by NUL. */
-export const argvDigest = ({ program, args, bwrap }: Command): string =>
+/** The identity of what was started: every argv element, then the options, then what a gate was handed, each ended by NUL. */
+export const argvDigest = ({ program, args, bwrap }: Command, delivery?: Buffer): string =>
   createHash('sha256')
     .update(`${[program, ...args].join('\0')}\0`)
     .update(bwrap?.options ?? '')
+    .update(delivery ?? '')
     .digest('hex')

@@ -28,8 +28,13 @@ export function scratchFolder(): string {
 /** A file that only its descriptor leads to, with the read position at its start. */
 export function namelessFile(folder: string, content?: Uint8Array): number {
   const fd = openSync(folder, O_TMPFILE | constants.O_RDWR, 0o600)
-  if (content !== undefined) for (let at = 0; at < content.byteLength; ) at += writeSync(fd, content, at, content.byteLength - at, at)
+  if (content !== undefined) fill(fd, content)
   return fd
+}
+
+/** Leaves the position where it is. */
+export function fill(fd: number, content: Uint8Array): void {
+  for (let at = 0; at < content.byteLength; ) at += writeSync(fd, content, at, content.byteLength - at, at)
 }
 
 /** The same file again with a position of its own: descriptors that are passed on share theirs. */

@@ -20,6 +20,7 @@ const PACKAGES = {
   mkfifo: 'coreutils',
   socat: 'socat',
   ip: 'iproute2',
+  perl: 'perl-base',
 } as const
 export type Programs = Readonly<Record<keyof typeof PACKAGES, string>>
 
@@ -94,11 +95,14 @@ async function versionOf(program: string): Promise<string> {
 }
 
 export type Ability = 'B' | 'C' | 'egress'
+/** Of what only makes it faster. */
+type Extra = 'prepared'
 
-const NEEDS: Readonly<Record<Ability, readonly (keyof Programs)[]>> = {
+const NEEDS: Readonly<Record<Ability | Extra, readonly (keyof Programs)[]>> = {
   B: ['mkfifo', 'prlimit', 'setpriv'],
   C: ['mkfifo', 'prlimit', 'bwrap'],
   egress: ['mkfifo', 'prlimit', 'bwrap', 'unshare', 'nsenter', 'setpriv', 'socat', 'ip'],
+  prepared: ['mkfifo', 'prlimit', 'bwrap', 'perl'],
 }
 
 /** Why no host of this kind can do it, whatever is installed there. */
@@ -109,7 +113,7 @@ export function wrongPlatform({ platform, machine }: Pick<Host, 'platform' | 'ma
 }
 
 /** Why this host can't do it as it is, known before trying; each with what to do. */
-export function obstacles({ uid, missing, versions }: Host, ability: Ability): string[] {
+export function obstacles({ uid, missing, versions }: Host, ability: Ability | Extra): string[] {
   const found: string[] = []
   if (uid === 0) found.push('the worker runs as root: start it as a user of its own')
   for (const name of NEEDS[ability]) if (missing.includes(name)) found.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)

@@ -1,25 +1,31 @@
 // Owns the one place that starts a tool: one call in, one result out, whatever happens. Plan → argv → spawn → streams → the end of every
-// process → verdict. Whether the call may run was decided before. execa is imported here and nowhere else.
-//
-// To be called from the main thread: the kernel ends a sandbox when the thread that started it ends.
+// process → verdict. Whether the call may run was decided before. A call may find a sandbox that was set up in advance; from there on its
+// way is the same.
 
-import { execa } from 'execa'
 import type { Connection, EgressMode, Outcome, Plan, StreamSummary } from '../../shared/plan.ts'
-import { type Admitted, admit, argvDigest, type Command, commandFor, type Place } from './argv.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { type Admitted, admit, argvDigest, commandFor, type Place } from './argv.ts'
 import type { Group } from './cgroups.ts'
 import type { Equipment } from './equipment.ts'
 import { type Facts, unproven } from './facts.ts'
 import { watchFolder } from './folder-watch.ts'
 import { OutputCapture, type OutputChunk, type StreamName } from './output.ts'
-import { settle } from './place.ts'
+import { type Setting, settle } from './place.ts'
+import type { PreparedStock } from './prepared.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
+import { type Started, start } from './start.ts'
 import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
 import { Veil } from './veil.ts'
-import { infra, type NotRun, outcomeOf, parseStatus, type Status, type Stop } from './verdict.ts'
-import { drained, follow, type Wiring, wire } from './wiring.ts'
+import { infra, outcomeOf, parseStatus, type Status, type Stop } from './verdict.ts'
+import { drained, follow } from './wiring.ts'
 
 /** What a worker has, and what it has proven of it. */
-export type Sandbox = { readonly equipment: Equipment; readonly facts: Facts }
+export type Sandbox = {
+  readonly equipment: Equipment
+  readonly facts: Facts
+  /** Without it every call is started cold. */
+  readonly prepared?: PreparedStock | undefined
+}
 
 export type Call = {
   readonly plan: Plan
@@ -57,39 +63,72 @@ export type Execution = {
 const COMPLAINT_CHARS = 2_048
 
 /** Runs a call on what this worker has proven of itself (L8). */
-export async function launch({ equipment, facts }: Sandbox, call: Call): Promise<Execution> {
+export async function launch({ equipment, facts, prepared }: Sandbox, call: Call): Promise<Execution> {
   const started = Date.now()
   const admitted = admit(call.plan)
   if (!admitted.ok) return notRun(call.plan, undefined, admitted.error, started)
   const { profile } = admitted.value
   const lacking = unproven(facts, call.plan, profile)
   if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
-  return attempt(equipment, admitted.value, call)
+  try {
+    return await attempt(equipment, admitted.value, call, prepared)
+  } finally {
+    prepared?.over()
+  }
 }
 
 /** The same for what is not proven yet: for probe.ts alone. */
-export async function attempt(equipment: Equipment, admitted: Admitted, call: Call): Promise<Execution> {
+export async function attempt(equipment: Equipment, admitted: Admitted, call: Call, prepared?: PreparedStock): Promise<Execution> {
   const started = Date.now()
   const { plan, profile } = admitted
-  const setting = await settle(equipment, admitted, call.runFolder)
-  if (!setting.ok) return notRun(plan, profile, setting.error, started)
-  const { place, hangUp, leave } = setting.value
+  const begun = await begin(equipment, admitted, call, prepared)
+  if (!begun.ok) return notRun(plan, profile, begun.error, started)
+  const { place, hangUp, leave } = begun.value.setting
   try {
-    if (call.signal?.aborted === true) return notRun(plan, profile, { kind: 'cancelled' }, started)
-    const command = commandFor(admitted, equipment.host, place)
     const veil = new Veil(call.secrets)
-    const ran = await run(equipment, command, place, { ...call, veil })
+    const ran = await followed(begun.value.started, place, { ...call, veil })
     return {
       ...notRun(plan, profile, ran.outcome, started),
       stdout: ran.stdout,
       stderr: ran.stderr,
       connections: hangUp().map((connection) => ({ ...connection, host: veil.text(connection.host).slice(0, 260) })),
       profile_sha256: equipment.profileDigests[profile],
-      argv_sha256: argvDigest(command),
+      argv_sha256: begun.value.argv_sha256,
     }
   } finally {
+    begun.value.started.wired.close()
     hangUp()
     await leave()
+  }
+}
+
+type Begun = { readonly setting: Setting; readonly started: Started; readonly argv_sha256: string }
+
+/** In a sandbox that waits for such a call, or in one of its own. */
+async function begin(
+  equipment: Equipment,
+  admitted: Admitted,
+  { stdin, secrets, runFolder, signal }: Call,
+  prepared: PreparedStock | undefined,
+): Promise<Result<Begun, Outcome>> {
+  const cancelled = (): boolean => signal?.aborted === true
+  if (cancelled()) return err({ kind: 'cancelled' })
+  const released = prepared?.take(admitted, stdin)
+  if (released !== undefined) return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
+  const settled = await settle(equipment, admitted, runFolder)
+  if (!settled.ok) return settled
+  const setting = settled.value
+  const unused = async (outcome: Outcome): Promise<Result<never, Outcome>> => {
+    setting.hangUp()
+    await setting.leave()
+    return err(outcome)
+  }
+  if (cancelled()) return unused({ kind: 'cancelled' })
+  const command = commandFor(admitted, equipment.host, setting.place)
+  try {
+    return ok({ setting, started: await start(equipment, command, { gated: false, stdin, secrets }), argv_sha256: argvDigest(command) })
+  } catch (error) {
+    return unused(infra(`this worker could not open the call's descriptors: ${error instanceof Error ? error.message : error}`))
   }
 }
 
@@ -113,17 +152,7 @@ function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, 
 
 type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
-async function run(equipment: Equipment, command: Command, place: Place, call: Veiled): Promise<Ran> {
-  const wired = await wiringFor(equipment, command, call)
-  if ('kind' in wired) return { outcome: wired, stdout: NOTHING, stderr: NOTHING }
-  try {
-    return await runWired(command, wired, place, call)
-  } finally {
-    wired.close()
-  }
-}
-
-async function runWired(command: Command, wired: Wiring, { folder, mark, group }: Place, call: Veiled): Promise<Ran> {
+async function followed({ command, wired, pid, ended }: Started, { folder, mark, group }: Place, call: Veiled): Promise<Ran> {
   const stopper = new Stopper(group)
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
@@ -137,47 +166,22 @@ async function runWired(command: Command, wired: Wiring, { folder, mark, group }
   const streams = [follow(wired.stdout, veiledOut, stdout), follow(wired.stderr, veiledErr, stderr)]
 
   const started = Date.now()
-  const child = spawn(command, wired)
-  stopper.watch(child.pid, call)
+  stopper.watch(pid, call)
   const watch = folder === undefined ? undefined : watchFolder(folder, call.plan.limits, () => stopper.stop('workspace_cap'))
-  const { exitCode, signal, code } = await child
+  const { exitCode, signal, code } = await ended
   stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
   const emptied = (await group?.empty()) ?? true
-  const gone = emptied && (await everyoneIsGone(child.pid, status, mark, started))
+  const gone = emptied && (await everyoneIsGone(pid, status, mark, started))
   await drained(streams)
   stdout.take(veiledOut.end())
   stderr.take(veiledErr.end())
   if ((await watch?.end()) === true) stopper.stop('workspace_cap')
 
-  const spawnError = child.pid === undefined ? (code ?? 'unknown') : undefined
+  const spawnError = pid === undefined ? (code ?? 'unknown') : undefined
   const outOfMemory = group?.outOfMemory() ?? false
   const outcome = outcomeOf({ spawnError, code: exitCode, signal, stop: stopper.why, outOfMemory, survivors: !gone, status, complaint })
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
-}
-
-async function wiringFor(equipment: Equipment, command: Command, call: Call): Promise<Wiring | NotRun> {
-  try {
-    return wire(equipment, command, await equipment.pipes.take(call.stdin === undefined ? 2 : 3), call)
-  } catch (error) {
-    return infra(`this worker could not open the call's descriptors: ${error instanceof Error ? error.message : error}`)
-  }
-}
-
-function spawn({ program, args, cwd, env }: Command, wiring: Wiring) {
-  const child = execa(program, args, {
-    cwd,
-    env,
-    extendEnv: false,
-    stdio: [...wiring.stdio] as [3, 3, 3, ...3[]], // execa's types stop at descriptor 9, its code does not
-    detached: true, // a session of its own: no terminal of ours (S01), and one group to end
-    cleanup: false, // the kernel sees to it
-    buffer: false,
-    reject: false,
-    stripFinalNewline: false,
-  })
-  wiring.handedOver()
-  return child
 }
 
 /** Ends the call early: once, for the first reason. SIGKILL only; no one is asked to stop (S36). */

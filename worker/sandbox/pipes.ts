@@ -33,6 +33,20 @@ export function outputPipe(blank: Blank): OutputPipe {
   }
 }
 
+/** For the one byte that the child waits for. `ours` is gone when we are, and then the child reads an end instead. */
+export function releasePipe(blank: Blank): { readonly ours: number; readonly childEnd: number } {
+  const path = `/proc/self/fd/${blank}`
+  try {
+    const held = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) // or opening the other end would wait
+    const ours = openSync(path, constants.O_WRONLY)
+    const childEnd = openSync(path, constants.O_RDONLY)
+    closeSync(held)
+    return { ours, childEnd }
+  } finally {
+    closeSync(blank)
+  }
+}
+
 export class PipeStock {
   readonly #mkfifo: string
   readonly #folder: string

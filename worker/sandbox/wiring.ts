@@ -1,21 +1,27 @@
 // Owns the descriptors of one started process: its three streams, and what bubblewrap reads and writes. It knows which the child gets,
 // which stay with us, and that all of them are closed in the end. It starts nothing.
 
-import { closeSync } from 'node:fs'
+import { closeSync, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { type Command, FD } from './argv.ts'
-import { contentOf, inputFile, namelessFile, reopen } from './descriptors.ts'
+import { contentOf, fill, inputFile, namelessFile, reopen } from './descriptors.ts'
 import { FIRST_GROUP_FD } from './enter.ts'
 import type { Equipment } from './equipment.ts'
 import type { OutputCapture } from './output.ts'
-import { type Blank, outputPipe } from './pipes.ts'
+import { type Blank, outputPipe, releasePipe } from './pipes.ts'
 import type { VeiledStream } from './veil.ts'
 
 /** What is still in the pipes when every process is gone is read within this time. */
 const DRAIN_MS = 1_000
 
-/** What a call is given to read. */
-export type Reads = { readonly stdin?: Uint8Array | undefined; readonly secrets?: Readonly<Record<string, string>> | undefined }
+/** What the child reads. A gated one is started before that is known; then `stdin` says whether there will be any. */
+export type Inlets =
+  | {
+      readonly gated: false
+      readonly stdin?: Uint8Array | undefined
+      readonly secrets?: Readonly<Record<string, string>> | undefined
+    }
+  | { readonly gated: true; readonly stdin: boolean }
 
 export type Wiring = {
   /** For the child, by its numbers. */
@@ -24,18 +30,25 @@ export type Wiring = {
   readonly stderr: Socket
   /** The child has its ends now; ours of them would keep the pipes open. */
   readonly handedOver: () => void
+  /** Gives a gated child what it waits for, once. */
+  readonly release: (delivery: Uint8Array, stdin: Uint8Array | undefined) => void
   /** What bubblewrap wrote. */
   readonly status: () => string
   readonly close: () => void
 }
 
 /** Throws what the system said when it has no descriptors left; nothing stays open then. */
-export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks: readonly Blank[], { stdin, secrets = {} }: Reads): Wiring {
+export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks: readonly Blank[], inlets: Inlets): Wiring {
   const lent: number[] = []
+  const kept: number[] = []
+  const secrets = inlets.gated ? undefined : inlets.secrets
   const readers: Socket[] = []
-  let status: number | undefined
   const lend = (fd: number): number => {
     lent.push(fd)
+    return fd
+  }
+  const keep = (fd: number): number => {
+    kept.push(fd)
     return fd
   }
   const handedOver = (): void => {
@@ -44,8 +57,7 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
   const close = (): void => {
     handedOver()
     for (const reader of readers) reader.destroy()
-    if (status !== undefined) closeSync(status)
-    status = undefined
+    for (const fd of kept.splice(0)) closeSync(fd)
   }
   const output = (blank: Blank | undefined): { reader: Socket; childEnd: number } => {
     const pipe = outputPipe(needed(blank))
@@ -57,25 +69,42 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     const [stdout, stderr] = [output(blanks[0]), output(blanks[1])]
     // A file of its own for what the tool reads: unlike a pipe it can be opened again as /dev/stdin, and nobody has to feed it. The tool
     // could write to it, up to its limit of file size; it is memory, and goes with the call.
-    const read = stdin === undefined ? equipment.devNull : lend(inputFile(equipment.scratch, stdin))
-    const stdio: number[] = [read, stdout.childEnd, stderr.childEnd]
+    const input = inlets.gated && inlets.stdin ? keep(namelessFile(equipment.scratch)) : undefined
+    const stdio: number[] = [readEnd(equipment, inlets, input, lend), stdout.childEnd, stderr.childEnd]
+    let status: number | undefined
     if (bwrap !== undefined) {
       const filter = equipment.filters?.[bwrap.sockets]
       if (filter === undefined) throw new Error('tier C without a filter')
       stdio[FD.args] = lend(namelessFile(equipment.scratch, bwrap.options))
       stdio[FD.seccomp] = lend(reopen(filter.fd))
-      status = namelessFile(equipment.scratch)
+      status = keep(namelessFile(equipment.scratch))
       stdio[FD.status] = status
       for (const [index, name] of bwrap.secrets.entries())
-        stdio[FD.secrets + index] = lend(inputFile(equipment.scratch, Buffer.from(secrets[name] ?? missing(name))))
+        stdio[FD.secrets + index] = lend(inputFile(equipment.scratch, Buffer.from(secrets?.[name] ?? missing(name))))
     }
     for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = fd
+    let release: Wiring['release'] = () => {
+      throw new Error('only a gated child waits')
+    }
+    if (inlets.gated) {
+      const delivery = keep(namelessFile(equipment.scratch))
+      const gate = releasePipe(needed(blanks[2]))
+      keep(gate.ours)
+      stdio[FD.delivery] = lend(reopen(delivery))
+      stdio[FD.release] = lend(gate.childEnd)
+      release = (content, stdin) => {
+        if (input !== undefined && stdin !== undefined) fill(input, stdin)
+        fill(delivery, content)
+        writeSync(gate.ours, '!') // last: what was handed over is whole before it is read
+      }
+    }
     const told = (): string => (status === undefined ? '' : contentOf(status))
     return {
       stdio: Array.from(stdio, (fd) => fd ?? 'ignore'),
       stdout: stdout.reader,
       stderr: stderr.reader,
       handedOver,
+      release,
       status: told,
       close,
     }
@@ -83,6 +112,11 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     close()
     throw error
   }
+}
+
+function readEnd({ devNull, scratch }: Equipment, inlets: Inlets, input: number | undefined, lend: (fd: number) => number): number {
+  if (input !== undefined) return lend(reopen(input))
+  return inlets.gated || inlets.stdin === undefined ? devNull : lend(inputFile(scratch, inlets.stdin))
 }
 
 /** A claim that lacks one is not verified. */

@@ -1,0 +1,170 @@
+// Owns the sandboxes that were set up before their call is known. Each is for one shape (whatever of a call is fixed by its set-up), serves
+// one call, and goes with it; it waits behind its whole wall, at the gate. There are as many as were asked for within the last second.
+// They are made while nothing else is, because a call that finds none starts a cold one and loses nothing by it. What is old is dropped.
+
+import { type Admitted, rlimitsOf, waitingFor } from './argv.ts'
+import type { Equipment } from './equipment.ts'
+import { deliveryOf, gate } from './gate.ts'
+import { obstacles } from './host.ts'
+import { type Setting, settle } from './place.ts'
+import { type Started, start } from './start.ts'
+import { killGroup } from './tree.ts'
+
+/** A released sandbox, and what it was handed. */
+type Released = { readonly setting: Setting; readonly started: Started; readonly delivery: Buffer }
+
+/** bubblewrap's own two processes and perl: 3 MB of memory each that is no file's. */
+const READY_MAX = 16
+/** Who is asked for again within this time is worth another one. */
+const DEMAND_MS = 1_000
+/** A shape that nobody asked for this long has none waiting, and none waits longer: hosts change. */
+const STALE_MS = 20_000
+/** Longer than a settlement and the next claim take, so that setting up is in nobody's way. */
+const REST_MS = 2
+
+type Shape = { readonly admitted: Admitted; readonly stdin: boolean; asked: number[]; readonly waiting: Waiting[] }
+type Waiting = { readonly setting: Setting; readonly started: Started; readonly since: number; gone: boolean }
+
+/** bubblewrap sets it when it starts the tool; handed over at the gate it would be another. */
+const BWRAPS_OWN = 'PWD'
+
+export class PreparedStock {
+  readonly #equipment: Equipment
+  readonly #gate: readonly string[] | undefined
+  readonly #shapes = new Map<string, Shape>()
+  #making: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+  readonly #stale_ms: number
+
+  constructor(equipment: Equipment, { stale_ms = STALE_MS } = {}) {
+    const { host } = equipment
+    this.#equipment = equipment
+    this.#stale_ms = stale_ms
+    this.#gate = host.machine === undefined || obstacles(host, 'prepared').length > 0 ? undefined : gate(host.programs.perl, host.machine)
+  }
+
+  /** One that becomes this call, running already; none where none is ready, or where the call is of no shape that can wait. */
+  take(admitted: Admitted, stdin: Uint8Array | undefined): Released | undefined {
+    const shape = this.#shapeOf(admitted, stdin !== undefined)
+    if (shape === undefined) return undefined
+    shape.asked.push(performance.now())
+    this.#rest()
+    const { plan } = admitted
+    const { [BWRAPS_OWN]: _, ...env } = plan.executor.env
+    const delivery = deliveryOf(rlimitsOf(plan, this.#equipment.host), env, plan.executor.argv)
+    for (let next = shape.waiting.shift(); next !== undefined; next = shape.waiting.shift()) {
+      if (next.gone) {
+        void discard(next)
+        continue
+      }
+      try {
+        next.started.wired.release(delivery, stdin)
+        return { setting: next.setting, started: next.started, delivery }
+      } catch {
+        void discard(next) // it was not released, so nothing ran (L2)
+      }
+    }
+    return undefined
+  }
+
+  /** Whether one waits for such a call; undefined where none ever will. To ask is demand, too. */
+  readyFor(admitted: Admitted, stdin: Uint8Array | undefined): boolean | undefined {
+    const shape = this.#shapeOf(admitted, stdin !== undefined)
+    if (shape === undefined) return undefined
+    if (shape.waiting.some(({ gone }) => !gone)) return true
+    if (shape.asked.length === 0) {
+      shape.asked.push(performance.now())
+      this.#rest()
+    }
+    return false
+  }
+
+  /** Calls come and go: setting up waits until it is quiet. */
+  #rest(): void {
+    if (this.#closed) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => void this.#tend(), REST_MS)
+  }
+
+  /** To be told of every end of a call, so that what follows it goes first. */
+  over(): void {
+    if (this.#shapes.size > 0) this.#rest()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    await this.#making
+    for (const { waiting } of this.#shapes.values()) await Promise.all(waiting.splice(0).map(discard))
+  }
+
+  #shapeOf(admitted: Admitted, stdin: boolean): Shape | undefined {
+    const { plan, profile } = admitted
+    if (this.#gate === undefined || this.#closed || profile !== 'c_offline') return undefined
+    if (plan.workspace !== 'call' || plan.secrets.length > 0) return undefined
+    const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
+    const { memory_bytes, pids } = plan.limits // of its cgroup
+    const key = `${stdin} ${memory_bytes} ${pids} ${bwrap?.options}`
+    const known = this.#shapes.get(key)
+    if (known !== undefined) return known
+    const executor = { ...plan.executor, argv: [], env: {} } // what is kept is no call's
+    const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, stdin, asked: [], waiting: [] }
+    this.#shapes.set(key, shape)
+    return shape
+  }
+
+  /** One step; the next one after another rest. */
+  async #tend(): Promise<void> {
+    if (this.#making !== undefined || this.#closed) return
+    const now = performance.now()
+    for (const [key, shape] of this.#shapes) {
+      while (shape.waiting[0] !== undefined && now - shape.waiting[0].since > this.#stale_ms) void discard(shape.waiting.shift())
+      const last = shape.asked.at(-1) ?? 0
+      shape.asked = shape.asked.filter((at) => now - at < DEMAND_MS || at === last)
+      if (now - last <= this.#stale_ms) continue
+      this.#shapes.delete(key)
+      for (const one of shape.waiting.splice(0)) void discard(one)
+    }
+    const all = [...this.#shapes.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
+    const lacking = [...this.#shapes.values()].find(({ asked, waiting }) => waiting.length < Math.min(asked.length, READY_MAX))
+    if (lacking !== undefined && all < READY_MAX) {
+      this.#making = this.#prepare(lacking).finally(() => {
+        this.#making = undefined
+      })
+      await this.#making
+      this.#rest()
+    } else if (this.#shapes.size > 0) {
+      this.#timer = setTimeout(() => void this.#tend(), Math.min(DEMAND_MS, this.#stale_ms)).unref()
+    }
+  }
+
+  async #prepare({ admitted, stdin, waiting }: Shape): Promise<void> {
+    const settled = await settle(this.#equipment, admitted, undefined)
+    if (!settled.ok) return // the call that comes goes the cold way and says so
+    const setting = settled.value
+    try {
+      const command = waitingFor(admitted, this.#equipment.host, setting.place, this.#gate ?? [])
+      const started = await start(this.#equipment, command, { gated: true, stdin })
+      const one: Waiting = { setting, started, since: performance.now(), gone: false }
+      const gone = (): void => {
+        one.gone = true
+      }
+      started.ended.then(gone, gone)
+      if (this.#closed) await discard(one)
+      else waiting.push(one)
+    } catch {
+      await setting.leave() // no descriptors, no memory: the same
+    }
+  }
+}
+
+async function discard(one: Waiting | undefined): Promise<void> {
+  if (one === undefined) return
+  const { setting, started } = one
+  if (started.pid !== undefined && !one.gone) killGroup(started.pid)
+  await started.ended
+  started.wired.close()
+  await setting.place.group?.empty()
+  await setting.leave()
+}
