@@ -131,7 +131,7 @@ test('N14 no address inside of a network, in whatever notation; a public name, o
   expect(reached).toEqual(['https://example.com/'])
 })
 
-test('N14 with tests’ own loopback, 127.0.0.1 alone is let in, and an origin is stood in for where a test says so', async () => {
+test('N14 without the refusal of loopback, which tests have off: 127.0.0.1 alone is let in, and an origin is stood in for', async () => {
   const reached: string[] = []
   const fetch = async (to: string): Promise<Response> => {
     reached.push(to)

@@ -1,9 +1,9 @@
 // Promise: a tool writes its workspace and /tmp, up to their sizes, and leaves nothing behind that has power on the host.
 
-import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Arena, attack, planOf, told } from './arena.ts'
+import { Arena, attack, planOf, told, UID } from './arena.ts'
 import type { Swap } from './orders.ts'
 
 let arena: Arena
@@ -75,6 +75,10 @@ test('S20 no setuid file is left in the workspace, by any call', async () => {
   expect([...new Set(Object.values(others))]).toEqual(['EPERM'])
   const modes = readdirSync(kept.here).map((name) => statSync(join(kept.here, name)).mode & 0o7000)
   expect([...new Set(modes)]).toEqual([0])
+})
+
+test('S20 without seccomp: a setuid file of the worker’s user lies in the workspace', async () => {
+  const plan = planOf(attack(SETUID), { workspace: 'run' })
   const bitten = arena.runFolder()
   await arena.bare({ plan, runFolder: bitten.there, swaps: [NO_SECCOMP] })
   expect(statSync(join(bitten.here, 'open')).mode & 0o7777).toBe(0o4755)
@@ -106,11 +110,14 @@ test('S29 what is writable ends at its size, and the rest is read-only', async (
     expect(filled[folder]?.[1], folder).toBe('ENOSPC')
     expect(filled[folder]?.[0], folder).toBeLessThanOrEqual(most)
   }
+})
+
+test('S29 without `--remount-ro` and `--size`: the host’s memory is filled', async () => {
   const unlimited: Swap[] = [
     [['--remount-ro', '/'], []],
     [['--size', `${16 * MiB}`], []],
   ]
-  const bitten = told(await arena.bare({ plan: planOf(attack(FILL), { limits }), swaps: unlimited })) as typeof filled
+  const bitten = told(await arena.bare({ plan: planOf(attack(FILL)), swaps: unlimited })) as Record<string, [number, string]>
   expect(bitten['/']?.[0]).toBeGreaterThan(100)
   expect(bitten['/dev/shm']?.[0]).toBeGreaterThan(100)
 })
@@ -136,6 +143,16 @@ test('S42 a file of the host cannot be linked into the workspace', async () => {
   const kept = arena.runFolder()
   const plan = planOf(attack(LINK), { workspace: 'run' })
   expect(told(await arena.launch({ plan, runFolder: kept.there }))).toEqual({ link: ['EXDEV', 'EXDEV'] })
+})
+
+test('S42 without the sandbox, in tier B: a file of the worker’s user is linked into the workspace', async () => {
+  writeFileSync(join(arena.home, 'own'), 'own\n')
+  chownSync(join(arena.home, 'own'), UID, UID)
+  const kept = arena.runFolder()
+  const source = `tell['link'] = attempt(os.link, '${join(kept.there, '..', 'own')}', 'x')`
+  const run = async (tier: 'B' | 'C') =>
+    told(await arena.launch({ plan: planOf(attack(source), { tier, workspace: 'run' }), runFolder: kept.there }))['link']
+  expect([await run('C'), await run('B')]).toEqual(['ENOENT', 'ok'])
 })
 
 test('a symbolic link in the shared workspace leads nowhere on the host', async () => {

@@ -29,6 +29,12 @@ test('S31 a flood is cut, its process killed, and the call says so (seed T50)', 
   expect([loud.outcome.kind, loud.stdout.bytes, loud.err.length]).toEqual(['output_cap', 0, 100])
 })
 
+test('S31 without the cap: all of it reaches the worker', async () => {
+  const flood = planOf(['sh', '-c', 'yes | head -c 3000000'], { limits: { output_bytes: 4_096 } })
+  expect((await arena.bare({ plan: flood })).out).toHaveLength(3_000_000)
+  expect((await arena.launch({ plan: flood })).out).toHaveLength(4_096)
+})
+
 test('an overlong stream is kept by its head and its tail, and digested whole', async () => {
   const text = Array.from({ length: 5_000 }, (_, n) => `line ${n}\n`).join('')
   const source = "print(''.join('line %d\\n' % n for n in range(5000)), end=''); sys.exit()"

@@ -305,13 +305,23 @@ test('N11 on the TLS port the server name is the host, and nothing else passes',
   reachable.close()
 })
 
+test('N11 without the rule of the TLS port: on another one the server name of another host passes', async () => {
+  hangUp()
+  proxy.close()
+  const name = `good.example:${echoPort}`
+  await open({ hosts: [name], privateHosts: new Set([name]), resolve: async () => ['127.0.0.1'] })
+  await helloThrough('good.example', 'other.example', echoPort)
+  expect(egress.connections).toMatchObject([{ host: 'good.example', verdict: 'allowed' }])
+  await eventually('the hello went through', () => (egress.connections[0]?.bytes_out ?? 0) > 0)
+})
+
 /** A TLS hello through the tunnel. The echo of it is no answer, so this always ends. */
-function helloThrough(host: string, servername: string): Promise<void> {
+function helloThrough(host: string, servername: string, port = 443): Promise<void> {
   return new Promise((settle) => {
     const socket = connect(proxyPort, '127.0.0.1')
     socket.on('error', () => socket.destroy())
     socket.on('close', () => settle())
-    socket.write(tunnel(`${host}:443`))
+    socket.write(tunnel(`${host}:${port}`))
     socket.once('data', () => {
       const tls = connectTls({ socket, rejectUnauthorized: false, ...(servername === '' ? {} : { servername }) })
       tls.on('error', () => socket.destroy())

@@ -206,7 +206,7 @@ describe('S32 output of strangers', () => {
     expect(JSON.parse(ran.out)).toEqual(CALL)
   })
 
-  test('is raw only where it is asked for, and then byte for byte', async () => {
+  test('S32 without showing it inert, which `--raw` asks for: every byte is passed on as it came', async () => {
     const binary = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
     for (const [result, bytes] of [
       [CALL.result, Buffer.from(EVIL)],

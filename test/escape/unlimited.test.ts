@@ -1,0 +1,105 @@
+// Promise: what bounds a call is our limits, and not how much this host happens to have. Each attack is made with one limit missing, far from
+// what would hurt the host, and works.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Arena, attack, eventually, planOf, processesWith, told, UID, unique } from './arena.ts'
+import type { Swap } from './orders.ts'
+
+const MiB = 1024 * 1024
+
+let arena: Arena
+/** Rlimits alone. */
+let undelegated: Arena
+beforeAll(async () => {
+  ;[arena, undelegated] = await Promise.all([Arena.open(), Arena.open({ undelegated: true })])
+})
+afterAll(() => Promise.all([arena.close(), undelegated.close()]))
+
+const FORKS = (most: number, then = '') => `
+import signal
+children = []
+try:
+    while len(children) < ${most}:
+        pid = os.fork()
+        if pid == 0: signal.pause()
+        children.append(pid)
+    tell['end'] = 'ok'
+except OSError as e: tell['end'] = errno.errorcode[e.errno]
+tell['forks'] = len(children)
+${then}
+for pid in children: os.kill(pid, 9)`
+
+test('S27 without a limit of processes: it forks as often as it likes', async () => {
+  const unlimited: Swap = [['--nproc=17'], []]
+  const plan = planOf(attack(FORKS(60)), { limits: { pids: 16 } })
+  expect(told(await arena.bare({ plan, swaps: [unlimited] }))).toEqual({ end: 'ok', forks: 60 })
+})
+
+test('S28 without a cgroup: each process has its limit, and all together many times that', async () => {
+  const source = `
+held = []
+for _ in range(6):
+    pid = os.fork()
+    if pid == 0:
+        memory = bytearray(30 << 20)
+        for at in range(0, len(memory), 4096): memory[at] = 1
+        os._exit(0)
+    held.append(pid)
+tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in held]`
+  const plan = planOf(attack(source), { limits: { memory_bytes: 64 * MiB } })
+  expect(told(await undelegated.launch({ plan }))).toEqual({ ends: [0, 0, 0, 0, 0, 0] })
+})
+
+test('S36 without SIGKILL: whoever is asked to stop says no', async () => {
+  const source =
+    "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\nprint('ready', flush=True)\nwhile True: time.sleep(0.05)"
+  const deaf = spawn('/usr/bin/python3', ['-I', '-c', source], { stdio: ['ignore', 'pipe', 'ignore'] })
+  expect(`${await once(deaf.stdout, 'data')}`).toBe('ready\n')
+  deaf.kill('SIGTERM')
+  expect(`${await once(deaf.stdout, 'data')}`).toBe('no\n')
+  expect([deaf.exitCode, deaf.signalCode]).toEqual([null, null])
+  deaf.kill('SIGKILL')
+  await once(deaf, 'exit')
+})
+
+test('S37 without a PID namespace and `--die-with-parent`: what a storm leaves lives on', async () => {
+  const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
+  const word = unique()
+  const storm = `for _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        os.execvp('sleep', ['sleep', '3.${word}'])`
+  await arena.bare({ plan: planOf(attack(storm)), swaps: [shared, [['--die-with-parent'], []]] })
+  await eventually('all of it sleeps', () => processesWith(`3.${word}`).length === 5, 20_000)
+  await eventually('it is gone', () => processesWith(word).length === 0, 20_000)
+})
+
+test('S38 without a limit of CPU time: the spin goes on', async () => {
+  const source = "import time\nwhile time.process_time() < 1.7: pass\ntell['spun'] = True"
+  const plan = planOf(attack(source), { limits: { cpu_ms: 1_000 } })
+  expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'signal', signal: 'SIGXCPU' })
+  expect(told(await arena.bare({ plan, swaps: [[['--cpu=1:2'], []]] }))).toEqual({ spun: true })
+})
+
+/** Under the same limit as a call, but among all processes of one user. */
+function crowded(source: string): ChildProcess {
+  const user = process.geteuid?.() === 0 ? { uid: UID - 2, gid: UID - 2 } : {}
+  return spawn('/usr/bin/prlimit', ['--nproc=17', '--', '/usr/bin/env', '-i', ...attack(source)], {
+    ...user,
+    cwd: '/',
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+}
+
+test('S39 without a user namespace of each call: one at its limit holds up another', async () => {
+  const bomb = crowded(FORKS(60, "print('full', flush=True)\nsys.stdin.read()"))
+  if (bomb.stdout === null) throw new Error('it has a pipe')
+  expect(`${await once(bomb.stdout, 'data')}`).toBe('full\n')
+  const calm = crowded(FORKS(10))
+  let [out, err] = ['', '']
+  calm.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
+  calm.stderr?.on('data', (chunk: Buffer) => (err += chunk.toString()))
+  await once(calm, 'close')
+  expect(told({ out, err })).toEqual({ end: 'EAGAIN', forks: 0 })
+  bomb.stdin?.end()
+  await once(bomb, 'close')
+})
