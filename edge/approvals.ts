@@ -73,7 +73,12 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
   ]
 }
 
-const planInWords = (plan: Plan): string => `${reachInWords(plan)}, for ${Math.ceil(plan.limits.timeout_ms / 1000)} s at most`
+function planInWords(plan: Plan): string {
+  const { timeout_ms, net_bytes } = plan.limits
+  const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
+  const traffic = relayed ? ` and ${(net_bytes / 1024 ** 2).toLocaleString('en', { maximumSignificantDigits: 3 })} MiB of traffic` : ''
+  return `${reachInWords(plan)}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most`
+}
 
 /** Where it runs and what it can touch. */
 export function reachInWords({ tier, egress, secrets, workspace }: Plan): string {

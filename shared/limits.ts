@@ -215,6 +215,8 @@ export const DEFAULT_LIMITS = {
   workspace_bytes: 64 * MiB,
   workspace_inodes: 16_384,
   output_bytes: 64 * KiB,
+  net_bytes: 256 * MiB,
+  net_connections: 1_000,
 } as const
 
 /** What nobody may exceed. */
@@ -229,6 +231,9 @@ export const MAX_LIMITS = {
   /** Each is looked at, again and again, while a call runs. */
   workspace_inodes: 262_144,
   output_bytes: LIMITS.output_bytes,
+  net_bytes: 64 * 1024 * MiB,
+  /** Refused ones too: each is an entry in the worker's memory while the call runs. */
+  net_connections: 10_000,
 } as const
 
 /** A run's budget where nobody says otherwise. The reference system's 4 calls and 750 ms proved too few for its users. */

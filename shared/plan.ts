@@ -17,6 +17,9 @@ export const Limits = z.strictObject({
   /** Files and folders of a workspace on disk. Plans of before have none; new ones always do. */
   workspace_inodes: bounded(MAX_LIMITS.workspace_inodes).optional(),
   output_bytes: bounded(MAX_LIMITS.output_bytes),
+  /** Through the proxy of a call, both ways, and attempts to connect. Plans of before have none; new ones always do. */
+  net_bytes: bounded(MAX_LIMITS.net_bytes).optional(),
+  net_connections: bounded(MAX_LIMITS.net_connections).optional(),
 })
 export type Limits = z.infer<typeof Limits>
 
@@ -109,13 +112,15 @@ export const StreamSummary = z.strictObject({
 })
 export type StreamSummary = z.infer<typeof StreamSummary>
 
-/** One connection that the egress proxy saw. */
+/** One connection that the egress proxy saw, or the sum of many. */
 export const Connection = z.strictObject({
   host: z.string().max(260),
   port: z.int().min(0).max(65535),
   address: z.string().max(64),
   bytes_out: z.int().min(0),
   bytes_in: z.int().min(0),
+  /** Of how many this is the sum; beyond the first, they are added up by host, port and verdict, and lastly by verdict alone. */
+  folded: z.int().min(1).optional(),
   verdict: z.enum(['allowed', 'host_not_listed', 'address_refused', 'unresolvable', 'malformed', 'sni_mismatch', 'cap', 'failed']),
 })
 export type Connection = z.infer<typeof Connection>

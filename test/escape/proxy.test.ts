@@ -56,7 +56,7 @@ let hangUp: () => void
 async function open(rules: Partial<EgressRules> = {}): Promise<void> {
   const privateHosts = new Set([`127.0.0.1:${webPort}`, `127.0.0.1:${echoPort}`])
   const hosts = [`127.0.0.1:${webPort}`, `127.0.0.1:${echoPort}`]
-  egress = new Egress({ hosts, privateHosts, token: TOKEN, ...rules })
+  egress = new Egress({ hosts, privateHosts, token: TOKEN, limits: {}, ...rules })
   proxy = createHttp()
   hangUp = serveProxy(proxy, egress)
   proxyPort = await listening(proxy)
@@ -339,19 +339,28 @@ async function portIsOurs(port: number): Promise<TcpServer> {
   return server
 }
 
-test('N15 attempts, connections and time are bounded', async () => {
-  for (let n = 0; n < EGRESS_CAPS.connections + 5; n++) await say(tunnel('evil.example:443'))
-  expect(verdicts().filter((verdict) => verdict === 'host_not_listed')).toHaveLength(EGRESS_CAPS.connections)
-  expect(verdicts().at(-1)).toBe('cap')
-  expect(egress.connections).toHaveLength(EGRESS_CAPS.connections + 1)
-  hangUp()
-  proxy.close()
-  await open()
+test('N15 attempts, connections and bytes are bounded by the plan', async () => {
+  const reopen = async (limits: EgressRules['limits']): Promise<void> => {
+    hangUp()
+    proxy.close()
+    await open({ limits })
+  }
+  await reopen({ net_connections: 5 })
+  for (let n = 0; n < 7; n++) await say(tunnel('evil.example:443'))
+  expect(verdicts()).toEqual([...new Array<string>(5).fill('host_not_listed'), 'cap'])
+  expect(status(await say(tunnel(`127.0.0.1:${echoPort}`)))).toBe('429')
+
+  await reopen({ net_connections: 10_000 })
   const held = Array.from({ length: EGRESS_CAPS.at_once }, () => say(tunnel(`127.0.0.1:${echoPort}`)))
-  for (const until = Date.now() + 5_000; echoed.length < EGRESS_CAPS.at_once && Date.now() < until; ) await new Promise(setImmediate)
+  await eventually('all are through', () => echoed.length === EGRESS_CAPS.at_once, 20_000)
   expect(status(await say(tunnel(`127.0.0.1:${echoPort}`)))).toBe('429')
   hangUp()
   expect(await Promise.all(held)).toHaveLength(EGRESS_CAPS.at_once)
+
+  await reopen({ net_bytes: 1_000 })
+  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(2_000)}`)).toMatch(/^HTTP\/1.1 200 /) // and then it is cut, or it would never end
+  expect(verdicts()).toEqual(['cap'])
+  expect(status(await say(tunnel(`127.0.0.1:${echoPort}`)))).toBe('429')
 })
 
 test('what a client does wrong ends its connection, never the worker', async () => {

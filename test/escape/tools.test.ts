@@ -34,6 +34,10 @@ type Tool = { readonly argv: (url: string) => string[]; readonly says: string; r
 const sh = (script: string): string[] => ['sh', '-ec', script]
 const TOOLS: Readonly<Record<string, Tool>> = {
   curl: { argv: (url) => ['curl', '--silent', '--show-error', '--fail', `${url}/simple/tiny/`], says: 'tiny-1.0-py3-none-any.whl</a>' },
+  'curl over SOCKS': {
+    argv: (url) => sh(`curl --silent --show-error --fail --proxy "$SOCKS_PROXY" ${url}/simple/tiny/`),
+    says: 'tiny-1.0-py3-none-any.whl</a>',
+  },
   'git clone': { argv: (url) => sh(`git clone --quiet ${url}/repo.git it && cat it/hello.txt`), says: 'hello from git' },
   'npm install': {
     argv: (url) => sh(`npm install --registry ${url}/npm/ --fetch-retries 0 tiny >&2 && node -p 'require("tiny")'`),
@@ -101,6 +105,7 @@ test('N12 the environment tells the token of the call, and nothing else of the h
     expect(env[name]).toMatch(url)
     expect(env[name.toLowerCase()]).toBe(env[name])
   }
+  expect(env['SOCKS_PROXY']).toBe(`${env['HTTP_PROXY']}`.replace('http:', 'socks5h:'))
   expect(JSON.stringify(env)).not.toContain(arena.home)
   const again = told(await launch(ENVIRONMENT, ['example.com']))
   expect(again['HTTP_PROXY']).not.toBe(env['HTTP_PROXY'])

@@ -4,18 +4,16 @@
 
 import { timingSafeEqual } from 'node:crypto'
 import { connect, type LookupFunction, type Socket } from 'node:net'
-import type { Connection } from '../../shared/plan.ts'
+import { DEFAULT_LIMITS } from '../../shared/limits.ts'
+import type { Connection, Limits } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { checkedAddresses, type Destination, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
+import { folded } from './ledger.ts'
 
-/** What one call may do through its proxy. */
+/** What each call may do through its proxy, whatever its plan says. */
 export const EGRESS_CAPS = {
-  /** Attempts, refused ones too: each is recorded and attested, and an attestation has a size. */
-  connections: 256,
-  /** At one time; each costs the host a relay process. */
-  at_once: 32,
-  /** Both ways, all connections together. */
-  bytes: 256 * 1024 * 1024,
+  /** At one time; each costs the host a relay process. Further clients wait until one of them has ended. */
+  at_once: 256,
   /** To reach the other side, and for a client to say what it wants (N15). */
   hello_ms: 10_000,
   /** Without a byte in either direction (N15). */
@@ -28,6 +26,8 @@ export type EgressRules = {
   readonly privateHosts: ReadonlySet<string>
   /** What a client of this call's proxy must know (N12). */
   readonly token: string
+  /** Attempts, refused ones too, and bytes both ways of all connections together. */
+  readonly limits: Pick<Limits, 'net_bytes' | 'net_connections'>
   /** Names that tests answer for; otherwise the system does. */
   readonly resolve?: Resolve
 }
@@ -42,6 +42,7 @@ export type Upstream = { readonly socket: Socket; readonly to: Destination; read
 
 export class Egress {
   readonly #rules: EgressRules
+  readonly #most: { readonly bytes: number; readonly connections: number }
   readonly #entries: Entry[] = []
   readonly #live = new Map<Socket, Entry>()
   readonly #authorization: Buffer
@@ -52,6 +53,8 @@ export class Egress {
 
   constructor(rules: EgressRules) {
     this.#rules = rules
+    const { net_bytes = DEFAULT_LIMITS.net_bytes, net_connections = DEFAULT_LIMITS.net_connections } = rules.limits
+    this.#most = { bytes: net_bytes, connections: net_connections }
     this.#authorization = Buffer.from(`Basic ${Buffer.from(`call:${rules.token}`).toString('base64')}`)
   }
 
@@ -64,7 +67,7 @@ export class Egress {
   async reach(authority: string): Promise<Result<Upstream, Refused>> {
     const to = parseAuthority(authority)
     if (to === undefined) return this.refuse('malformed', { host: authority, port: 0 })
-    if (this.#entries.length >= EGRESS_CAPS.connections || this.#busy >= EGRESS_CAPS.at_once || this.#spent >= EGRESS_CAPS.bytes) {
+    if (this.#entries.length >= this.#most.connections || this.#busy >= EGRESS_CAPS.at_once || this.#spent >= this.#most.bytes) {
       return this.refuse('cap', to)
     }
     if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)
@@ -84,9 +87,9 @@ export class Egress {
     return err(verdict)
   }
 
-  /** What was asked for and what came of it, in order. Final once closed. */
+  /** What was asked for and what came of it, in order; sums of what is beyond the first. Final once closed. */
   get connections(): readonly Connection[] {
-    return this.#entries
+    return folded(this.#entries)
   }
 
   close(): void {
@@ -106,7 +109,7 @@ export class Egress {
   #meter(): void {
     let total = this.#spent
     for (const socket of this.#live.keys()) total += socket.bytesRead + socket.bytesWritten
-    if (total <= EGRESS_CAPS.bytes) return
+    if (total <= this.#most.bytes) return
     for (const [socket, entry] of this.#live) {
       entry.verdict = 'cap'
       socket.destroy()
@@ -120,7 +123,7 @@ export class Egress {
 
   #enter({ host, port }: Destination, verdict: Refused): Entry {
     const entry: Entry = { host: host.slice(0, 260), port, address: '', bytes_out: 0, bytes_in: 0, verdict }
-    if (this.#entries.length <= EGRESS_CAPS.connections) this.#entries.push(entry) // the one beyond the cap tells of the cap
+    if (this.#entries.length <= this.#most.connections) this.#entries.push(entry) // the one beyond the cap tells of the cap
     return entry
   }
 

@@ -8,7 +8,7 @@ export const AUTHORITIES = '/etc/ssl/ca-bundle.pem'
 
 /** A tool that serves something to itself reaches it without the proxy. */
 const OWN_HOSTS = ['localhost', '127.0.0.1', '::1']
-const BOTH_CASES = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY']
+const BOTH_CASES = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'SOCKS_PROXY', 'NO_PROXY']
 
 /**
  * What a tool's own contract sets goes before, in both spellings: curl reads `https_proxy` first, and a contract can name `HTTPS_PROXY`
@@ -23,7 +23,8 @@ export function networkEnv(
   const meant: Record<string, string> = {
     HTTP_PROXY: proxyUrl,
     HTTPS_PROXY: proxyUrl,
-    ALL_PROXY: proxyUrl,
+    ALL_PROXY: proxyUrl, // not socks5h: Python's clients refuse to start with that where their extra is not installed
+    SOCKS_PROXY: proxyUrl.replace(/^http:/, 'socks5h:'),
     NO_PROXY: OWN_HOSTS.filter((host) => !listed.includes(host)).join(','),
     NODE_USE_ENV_PROXY: '1', // or Node's fetch knows none
     ...(authorities === undefined ? {} : TRUST),

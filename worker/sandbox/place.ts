@@ -98,7 +98,7 @@ async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): P
 
 async function withRelay(
   { relays, privateHosts, authorities }: Equipment,
-  { egress: { hosts } }: Plan,
+  { egress: { hosts }, limits }: Plan,
   place: Place,
 ): Promise<Result<Setting, NotRun>> {
   if (relays === undefined) return err(refused('sandbox_unavailable', 'what egress needs is missing; run `countersign-worker doctor`'))
@@ -110,7 +110,7 @@ async function withRelay(
   }
   setImmediate(() => relays.stock()) // the next one, while the tool runs
   const token = randomBytes(16).toString('hex')
-  const egress = new Egress({ hosts, privateHosts, token })
+  const egress = new Egress({ hosts, privateHosts, token, limits })
   const hangUp = serveProxy(relay.server, egress)
   return ok({
     place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities } },

@@ -1,14 +1,13 @@
-// Owns the HTTP that a sandbox speaks to its call's proxy: CONNECT, and plain HTTP in absolute form. Every request is judged by egress.ts,
-// also the second on one connection. It follows no redirect: the tool asks again, and is judged again (N08).
+// Owns the HTTP that a sandbox speaks to its call's proxy: CONNECT, and plain HTTP in absolute form; whoever speaks SOCKS is handed to
+// socks.ts. Every request is judged by egress.ts, also the second on one connection. It follows no redirect: the tool asks again, and is judged again (N08).
 
 import { type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
-import { isIP } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { readClientHello } from './client-hello.ts'
 import { EGRESS_CAPS, type Egress } from './egress.ts'
 import type { Refused } from './hosts.ts'
-
-const TLS_PORT = 443
+import { SOCKS_VERSION, serveSocks } from './socks.ts'
+import { carry } from './tunnel.ts'
 
 const STATUS = {
   allowed: 200,
@@ -45,17 +44,23 @@ export function serveProxy(server: Server, egress: Egress): () => void {
     clients.add(client)
     client.on('close', () => clients.delete(client)).on('error', () => client.destroy())
   }
-  server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
+  const [speakHttp] = server.listeners('connection') as ((client: Socket) => void)[] // Node's own, as its documentation has them
+  server.removeAllListeners('connection')
+  server.on('connection', (client: Socket) => {
     hold(client)
+    firstByte(client, (byte) => {
+      if (byte !== SOCKS_VERSION) speakHttp?.call(server, client)
+      else serveSocks(egress, client).catch(() => client.destroy())
+    })
+  })
+  server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
     tunnel(egress, asked, client, head).catch(() => client.destroy())
   })
   server.on('request', (asked: IncomingMessage, answer: ServerResponse) => {
-    hold(asked.socket)
     forward(egress, asked, answer).catch(() => asked.socket.destroy())
   })
   server.on('clientError', (_error: Error, client: Duplex) => {
     egress.refuse('malformed')
-    hold(client)
     turnAway(client, STATUS.malformed, 'malformed')
   })
   return () => {
@@ -64,42 +69,24 @@ export function serveProxy(server: Server, egress: Egress): () => void {
   }
 }
 
+/** Both protocols are spoken on one port: no method of HTTP begins with the version of SOCKS. */
+function firstByte(client: Socket, tell: (byte: number | undefined) => void): void {
+  const late = setTimeout(() => client.destroy(), EGRESS_CAPS.hello_ms)
+  client.once('close', () => clearTimeout(late))
+  client.once('readable', () => {
+    clearTimeout(late)
+    const chunk: Buffer | null = client.read()
+    if (chunk !== null) client.unshift(chunk)
+    tell(chunk?.[0])
+  })
+}
+
 async function tunnel(egress: Egress, asked: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
   if (!egress.knows(asked.headers['proxy-authorization'])) return turnAway(client, UNKNOWN_CLIENT, 'unknown client')
   const reached = await egress.reach(asked.url ?? '')
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
-  const { socket, to, mismatch } = reached.value
-  client.on('close', () => socket.destroy())
-  socket.on('close', () => client.end()) // not destroyed: what came last may still be on its way to the sandbox
-  client.write('HTTP/1.1 200 Connection established\r\n\r\n')
   if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
-  if (to.port === TLS_PORT && !(await asksFor(client, to.host))) return mismatch()
-  client.pipe(socket)
-  socket.pipe(client)
-}
-
-/** Whether the client's TLS asks for `host` and for nothing hidden (N11). What it said stays readable. An address has no server name. */
-function asksFor(client: Duplex, host: string): Promise<boolean> {
-  const expected = isIP(host) === 0 ? host : undefined
-  return new Promise((settle) => {
-    let said: Buffer = Buffer.alloc(0)
-    const late = setTimeout(() => decide(false), EGRESS_CAPS.hello_ms)
-    const decide = (verdict: boolean): void => {
-      clearTimeout(late)
-      client.off('readable', listen).off('end', gone).off('close', gone)
-      if (verdict) client.unshift(said)
-      settle(verdict)
-    }
-    const gone = (): void => decide(false)
-    const listen = (): void => {
-      const chunk: Buffer | null = client.read()
-      if (chunk === null) return
-      said = Buffer.concat([said, chunk])
-      const hello = readClientHello(said)
-      if (hello.kind !== 'more') decide(hello.kind === 'name' && hello.name === expected)
-    }
-    client.on('readable', listen).on('end', gone).on('close', gone)
-  })
+  await carry(client, reached.value, 'HTTP/1.1 200 Connection established\r\n\r\n')
 }
 
 async function forward(egress: Egress, asked: IncomingMessage, answer: ServerResponse): Promise<void> {

@@ -22,6 +22,8 @@ const PORT = 3128
 const SOCKET_PATH_MAX = 107
 /** What the relay copies at a time: its own 8 KiB cost a third of the throughput. */
 const BLOCK = 128 * 1024
+/** Who comes when all processes are taken waits, as many as a call may have connections. */
+const LISTENING = `fork,reuseaddr,max-children=${EGRESS_CAPS.at_once},backlog=1024`
 const PREPARE_WITHIN_MS = 5_000
 const POLL_MS = 2
 
@@ -69,13 +71,7 @@ export class Relay {
 
 /** A user namespace of ours with a network namespace in it; the relay lives there, and dies with us. */
 function hold(programs: Programs, path: string): ChildProcess {
-  const relay = [
-    programs.socat,
-    '-b',
-    `${BLOCK}`,
-    `TCP-LISTEN:${PORT},fork,reuseaddr,max-children=${EGRESS_CAPS.at_once * 2}`,
-    `UNIX-CONNECT:${path}`,
-  ]
+  const relay = [programs.socat, '-b', `${BLOCK}`, `TCP-LISTEN:${PORT},${LISTENING}`, `UNIX-CONNECT:${path}`]
   const args = ['--user', '--map-root-user', '--net', '--', programs.setpriv, '--pdeathsig', 'KILL', '--', ...relay]
   const child = spawn(programs.unshare, args, { env: {}, cwd: '/', stdio: 'ignore', detached: true })
   child.on('error', () => undefined) // without a pid, `listening` says so

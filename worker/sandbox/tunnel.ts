@@ -1,0 +1,44 @@
+// Owns a connection that was allowed, once it is only bytes: between a client in the sandbox and the host, by whichever protocol it was
+// asked for. On the TLS port it lets nothing pass before it has heard the right name. It judges no destination.
+
+import { isIP } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { readClientHello } from './client-hello.ts'
+import { EGRESS_CAPS, type Upstream } from './egress.ts'
+
+const TLS_PORT = 443
+
+/** `granted` is what the client waits for. */
+export async function carry(client: Duplex, { socket, to, mismatch }: Upstream, granted: string | Buffer): Promise<void> {
+  client.on('close', () => socket.destroy())
+  if (client.destroyed) return void socket.destroy() // gone while we connected
+  socket.on('close', () => client.end()) // not destroyed: what came last may still be on its way to the sandbox
+  client.write(granted)
+  if (to.port === TLS_PORT && !(await asksFor(client, to.host))) return mismatch()
+  client.pipe(socket)
+  socket.pipe(client)
+}
+
+/** Whether the client's TLS asks for `host` and for nothing hidden (N11). What it said stays readable. An address has no server name. */
+function asksFor(client: Duplex, host: string): Promise<boolean> {
+  const expected = isIP(host) === 0 ? host : undefined
+  return new Promise((settle) => {
+    let said: Buffer = Buffer.alloc(0)
+    const late = setTimeout(() => decide(false), EGRESS_CAPS.hello_ms)
+    const decide = (verdict: boolean): void => {
+      clearTimeout(late)
+      client.off('readable', listen).off('end', gone).off('close', gone)
+      if (verdict) client.unshift(said)
+      settle(verdict)
+    }
+    const gone = (): void => decide(false)
+    const listen = (): void => {
+      const chunk: Buffer | null = client.read()
+      if (chunk === null) return
+      said = Buffer.concat([said, chunk])
+      const hello = readClientHello(said)
+      if (hello.kind !== 'more') decide(hello.kind === 'name' && hello.name === expected)
+    }
+    client.on('readable', listen).on('end', gone).on('close', gone)
+  })
+}
