@@ -113,6 +113,8 @@ export const Execution = z.strictObject({
   /** Digests of the sandbox profile and of the exact command line that was spawned. */
   profile_sha256: Sha256.nullable(),
   argv_sha256: Sha256.nullable(),
+  /** What was in force: of plan, worker and the time that the grant left, the least. Absent where nothing was to be started. */
+  limits: Limits.optional(),
   started_at_ms: Time.nullable(),
   ended_at_ms: Time,
 })

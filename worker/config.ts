@@ -7,7 +7,7 @@ import { availableParallelism } from 'node:os'
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
-import { Tier } from '../shared/plan.ts'
+import { Limits, Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { readAuthorities } from './sandbox/authorities.ts'
 
@@ -55,6 +55,8 @@ export const Config = z.strictObject({
     .array(Tier)
     .min(1)
     .default([...Tier.options]),
+  /** Ceilings of this worker: a call gets the least of its plan's limits and these. */
+  limits: Limits.partial().default({}),
   /** What the egress proxy may reach although its address is private. */
   private_hosts: z
     .array(z.string().regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'))

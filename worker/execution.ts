@@ -4,6 +4,7 @@
 
 import { endingOf } from '../shared/statement.ts'
 import { type Ran, settlementOf, unrun } from './attestation.ts'
+import type { Config } from './config.ts'
 import { type Judged, verifyClaim } from './grant.ts'
 import type { Identity } from './identity.ts'
 import type { Link } from './link.ts'
@@ -27,6 +28,8 @@ export type Station = {
   readonly runFolders: RunFolders
   /** What the last probe left standing. */
   readonly proven: () => Proven
+  /** No call gets more than this, whatever its plan says. */
+  readonly ceilings: Config['limits']
   /** Aborted when nothing new is to be begun. */
   readonly draining: AbortSignal
   readonly log: Log
@@ -87,7 +90,13 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promis
 function runAsJudged(judged: Exclude<Judged, { kind: 'stray' }>, inHand: InHand, at: Station): Promise<Ran> | Ran {
   const { link, runFolders, streaming } = at
   if (judged.kind === 'mistrusted') return unrun({ kind: 'refused', code: 'grant_invalid', detail: judged.reason }, link.clock.now())
-  return perform(judged, inHand, { link, runFolders, sandbox: at.proven().sandbox, output: streaming.open(inHand, judged.grant.fence) })
+  return perform(judged, inHand, {
+    link,
+    runFolders,
+    sandbox: at.proven().sandbox,
+    ceilings: at.ceilings,
+    output: streaming.open(inHand, judged.grant.fence),
+  })
 }
 
 function endOf({ execution: { outcome } }: Ran): { state: string; code?: string } {

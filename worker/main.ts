@@ -26,6 +26,7 @@ FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
     "home": "/var/lib/countersign/worker",
     "concurrency": 4,            optional: calls at a time; twice the cores otherwise
     "tiers": ["B", "C"],         optional: the tiers that this worker takes, if it has proven them
+    "limits": {"pids": 64},      optional: ceilings; a call gets the least of its plan's limits and these
     "private_hosts": [],         optional: "host:port" that tools may reach although its address is private
     "ca_file": "/etc/…/ca.pem",  optional: authorities (PEM) that tools trust beside this host's, for a private CA
     "drain_ms": 20000            optional: how long SIGTERM lets running calls go on

@@ -1,9 +1,10 @@
 // Owns the handing of a verified call to the sandbox, and of what the sandbox saw to the statement. It decides nothing: the plan is
 // obeyed to the letter, and what happened is passed on as it was reported, on the edge's clock.
 
-import type { Outcome, Plan } from '../shared/plan.ts'
+import type { Limits, Outcome, Plan } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { type Ran, unrun } from './attestation.ts'
+import type { Config } from './config.ts'
 import type { Verified } from './grant.ts'
 import type { Link } from './link.ts'
 import { judged } from './result.ts'
@@ -12,7 +13,14 @@ import type { InHand } from './running.ts'
 import { launch, type Sandbox } from './sandbox/launch.ts'
 import type { CallOutput } from './streaming.ts'
 
-type Means = { readonly link: Link; readonly runFolders: RunFolders; readonly sandbox: Sandbox; readonly output: CallOutput }
+type Means = {
+  readonly link: Link
+  readonly runFolders: RunFolders
+  readonly sandbox: Sandbox
+  readonly output: CallOutput
+  /** Of this worker. */
+  readonly ceilings: Config['limits']
+}
 
 /** A tier that this host has not proven is refused by the sandbox itself, never downgraded (L8). */
 export async function perform({ grant, plan, args, argsText, secrets }: Verified, { stop }: InHand, means: Means): Promise<Ran> {
@@ -23,8 +31,9 @@ export async function perform({ grant, plan, args, argsText, secrets }: Verified
   const runFolder = plan.workspace === 'run' ? runFolders.enter(run, grant.folder) : ok(undefined)
   if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
 
+  const limits = least(plan.limits, means.ceilings, grant.deadline_ms - link.clock.now())
   const { enforcement, ...seen } = await launch(means.sandbox, {
-    plan: within(plan, grant.deadline_ms - link.clock.now()),
+    plan: { ...plan, limits },
     stdin: stdin.value,
     secrets,
     runFolder: runFolder.value,
@@ -39,6 +48,7 @@ export async function perform({ grant, plan, args, argsText, secrets }: Verified
     connections: [...seen.connections],
     outcome: stop.signal.reason === 'shutdown' ? interrupted(seen.outcome) : judged(seen.outcome, plan, seen.stdout, kept.stdout),
     sandbox_enforcement: enforcement,
+    limits,
     started_at_ms: seen.started_at_ms + ahead,
     ended_at_ms: seen.ended_at_ms + ahead,
   }
@@ -59,9 +69,16 @@ function stdinOf({ executor: { stdin } }: Plan, args: Record<string, unknown>, a
   return typeof text === 'string' ? ok(Buffer.from(text)) : err(`the argument \`${stdin.arg}\` is to be standard input and is no text`)
 }
 
-/** No process outlives its grant: what is left until the deadline may be less than the plan's own limit. */
-const within = (plan: Plan, left_ms: number): Plan =>
-  left_ms >= plan.limits.timeout_ms ? plan : { ...plan, limits: { ...plan.limits, timeout_ms: Math.max(1, left_ms) } }
+/** No process gets more than this worker gives, and none outlives its grant: what is left until the deadline may be less than the plan's time. */
+function least(limits: Limits, ceilings: Config['limits'], left_ms: number): Limits {
+  const names = Object.keys(ceilings) as (keyof Limits)[] // the keys of limits
+  const lowered = names.map((name) => [
+    name,
+    Math.min(limits[name] ?? Number.POSITIVE_INFINITY, ceilings[name] ?? Number.POSITIVE_INFINITY),
+  ])
+  const within: Limits = { ...limits, ...Object.fromEntries(lowered.filter(([, value]) => value !== Number.POSITIVE_INFINITY)) }
+  return { ...within, timeout_ms: Math.max(1, Math.min(within.timeout_ms, left_ms)) }
+}
 
 /** The worker was stopped; nobody cancelled the call. */
 const interrupted = (outcome: Outcome): Outcome =>

@@ -80,7 +80,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   const settling = new Settling(link, spool, log)
   const runFolders = new RunFolders(join(config.home, 'runs'))
   const parts = { identity, link, spool, settling, running, runFolders, streaming: new Streaming(link), proven: () => proven, log }
-  const station: Station = { ...parts, draining: stop }
+  const station: Station = { ...parts, ceilings: config.limits, draining: stop }
   const intake = new Intake()
 
   const heartbeat = startHeartbeat({

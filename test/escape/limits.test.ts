@@ -68,7 +68,7 @@ try:
     tell['wrote'] = 60
 except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
 
-  test('S29 N12 what is written into memory counts as memory', async () => {
+  test('S29 what is written into memory counts as memory', async () => {
     const plan = planOf(attack(FILL), { limits: { memory_bytes: 40 * MiB } })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
     expect(told(await without.launch({ plan }))).toEqual({ wrote: 60 })
@@ -95,7 +95,7 @@ try:
 except OSError as e: tell['end'] = errno.errorcode[e.errno]
 tell['forks'] = len(children)`
 
-  test('S27 N12 tier B counts the processes of each call, not those of the user', async () => {
+  test('S27 tier B counts the processes of each call, not those of the user', async () => {
     const plan = planOf(attack(FORKS), { tier: 'B', limits: { pids: 16 } })
     expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
     expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
@@ -186,7 +186,7 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(60)`
 
-  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark', async () => {
+  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark (the seeds’ T51)', async () => {
     const limits = { timeout_ms: 1_500 }
     const word = unique()
     const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })
@@ -199,7 +199,7 @@ time.sleep(60)`
     await eventually('it is gone', () => processesWith(other).length === 0, 20_000)
   })
 
-  test('N8 a grandchild that keeps the output open neither holds up the call nor outlives it', async () => {
+  test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it (the seeds’ N8)', async () => {
     const word = unique()
     const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }) })
     expect([seen.outcome, seen.out, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, 'done\n', []])

@@ -73,6 +73,8 @@ test.each([
   ['an authority that is not there', { ...GOOD, ca_file: '/nowhere/ca.pem' }, 'ENOENT'],
   ['a relative authority', { ...GOOD, ca_file: 'ca.pem' }, 'absolute'],
   ['a file without certificates', { ...GOOD, ca_file: '/etc/hostname' }, 'holds no certificate'],
+  ['a ceiling of nothing', { ...GOOD, limits: { pids: 0 } }, 'limits.pids'],
+  ['a ceiling that we do not know', { ...GOOD, limits: { disk: 1 } }, 'limits'],
   ['a private host without a port', { ...GOOD, private_hosts: ['10.0.0.1'] }, 'host:port'],
 ])('%s is refused, with the field and what to do', (_name, content, said) => {
   write(content)
