@@ -101,7 +101,7 @@ async function admit(route: Route, request: Request, pathParams: Record<string, 
   if (!query.ok) return query
   const headers = parseHeaders(route, request)
   if (!headers.ok) return headers
-  const body = route.body === undefined ? ok(undefined) : parseBody(request, bytes.value, route.body)
+  const body = route.body === undefined ? ok(undefined) : route.raw ? bytes : parseBody(request, bytes.value, route.body)
   if (!body.ok) return body
   return ok({ caller: identified.value, params: params.value, query: query.value, headers: headers.value, body: body.value })
 }

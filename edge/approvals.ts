@@ -77,8 +77,14 @@ function planInWords(plan: Plan): string {
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
   const traffic = relayed ? ` and ${(net_bytes / 1024 ** 2).toLocaleString('en', { maximumSignificantDigits: 3 })} MiB of traffic` : ''
-  return `${reachInWords(plan)}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most`
+  return `${reachInWords(plan)}${filesInWords(plan)}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most`
 }
+
+/** By name and content: whoever says yes says it to these bytes. */
+const filesInWords = ({ files = [] }: Plan): string =>
+  files.length === 0
+    ? ''
+    : `, with files that the agent brings: ${files.map(({ path, bytes, sha256 }) => `\`${path}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
 
 /** Where it runs and what it can touch. */
 export function reachInWords({ tier, egress, secrets, workspace }: Plan): string {

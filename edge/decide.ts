@@ -4,6 +4,7 @@
 import type { Explanation } from '../shared/explanation.ts'
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
+import type { InputFile } from '../shared/files.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -28,6 +29,7 @@ export type Situation = {
   agent: AgentPrincipal
   tool: LoadedTool
   args: Record<string, unknown>
+  files: readonly InputFile[]
   run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget }
   answers: readonly Answered[]
   /** What run and session have used; `null` where the active set reads nothing of it. */
@@ -41,8 +43,8 @@ export type Told = Reader['kind'] | 'nobody'
 
 /** What policy says of a call. A refusal means that there is nothing to decide: the arguments make no plan. */
 export function decide(directory: Loaded, situation: Situation, told: Told = 'agent'): Result<Decided> {
-  const { tool, args, run } = situation
-  const plans = plansFor(tool.tool, args, run.budget)
+  const { tool, args, files, run } = situation
+  const plans = plansFor(tool.tool, args, run.budget, files)
   if (!plans.ok) return refusedByTool(directory, situation, plans.error, told)
   const withheld = directory.vault.withholds(tool.tool)
   if (withheld !== undefined) return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
@@ -187,7 +189,7 @@ const programOf = ([first = '']: readonly string[]): string =>
 
 function contextOf(
   { slice: { reads } }: Matter,
-  { agent, tool, run, used, now }: Situation,
+  { agent, tool, files, run, used, now }: Situation,
   args: CedarValueJson,
 ): Record<string, CedarValueJson> {
   const { channels } = agent.spec
@@ -202,11 +204,19 @@ function contextOf(
     ...(run.device === null ? {} : { device_id: run.device }),
     ...(run.channel === null ? {} : { channel_id: run.channel }),
     args,
+    files: filesContext(files),
     owners: agent.spec.owners ?? [],
     ...(isRead(reads.context, ['now']) || isRead(reads.context, ['weekday']) ? clockOf(now) : {}),
     ...(used === null ? {} : { budget: budgetOf(run.budget, used) }),
   }
 }
+
+const filesContext = (files: readonly InputFile[]): CedarValueJson => ({
+  count: files.length,
+  bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+  paths: files.map(({ path }) => path),
+  sha256: files.map(({ sha256 }) => sha256),
+})
 
 export const isListed = ({ spec: { tools } }: AgentPrincipal, name: string): boolean => tools.includes('*') || tools.includes(name)
 

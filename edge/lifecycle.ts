@@ -7,6 +7,7 @@
 //                       ─▶ lapsed | cancelled
 
 import type { Envelope } from '../shared/dsse.ts'
+import type { InputFile } from '../shared/files.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
@@ -45,6 +46,8 @@ export type Proposal = Readonly<{
   argsSha256: string
   planSha256: string | null
   idempotent: boolean
+  /** What it brings beside its arguments. */
+  files?: readonly InputFile[]
   pool: string
   createdAt: number
   /** What the argument that the tool names as spent holds. */

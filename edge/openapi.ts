@@ -103,6 +103,8 @@ function paths(): Schema {
   return all
 }
 
+const BYTES = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
+
 function operation(name: string, route: Route): Schema {
   const { callers, summary, action, body, media } = route
   const schemes = callers.map((caller) => SECURITY[caller]).filter((scheme) => scheme !== null)
@@ -120,7 +122,7 @@ function operation(name: string, route: Route): Schema {
     parameters: parameters(route),
     ...(body === undefined
       ? {}
-      : { requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } } }),
+      : { requestBody: { required: true, content: route.raw ? BYTES : { 'application/json': { schema: jsonSchema(body, 'input') } } } }),
     responses: { [route.status]: { description: 'Done', content }, ...problems(route) },
   }
 }

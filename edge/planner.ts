@@ -2,6 +2,7 @@
 // that the tool allows to the most; policy forbids the ones it does not want, and so picks the sandbox.
 
 import { failure } from '../shared/failures.ts'
+import type { InputFile } from '../shared/files.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../shared/limits.ts'
 import type { EgressMode, Limits, Plan, Tier } from '../shared/plan.ts'
 import { HostPattern } from '../shared/plan.ts'
@@ -12,8 +13,9 @@ import type { Budget, ToolSpec } from '../shared/wire.ts'
 type Args = Readonly<Record<string, unknown>>
 
 /** The plans for one call, least isolated first. None where the tool asks of tier B alone what only tier C can keep. */
-export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<readonly Plan[]> {
+export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: readonly InputFile[] = []): Result<readonly Plan[]> {
   const { executor } = tool
+  if (files.length > 0 && tool.input_files !== true) return err(failure('invalid_arguments', 'calls of this tool bring no files'))
   const argv = fill(executor.argv, args)
   if (!argv.ok) return argv
   const [program = ''] = argv.value
@@ -37,12 +39,14 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget): Result<rea
     },
     secrets: tool.secrets ?? [],
     workspace: tool.workspace,
+    ...(files.length === 0 ? {} : { files: [...files] }),
     limits: limitsFor(tool, args, budget),
   }
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
     if (tier === 'B' && shared.secrets.length > 0) continue // others of the worker’s user could read them there
+    if (tier === 'B' && files.length > 0) continue // nothing keeps them as they are there
     for (const mode of modesFor(tier, tool.egress.mode)) plans.push({ tier, ...shared, egress: { mode, hosts: hosts.value } })
   }
   return ok(plans)

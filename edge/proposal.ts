@@ -4,6 +4,7 @@
 import type { Change } from '../shared/explanation.ts'
 import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
+import type { FileRef, InputFile } from '../shared/files.ts'
 import { approvalId, callId } from '../shared/ids.ts'
 import { canonical, digestOf, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -26,7 +27,7 @@ import { snapshotOf } from './snapshot.ts'
 import { coverage } from './standing.ts'
 import type { Used } from './usage.ts'
 
-export type Asked = { agent: string; tool: string; args: Record<string, unknown> }
+export type Asked = { agent: string; tool: string; args: Record<string, unknown>; files: readonly InputFile[] }
 
 /** `ask` may hold answers that stand from before; `permitted` is then what policy says with them. */
 export type NewCall = { proposal: Proposal; decision: Decision; ask: AskRecord | null; snapshot: Snapshot; permitted?: Decision }
@@ -43,7 +44,7 @@ type Around = { used: UsedBy; pending: () => number; now: number }
 export function prepare(
   directory: Loaded,
   row: RunRow,
-  { agent, tool: name, args }: Asked,
+  { agent, tool: name, args, files }: Asked,
   { used: usedBy, pending, now }: Around,
 ): Prepared {
   const { record } = row
@@ -63,7 +64,7 @@ export function prepare(
   const fit = fits(tool, args, argsText)
   if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
   const used = usedBy(directory)
-  const situation = { agent: principal, tool, args, answers: [], run: record, now }
+  const situation = { agent: principal, tool, args, files, answers: [], run: record, now }
   const deciding = { ...situation, used: used === 'uncounted' ? null : used }
   const decided = decide(directory, deciding)
   if (!decided.ok) return refused(isListed(principal, name) ? decided.error : unknownTool(name))
@@ -84,6 +85,7 @@ export function prepare(
     tool,
     pool: principal.spec.pool ?? 'default',
     now,
+    ...(files.length > 0 ? { files } : {}),
     ...(amount > 0 ? { spent: amount } : {}),
     ...(before === null || before === 'uncounted' ? {} : { before }),
     ...(beside === null ? {} : { shadow: beside.shadow }),
@@ -127,10 +129,16 @@ export function askAbout(directory: Loaded, { record }: RunRow, n: number, situa
 export const unknownTool = (name: string): Failure =>
   failure('not_found', `no tool \`${name}\` is registered for you; GET /v1/tools lists yours`)
 
+const namesOf = (files: readonly FileRef[] = []): string => canonical(files.map(({ path, sha256 }) => [path, sha256]))
+
 /** The same proposal once more is the call that it made, for who may still read it. */
-export function sameAgain(directory: Loaded, known: CallRecord, { agent, tool, args }: Asked): Result<CallRecord> {
+export function sameAgain(
+  directory: Loaded,
+  known: CallRecord,
+  { agent, tool, args, files }: Omit<Asked, 'files'> & { files: readonly FileRef[] },
+): Result<CallRecord> {
   const { argsSha256 } = known.proposal.asked ?? known.proposal
-  if (known.proposal.tool.name !== tool || argsSha256 !== digestOf(args))
+  if (known.proposal.tool.name !== tool || argsSha256 !== digestOf(args) || namesOf(known.proposal.files) !== namesOf(files))
     return err(failure('idempotency_key_reused', 'the key stands for another call'))
   const principal = directory.agents.get(agent)
   const may = principal !== undefined && authorize(directory, principal, 'run.read').allowed
@@ -195,7 +203,11 @@ export function judgeAgain(
   const withheld = directory.vault.withholds(tool.tool)
   if (withheld !== undefined) return gone(withheld)
   const known = used === 'uncounted' ? null : used
-  const decision = decideAgain(directory, { agent, tool, args: proposal.args, answers, run: record, used: known, now }, proposal.plan)
+  const decision = decideAgain(
+    directory,
+    { agent, tool, args: proposal.args, files: proposal.files ?? [], answers, run: record, used: known, now },
+    proposal.plan,
+  )
   return { decision: used === 'uncounted' ? uncounted(decision) : decision, snapshot: snapshotOf(directory, { agent, tool, run: record }) }
 }
 
@@ -206,7 +218,11 @@ export function decideAnew(directory: Loaded, { record }: RunRow, { proposal }: 
   if (agent === undefined || tool === undefined) return err(failure('not_found', 'the agent or the tool is there no more'))
   const { answers, used, now } = knowing
   if (used === 'uncounted') return err(failure('unavailable', 'what this session or agent has used could not be counted'))
-  const decided = decide(directory, { agent, tool, args: proposal.args, answers, run: record, used, now }, told)
+  const decided = decide(
+    directory,
+    { agent, tool, args: proposal.args, files: proposal.files ?? [], answers, run: record, used, now },
+    told,
+  )
   return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }
 
@@ -217,6 +233,7 @@ type Parts = {
   tool: LoadedTool
   pool: string
   now: number
+  files?: readonly InputFile[]
   spent?: number
   before?: Used
   shadow?: Shadowed

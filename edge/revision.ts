@@ -52,7 +52,7 @@ export function revise(
   if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
   const argsSha256 = sha256(text)
   if (argsSha256 === before.argsSha256) return refuse('conflict', 'these are the arguments as they are; answer without them')
-  const situation = { agent, tool, args, answers: [], run: record, used, now }
+  const situation = { agent, tool, args, files: before.files ?? [], answers: [], run: record, used, now }
   const decided = decide(directory, situation)
   if (!decided.ok) return decided
   const { plan, decision } = decided.value

@@ -46,7 +46,11 @@ export class Ledger {
   }
 
   /** Takes a place in each count that policy reads, for what is proposed. */
-  async book(directory: Loaded, run: RunRecord, { key, tool: name, args }: Asked & { key: string | null }): Promise<Booked | null> {
+  async book(
+    directory: Loaded,
+    run: RunRecord,
+    { key, tool: name, args }: Omit<Asked, 'files'> & { key: string | null },
+  ): Promise<Booked | null> {
     const tool = directory.tools.get(name)
     const [session, agent] = [inSomeSet(readsSession, directory), inSomeSet(readsAgent, directory)]
     if (!(session || agent) || tool === undefined || !tool.check(args).ok) return null // what does not fit is refused, and takes no place

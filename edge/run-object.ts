@@ -5,6 +5,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { type Envelope, seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
+import type { FileRef } from '../shared/files.ts'
 import { attestationId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
@@ -36,7 +37,12 @@ import { type Claimant, Work } from './run-work.ts'
 import { edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
-export type Propose = Asked & { version: number; key: string | null; create: RunRecord | null; waitMs: number }
+export type Propose = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
+  version: number
+  key: string | null
+  create: RunRecord | null
+  waitMs: number
+}
 const NO_CALL = failure('not_found', 'no such call')
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 const NO_RUN = failure('not_found', 'no such run')
@@ -90,6 +96,13 @@ export class RunObject extends DurableObject<Env> {
     if (!proposed.ok) return proposed
     if (record === null) throw new Error('a call was proposed, and there is none')
     return hasEnded(record.status) ? ok(this.#view(record)) : this.read(input.agent, record.proposal.n, input.waitMs)
+  }
+
+  async putFile(agent: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
+    return this.#commit(() => {
+      if (!this.#mine(agent)) return err(NO_RUN)
+      return this.#run.cancelled ? err(failure('run_cancelled', 'the run was cancelled')) : this.#store.files.put(digest, bytes)
+    })
   }
 
   async read(agent: string | null, n: number, waitMs: number): Promise<Result<Call>> {
@@ -187,6 +200,10 @@ export class RunObject extends DurableObject<Env> {
     return this.#work.claim(n, worker, tiers)
   }
 
+  async inputPart(n: number, worker: string, digest: string, part: number): Promise<Result<{ data: string }>> {
+    return this.#work.inputPart(n, worker, digest, part)
+  }
+
   async output(...chunk: Parameters<Work['output']>): ReturnType<Work['output']> {
     return this.#work.output(...chunk)
   }
@@ -253,8 +270,15 @@ export class RunObject extends DurableObject<Env> {
     if (!this.#mine(input.agent)) return err(NO_RUN)
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
     if (known !== undefined) return sameAgain(directory, known, input)
+    const files = this.#store.files.sized(input.files)
+    if (!files.ok) return files
     const used = (by: Loaded) => this.#ledger.used(by, this.#run, input.tool, booked)
-    const prepared = prepare(directory, this.#run, input, { used, pending: () => this.#store.pendingApprovals(), now: Date.now() })
+    const prepared = prepare(
+      directory,
+      this.#run,
+      { ...input, files: files.value },
+      { used, pending: () => this.#store.pendingApprovals(), now: Date.now() },
+    )
     if (prepared.kind === 'closed') return err(prepared.failure)
     const row = this.#run
     if (prepared.kind === 'refused') {
@@ -265,6 +289,7 @@ export class RunObject extends DurableObject<Env> {
     if ('key' in call) return ok(call)
     const { proposal, decision, ask, snapshot, permitted } = call
     this.#store.keepSnapshot(snapshot)
+    this.#store.files.keep(files.value)
     const denied = decision.effect === 'deny' ? 1 : 0
     this.#row = { ...row, calls: proposal.n, allowed: row.allowed + 1 - denied, denied: row.denied + denied }
     return this.#apply(

@@ -6,6 +6,7 @@ import type { Envelope } from '../shared/dsse.ts'
 import { callId } from '../shared/ids.ts'
 import { GENESIS, linkOf } from '../shared/journal.ts'
 import type { JournalEntry } from '../shared/wire.ts'
+import { FileStore } from './file-store.ts'
 import type { CallRecord } from './lifecycle.ts'
 import type { Kept, RunRecord, RunRow } from './run-record.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -145,9 +146,11 @@ function recordStatements(db: Database) {
 export class RunStore {
   readonly #db
   readonly #q
+  readonly files: FileStore
 
   constructor(ctx: DurableObjectState) {
     this.#db = openDatabase(ctx, migrations)
+    this.files = new FileStore(this.#db)
     this.#q = { ...callStatements(this.#db), ...recordStatements(this.#db) }
   }
 

@@ -76,7 +76,7 @@ export class Work {
         worker: worker.id,
         fence: status.state === 'granted' ? status.fence + 1 : 1,
         issued_at_ms: now,
-        deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
+        deadline_ms: now + (plan.files === undefined ? 0 : LIMITS.files_ms) + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
         ...(sharesFolder(plan) ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) } : {}),
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
@@ -86,6 +86,17 @@ export class Work {
         ? handOver(envelope)
         : err(failure('not_claimable', 'policy does not allow the call any more'))
     })
+  }
+
+  /** To whom the call runs at, and of what it brings alone. */
+  inputPart(n: number, worker: string, digest: string, part: number): Result<{ data: string }> {
+    const record = this.#store.call(n)
+    const brings = record?.proposal.plan?.files?.some(({ sha256 }) => sha256 === digest) ?? false
+    const mine = record?.status.state === 'running' && record.status.worker === worker
+    const bytes = brings && mine ? this.#store.files.part(digest, part) : undefined
+    return bytes === undefined
+      ? err(failure('not_found', 'no such part of a file of a call of yours'))
+      : ok({ data: bytes.toString('base64') })
   }
 
   async output(

@@ -55,14 +55,14 @@ export function client(base: string, credentials: Credentials = () => ({}), send
       base,
     )
     for (const [key, value] of Object.entries(query ?? {})) url.searchParams.set(key, String(value))
-    const bytes = Buffer.from(body === undefined ? '' : JSON.stringify(body))
+    const bytes = body instanceof Uint8Array ? Buffer.from(body) : Buffer.from(body === undefined ? '' : JSON.stringify(body))
     const answer = await send(url, {
       method: route.method,
       redirect: 'error',
       ...(signal === undefined ? {} : { signal }),
       ...(body === undefined ? {} : { body: bytes }),
       headers: {
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(body === undefined ? {} : { 'content-type': route.raw ? 'application/octet-stream' : 'application/json' }),
         ...(wait === undefined ? {} : { prefer: `wait=${wait}` }),
         ...credentials({ method: route.method, url, body: bytes }),
         ...headers,

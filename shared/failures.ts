@@ -30,6 +30,9 @@ export const FAILURES = {
   ),
   tool_breaks_policies: caller(409, 'first put policies that hold with the tool and without it, then change the tool'),
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
+  digest_mismatch: caller(422, 'send the bytes whose SHA-256 the path names, in lower-case hex'),
+  too_many_files: caller(409, 'make a new run for more files; limits are listed in /docs'),
+  no_such_file: caller(422, 'put the file with `PUT /v1/runs/{run}/files/{sha256}`, then propose the call again'),
   // Identity
   unauthenticated: caller(401, 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'),
   signed_out: caller(401, 'sign in with an operator key'),

@@ -72,6 +72,19 @@ export const LIMITS = {
   settlement_bytes: 3 * MiB + 512 * KiB,
   /** One chunk of streamed output. */
   output_chunk_bytes: 256 * KiB,
+  /** Files that calls bring: one of them, those of a call and of a run, and their paths. One is held in memory once while it is put. */
+  file_bytes: 16 * MiB,
+  call_files: 64,
+  run_files: 256,
+  run_files_bytes: 64 * MiB,
+  file_path_bytes: 512,
+  file_path_depth: 16,
+  /** How a file is kept and handed to a worker; a Durable Object value ends at 2 MB. */
+  file_part_bytes: 1 * MiB,
+  /** A file that no call has named goes after this long. */
+  file_unnamed_ms: 24 * 3600_000,
+  /** What fetching them may take of a call's time, before its own begins. */
+  files_ms: 60_000,
   /** Things a tenant may hold, so that its directory stays one message. */
   tools: 500,
   principals: 1_000,

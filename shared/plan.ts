@@ -1,6 +1,7 @@
 // What exactly would run. The edge makes a plan, policy sees it, the digest covers it, the worker obeys it to the letter.
 
 import { z } from 'zod'
+import { InputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_LIMITS } from './limits.ts'
 
@@ -63,6 +64,8 @@ export const Plan = z.strictObject({
   secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
   /** call: a fresh folder, gone afterwards. run: one folder that the calls of a run share on one worker. */
   workspace: Workspace,
+  /** Files that the call brings, read-only in a folder of their own; absent where it brings none. */
+  files: InputFiles.optional(),
   limits: Limits,
 })
 export type Plan = z.infer<typeof Plan>

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { Explanation } from './explanation.ts'
+import { FileRefs } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
 import { Argv, ArgvItem, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
@@ -70,6 +71,8 @@ export const ToolSpec = z.strictObject({
   }),
   secrets: z.array(Name).max(32).optional(),
   workspace: Workspace,
+  /** Calls may bring files: they lie read-only in `/input`, in tier C alone. */
+  input_files: z.boolean().optional(),
   limits: Limits.partial(),
 })
 export type ToolSpec = z.infer<typeof ToolSpec>
@@ -95,6 +98,7 @@ export const ToolSummary = z.strictObject({
   output_schema: z.record(z.string(), z.unknown()).optional(),
   capabilities: z.array(Capability),
   sensitive: z.boolean(),
+  input_files: z.boolean(),
 })
 
 // ── Principals ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,9 +155,11 @@ export const Run = z.strictObject({
 })
 export type Run = z.infer<typeof Run>
 
-export const ProposedCall = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
+const Asked = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
+/** `files`: put into the run before, each by its digest; the approval, the grant and the attestation are about these bytes. */
+export const ProposedCall = Asked.extend({ files: FileRefs.optional() })
 export type ProposedCall = z.infer<typeof ProposedCall>
-export const ProposedCallInNewRun = ProposedCall.extend({ run: RunSpec.optional() })
+export const ProposedCallInNewRun = Asked.extend({ run: RunSpec.optional() })
 
 const Effect = z.enum(['allow', 'ask', 'deny'])
 export const Decision = z.strictObject({

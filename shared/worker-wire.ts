@@ -37,6 +37,9 @@ export const Claim = z.strictObject({
 })
 export type Claim = z.infer<typeof Claim>
 
+/** A part of a file that a running call brings; the last may be shorter. */
+export const FilePart = z.strictObject({ data: z.base64().max(Math.ceil(LIMITS.file_part_bytes / 3) * 4) })
+
 const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
 const StreamName = z.enum(['stdout', 'stderr'])
 export const OutputChunk = z.strictObject({ fence: z.int().min(1), stream: StreamName, offset: z.int().min(0), data: Chunk })

@@ -6,11 +6,13 @@ import { err, ok, type Result } from '../shared/result.ts'
 import { type Ran, unrun } from './attestation.ts'
 import type { Config } from './config.ts'
 import type { Verified } from './grant.ts'
+import { layInputs } from './inputs.ts'
 import type { Link } from './link.ts'
 import { judged } from './result.ts'
 import type { NoFolder, RunFolders } from './run-folders.ts'
 import type { InHand } from './running.ts'
 import { launch, type Sandbox } from './sandbox/launch.ts'
+import { removeFolder } from './sandbox/workspace.ts'
 import type { CallOutput } from './streaming.ts'
 
 type Means = {
@@ -31,16 +33,24 @@ export async function perform({ grant, plan, args, argsText, secrets }: Verified
   const runFolder = plan.workspace === 'run' ? runFolders.enter(run, grant.folder) : ok(undefined)
   if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
 
+  const { call } = grant.facts
+  const inputs = await layInputs(plan.files, { call, link, root: means.sandbox.equipment.folder, signal: stop.signal })
+  if (!inputs.ok) {
+    if (runFolder.value !== undefined) runFolders.leave(run)
+    return unrun(inputs.error, link.clock.now())
+  }
   const limits = least(plan.limits, means.ceilings, grant.deadline_ms - link.clock.now())
   const { enforcement, ...seen } = await launch(means.sandbox, {
     plan: { ...plan, limits },
     stdin: stdin.value,
     secrets,
     runFolder: runFolder.value,
+    inputs: inputs.value,
     signal: stop.signal,
     onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
   })
   if (runFolder.value !== undefined) runFolders.leave(run)
+  if (inputs.value !== undefined) await removeFolder(inputs.value)
   const kept = output.end()
   const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
   const execution = {

@@ -25,6 +25,7 @@ import { NOTHING } from '../usage.ts'
 
 type Names =
   | 'createRun'
+  | 'putFile'
   | 'proposeCall'
   | 'proposeCallInNewRun'
   | 'readRun'
@@ -47,6 +48,11 @@ export const agentRoutes: Verbs<Names> = {
     return runObject(env, record.tenant, record.id).create(record)
   },
 
+  async putFile({ env, caller, params, body }) {
+    const run = theRun(env, caller, params.run)
+    return run.ok ? run.value.putFile(caller.principal.name, params.sha256, body) : run
+  },
+
   async proposeCall({ env, request, caller, params, body }) {
     const run = theRun(env, caller, params.run)
     const key = idempotencyKey(request)
@@ -57,7 +63,9 @@ export const agentRoutes: Verbs<Names> = {
       await run.value.propose({
         version: directory.version,
         agent: principal.name,
-        ...body,
+        tool: body.tool,
+        args: body.args,
+        files: body.files ?? [],
         key: key.value,
         create: null,
         waitMs: waitMs(request),
@@ -76,6 +84,7 @@ export const agentRoutes: Verbs<Names> = {
         agent: record.agent,
         tool,
         args,
+        files: [],
         key: key.value,
         create: record,
         waitMs: waitMs(request),
@@ -146,16 +155,23 @@ export const agentRoutes: Verbs<Names> = {
     const tools = [...directory.tools.values()].filter(({ tool }) => allowed.includes('*') || allowed.includes(tool.name))
     return ok({
       items: tools
-        .map(({ tool: { name, version, digest, description, input_schema, output_schema }, capabilities, sensitive }) => ({
-          name,
-          version,
-          digest,
-          description,
-          input_schema,
-          ...(output_schema === undefined ? {} : { output_schema }),
-          capabilities: [...capabilities],
-          sensitive,
-        }))
+        .map(
+          ({
+            tool: { name, version, digest, description, input_schema, output_schema, input_files = false },
+            capabilities,
+            sensitive,
+          }) => ({
+            name,
+            version,
+            digest,
+            description,
+            input_schema,
+            ...(output_schema === undefined ? {} : { output_schema }),
+            capabilities: [...capabilities],
+            sensitive,
+            input_files,
+          }),
+        )
         .sort((a, b) => (a.name < b.name ? -1 : 1)),
     })
   },
@@ -173,7 +189,11 @@ export const agentRoutes: Verbs<Names> = {
     const used = await usedBefore(env, caller.directory, record, name)
     if (!used.ok) return used
     const told = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
-    const decided = decide(caller.directory, { agent, tool, args, answers: [], run: record, used: used.value, now: Date.now() }, told)
+    const decided = decide(
+      caller.directory,
+      { agent, tool, args, files: [], answers: [], run: record, used: used.value, now: Date.now() },
+      told,
+    )
     if (!decided.ok) return mine ? decided : err(unknownTool(name))
     return ok({ ...decided.value, digest: null })
   },

@@ -14,7 +14,7 @@ import { isTenant } from '../intake.ts'
 import { isRunOf } from '../run-id.ts'
 import type { WorkerRow } from '../worker-gate.ts'
 
-export const workerRoutes: Verbs<'enroll' | 'claim' | 'output' | 'settle' | 'heartbeat'> = {
+export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'heartbeat'> = {
   async enroll({ env, body: { token, x, name, tiers } }) {
     const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
     const parsed = parseKey(token)
@@ -30,6 +30,11 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'output' | 'settle' | 'hea
     const { worker, object, n } = place(env, caller, call)
     if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
     return object.claim(n, worker, tiers)
+  },
+
+  async readInput({ env, caller, params: { call, sha256, part } }) {
+    const { worker, object, n } = place(env, caller, call)
+    return object === undefined ? err(failure('not_found', 'no such call')) : object.inputPart(n, worker.id, sha256, Number(part))
   },
 
   async output({ env, caller, params, body: { fence, stream, offset, data } }) {

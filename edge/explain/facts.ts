@@ -23,6 +23,7 @@ export const sameFact = (one: Fact, other: Fact): boolean => nameOf(one) === nam
 /** By its first name; what is not here nobody who asks can change: what the tool is, who the agent is. */
 const CHANGED_BY: Readonly<Record<string, By>> = {
   args: 'agent',
+  files: 'agent',
   plan: 'operator',
   approval: 'human',
   budget: 'operator',

@@ -60,7 +60,16 @@ type Said = { effect: RehearsedEffect; decision: Decision } | { not: Unrehearsab
 function effectUnder(directory: Loaded, { run, call: { proposal, status }, agent, tool, used }: Then): Said {
   const counted = usedUnder(directory, used)
   if (typeof counted === 'string') return { not: counted }
-  const situation = { agent, tool, args: proposal.args, answers: [], run, used: counted, now: proposal.createdAt }
+  const situation = {
+    agent,
+    tool,
+    args: proposal.args,
+    files: proposal.files ?? [],
+    answers: [],
+    run,
+    used: counted,
+    now: proposal.createdAt,
+  }
   const decided = decide(directory, situation, 'nobody')
   if (!decided.ok) return { not: 'arguments' }
   const { decision, plan } = decided.value

@@ -60,6 +60,20 @@ export const attestations = sqliteTable('attestations', {
   grant: text(),
 })
 
+/** Files that calls of the run bring. `named`: a call has, so it stays. */
+export const files = sqliteTable('files', {
+  sha256: text().primaryKey(),
+  bytes: integer().notNull(),
+  at: integer().notNull(),
+  named: integer({ mode: 'boolean' }).notNull(),
+})
+
+export const fileParts = sqliteTable(
+  'file_parts',
+  { sha256: text().notNull(), part: integer().notNull(), bytes: blob({ mode: 'buffer' }).notNull() },
+  (table) => [primaryKey({ columns: [table.sha256, table.part] })],
+)
+
 /** Policy snapshots by digest, each beside the first call that was decided under it. */
 export const snapshots = sqliteTable('snapshots', { digest: text().primaryKey(), snapshot: text().notNull() })
 

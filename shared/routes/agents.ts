@@ -2,10 +2,11 @@
 
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
+import { LIMITS } from '../limits.ts'
 import { PolicySnapshot } from '../snapshot.ts'
 import { Bundle } from '../statement.ts'
 import * as wire from '../wire.ts'
-import { list, number, routes } from './route.ts'
+import { Bytes, list, number, routes } from './route.ts'
 
 const run = z.strictObject({ run: wire.RunId })
 const call = z.strictObject({ run: wire.RunId, call: wire.CallId })
@@ -23,6 +24,20 @@ export const AGENTS = routes({
     result: wire.Run,
     failures: ['idempotency_key_reused'],
   },
+  putFile: {
+    method: 'PUT',
+    path: '/v1/runs/{run}/files/{sha256}',
+    callers: ['agent'],
+    action: 'file.put',
+    params: z.strictObject({ run: wire.RunId, sha256: wire.Sha256 }),
+    summary: 'Put a file into a run, for calls to bring; the body is its bytes',
+    body: Bytes,
+    raw: true,
+    body_bytes: LIMITS.file_bytes,
+    status: 200,
+    result: z.strictObject({ sha256: wire.Sha256, bytes: z.int() }),
+    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'run_cancelled'],
+  },
   proposeCall: {
     method: 'POST',
     path: '/v1/runs/{run}/calls',
@@ -33,7 +48,7 @@ export const AGENTS = routes({
     body: wire.ProposedCall,
     status: 200,
     result: wire.Call,
-    failures: ['not_found', ...PROPOSE],
+    failures: ['not_found', 'no_such_file', ...PROPOSE],
   },
   proposeCallInNewRun: {
     method: 'POST',

@@ -18,6 +18,8 @@ export type Route = {
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
+  /** The body is bytes as they are, of `Bytes`, and no JSON. */
+  readonly raw?: true
   /** Headers that it reads, by their names in lower case. */
   readonly headers?: z.ZodObject
   /** Where a body may be larger than others. */
@@ -28,6 +30,8 @@ export type Route = {
   /** Where the answer is not JSON. */
   readonly media?: 'text/event-stream' | 'text/html' | 'text/plain' | 'application/openapi+json'
 }
+
+export const Bytes = z.custom<Uint8Array<ArrayBuffer>>((value) => value instanceof Uint8Array)
 
 export const routes = <const T extends Record<string, Route>>(table: T): T => table
 

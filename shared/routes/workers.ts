@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
-import { CallId } from '../wire.ts'
+import { CallId, Sha256 } from '../wire.ts'
 import * as wire from '../worker-wire.ts'
 import { routes } from './route.ts'
 
@@ -28,6 +28,17 @@ export const WORKERS = routes({
     status: 200,
     result: wire.Claim,
     failures: ['not_claimable', 'already_claimed', 'sandbox_unavailable'],
+  },
+  readInput: {
+    method: 'GET',
+    path: '/v1/worker/calls/{call}/files/{sha256}/{part}',
+    callers: ['worker'],
+    action: 'worker.claim',
+    params: z.strictObject({ call: CallId, sha256: Sha256, part: z.string().regex(/^(?:0|[1-9][0-9]{0,3})$/) }),
+    summary: 'Fetch a part of a file that a running call brings',
+    status: 200,
+    result: wire.FilePart,
+    failures: ['not_found'],
   },
   output: {
     method: 'POST',

@@ -50,6 +50,10 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
     { folder: '/var/lib/worker/runs/1', mark: 4_503_599_627_370_497 },
   ],
   'c-offline-secrets': [planOf(['wc', '-c'], { secrets: ['db.password', 'token'] }), {}],
+  'c-offline-files': [
+    planOf(['cat', '/input/a'], { workspace: 'run', files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }] }),
+    { folder: '/var/lib/worker/runs/1', inputs: '/var/lib/worker/sandbox/input-1' },
+  ],
   'c-offline-ceiling': [planOf(['true'], { limits: { open_files: 65_536 } }), {}],
 }
 

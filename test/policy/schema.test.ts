@@ -222,6 +222,7 @@ const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string,
       session_id: 's',
       run_id: 'r',
       args,
+      files: { count: 0, bytes: 0, paths: [], sha256: [] },
       plan: {
         tier: 'C',
         program: 'true',

@@ -9,16 +9,17 @@ import { checkSettlement } from '../../edge/settlement.ts'
 import { ROUTES, type RouteName } from '../../shared/api.ts'
 import { countersign, type Envelope, kidOf, type PrivateJwk, publicKey, type Signer, signerFromJwk } from '../../shared/dsse.ts'
 import { type Code, FAILURES } from '../../shared/failures.ts'
+import type { InputFile } from '../../shared/files.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/http-signature.ts'
 import { attestationId, callId, newWorkerId, split, ulid } from '../../shared/ids.ts'
-import { digestOf, type Json, parseJson } from '../../shared/json.ts'
+import { digestOf, type Json, parseJson, sha256 } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan, Stdin } from '../../shared/plan.ts'
 import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '../../shared/statement.ts'
 import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 
-type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'output' | 'settle' | 'heartbeat' | 'keys'>
-const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'output', 'settle', 'heartbeat', 'keys']
+type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'heartbeat' | 'keys'>
+const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'readInput', 'output', 'settle', 'heartbeat', 'keys']
 
 export type FakeCall = {
   readonly run: string
@@ -60,6 +61,8 @@ export type Proposal = {
   /** Shares the folder of this run, which is new or kept. */
   readonly run?: string
   readonly folder?: Grant['folder']
+  /** What it brings, by path. */
+  readonly files?: Readonly<Record<string, Buffer>>
 }
 
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
@@ -73,6 +76,8 @@ export class FakeEdge {
   readonly pool = 'default'
   readonly token = 'a-token-that-works-once'
   readonly calls = new Map<string, FakeCall>()
+  /** Bytes by the digest under which they are asked for: a test may change them. */
+  readonly files = new Map<string, Buffer>()
   /** Every request that reached a route, in order. */
   readonly heard: { route: WorkerRoute; headers: IncomingMessage['headers']; body: unknown; refused: Code | undefined }[] = []
   worker: { id: string; x: string; key: KeyObject } | undefined
@@ -139,6 +144,7 @@ export class FakeEdge {
     output_bytes = DEFAULT_LIMITS.output_bytes,
     run = `run_${ulid(Date.now())}`,
     folder,
+    files,
   }: Proposal): FakeCall {
     const plan: Plan = {
       tier,
@@ -146,6 +152,7 @@ export class FakeEdge {
       egress: tier === 'C' ? { mode: 'strict', hosts: [] } : { mode: 'none', hosts: [] },
       secrets: [],
       workspace: folder === undefined ? 'call' : 'run',
+      ...(files === undefined ? {} : { files: Object.entries(files).map(([path, bytes]) => this.#brought(path, bytes)) }),
       limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes },
     }
     const call: FakeCall = {
@@ -166,6 +173,11 @@ export class FakeEdge {
     }
     this.calls.set(call.call, call)
     return call
+  }
+
+  #brought(path: string, bytes: Buffer): InputFile {
+    this.files.set(sha256(bytes), bytes)
+    return { path, sha256: sha256(bytes), bytes: bytes.byteLength }
   }
 
   grantFor({ run, call, tool, args, plan, folder, fence }: FakeCall, worker: string): Grant {
@@ -209,7 +221,7 @@ export class FakeEdge {
     const path = (request.url ?? '/').split('?')[0] ?? '/'
     const route = SPOKEN.find((name) => {
       const { method, path: pattern } = ROUTES[name]
-      return method === request.method && new RegExp(`^${pattern.replace(/\{\w+\}/, '[^/]+')}$`).test(path)
+      return method === request.method && new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(path)
     })
     if (route === undefined) return this.#send(response, problem('not_found', 'no such route'))
     const misdeed = this.#misdeeds.find((candidate) => candidate.route === route && candidate.left > 0)
@@ -243,6 +255,8 @@ export class FakeEdge {
       return reply
     }
     if (route === 'keys') return note(this.#keys())
+    const [, , , , , , digest = '', part] = path.split('/')
+    if (route === 'readInput') return note(this.#refuses(request, path, raw) ?? this.#file(digest, Number(part)))
     if (body === undefined || !body.success) return note(problem('invalid_request', 'the body does not fit'))
     if (route === 'enroll') return note(this.#enrol(body.data as { token: string; x: string }))
     const refusal = this.#refuses(request, path, raw)
@@ -307,6 +321,11 @@ export class FakeEdge {
     const grant = this.grantFor(call, worker)
     const claim: Claim = { grant: call.grant, plan: call.plan, args: call.args, facts_digest: grant.facts.digest, secrets: {} }
     return { status: 200, body: this.bend(claim, grant) }
+  }
+
+  #file(digest: string, part: number): Reply {
+    const bytes = this.files.get(digest)?.subarray(part * LIMITS.file_part_bytes, (part + 1) * LIMITS.file_part_bytes)
+    return bytes === undefined ? problem('not_found', 'no such file') : { status: 200, body: { data: bytes.toString('base64') } }
   }
 
   #settle(settlement: Settlement): Reply {

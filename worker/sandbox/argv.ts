@@ -4,6 +4,7 @@
 
 import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
+import { INPUT_FOLDER } from '../../shared/files.ts'
 import type { Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Group } from './cgroups.ts'
@@ -35,6 +36,8 @@ export type Relay = {
 export type Place = {
   /** C: the run's folder on the host, if the calls of a run share one. B: the folder to run in, always. */
   readonly folder?: string
+  /** C: the folder of the files that the call brings. */
+  readonly inputs?: string
   readonly relay?: Relay
   /** B: recognises this call's processes, wherever they went (see tree.ts). */
   readonly mark?: number
@@ -134,7 +137,7 @@ function sandbox(
   { plan, cwd }: Admitted,
   profile: 'c_offline' | 'c_relayed',
   ground: Ground,
-  { folder, relay }: Place,
+  { folder, inputs, relay }: Place,
   { env, argv }: { readonly env: Readonly<Record<string, string>>; readonly argv: readonly string[] },
 ): Command {
   const { namespaces, sockets, relayed } = PROFILES[profile]
@@ -149,6 +152,7 @@ function sandbox(
     ...BWRAP_BEFORE,
     ...workspace,
     ...(relay?.authorities === undefined ? [] : ['--ro-bind', relay.authorities, AUTHORITIES]),
+    ...(inputs === undefined ? [] : ['--ro-bind', inputs, INPUT_FOLDER]), // beside the workspace: no link in that leads here
     ...['--chdir', at],
     ...secretFiles(plan.secrets),
     ...BWRAP_AFTER,

@@ -37,6 +37,8 @@ export type Call = {
   readonly runFolder?: string | undefined
   /** What is kept of the output, as it comes; the end of an overlong stream comes last. */
   readonly onOutput?: ((chunk: OutputChunk) => void) | undefined
+  /** The host folder with the files that the call brings; there exactly where the plan names some. */
+  readonly inputs?: string | undefined
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
 }
@@ -108,14 +110,14 @@ type Begun = { readonly setting: Setting; readonly started: Started; readonly ar
 async function begin(
   equipment: Equipment,
   admitted: Admitted,
-  { stdin, secrets, runFolder, signal }: Call,
+  { stdin, secrets, runFolder, inputs, signal }: Call,
   prepared: PreparedStock | undefined,
 ): Promise<Result<Begun, Outcome>> {
   const cancelled = (): boolean => signal?.aborted === true
   if (cancelled()) return err({ kind: 'cancelled' })
   const released = prepared?.take(admitted, stdin)
   if (released !== undefined) return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
-  const settled = await settle(equipment, admitted, runFolder)
+  const settled = await settle(equipment, admitted, { runFolder, inputs })
   if (!settled.ok) return settled
   const setting = settled.value
   const unused = async (outcome: Outcome): Promise<Result<never, Outcome>> => {

@@ -25,8 +25,10 @@ export type Setting = {
 
 const nothing = (): readonly [] => []
 
-export async function settle(equipment: Equipment, admitted: Admitted, runFolder: string | undefined): Promise<Result<Setting, NotRun>> {
-  const setting = await placeFor(equipment, admitted, runFolder)
+type Folders = { readonly runFolder?: string | undefined; readonly inputs?: string | undefined }
+
+export async function settle(equipment: Equipment, admitted: Admitted, folders: Folders): Promise<Result<Setting, NotRun>> {
+  const setting = await placeFor(equipment, admitted, folders)
   if (!setting.ok || !equipment.groups.ok) return setting
   const { place, hangUp, leave } = setting.value
   const { memory_bytes, pids } = admitted.plan.limits
@@ -48,11 +50,12 @@ export async function settle(equipment: Equipment, admitted: Admitted, runFolder
 /** bubblewrap itself, and its init in the sandbox. */
 const BWRAP_PROCESSES = 2
 
-async function placeFor(equipment: Equipment, admitted: Admitted, runFolder: string | undefined): Promise<Result<Setting, NotRun>> {
+async function placeFor(equipment: Equipment, admitted: Admitted, { runFolder, inputs }: Folders): Promise<Result<Setting, NotRun>> {
   const { plan, profile } = admitted
   if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a folder is for the plan that shares one')
+  if ((plan.files !== undefined) !== (inputs !== undefined)) throw new Error('files are for the plan that names them')
   if (profile === 'b_host') return onHost(equipment, admitted, runFolder)
-  const folder = runFolder === undefined ? {} : { folder: runFolder }
+  const folder = { ...(runFolder === undefined ? {} : { folder: runFolder }), ...(inputs === undefined ? {} : { inputs }) }
   if (profile === 'c_offline') return ok({ place: folder, hangUp: nothing, leave: async () => undefined })
   return withRelay(equipment, plan, folder)
 }

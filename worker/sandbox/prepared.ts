@@ -102,7 +102,7 @@ export class PreparedStock {
   #shapeOf(admitted: Admitted, stdin: boolean): Shape | undefined {
     const { plan, profile } = admitted
     if (this.#gate === undefined || this.#closed || profile !== 'c_offline') return undefined
-    if (plan.workspace !== 'call' || plan.secrets.length > 0) return undefined
+    if (plan.workspace !== 'call' || plan.secrets.length > 0 || plan.files !== undefined) return undefined
     const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
     const { memory_bytes, pids } = plan.limits // of its cgroup
     const key = `${stdin} ${memory_bytes} ${pids} ${bwrap?.options}`
@@ -140,7 +140,7 @@ export class PreparedStock {
   }
 
   async #prepare({ admitted, stdin, waiting }: Shape): Promise<void> {
-    const settled = await settle(this.#equipment, admitted, undefined)
+    const settled = await settle(this.#equipment, admitted, {})
     if (!settled.ok) return // the call that comes goes the cold way and says so
     const setting = settled.value
     try {

@@ -1,0 +1,47 @@
+// Files that a call brings, as the wire, the plan and both sides know them: a path that can only mean one place inside a folder, and the
+// digest of the bytes. Pure.
+
+import { z } from 'zod'
+import { PATTERNS } from './ids.ts'
+import { LIMITS } from './limits.ts'
+
+/** Where a call finds the files that it brings: a folder of its own, which nothing of an earlier call can reach into. */
+export const INPUT_FOLDER = '/input'
+
+/** Characters that end a line, hide, reorder or mean nothing: a name that shows as another one (S44). `\` means a folder elsewhere. */
+const UNFIT = /[\p{C}\p{Zl}\p{Zp}\\]/u
+
+/** Why a path is refused; nothing where it names one place below its folder, however it is read. */
+function pathFault(path: string): string | undefined {
+  const parts = path.split('/')
+  if (path === '' || Buffer.byteLength(path) > LIMITS.file_path_bytes) return `has 1 to ${LIMITS.file_path_bytes} bytes`
+  if (parts.length > LIMITS.file_path_depth) return `has at most ${LIMITS.file_path_depth} parts`
+  if (parts.includes('') || parts.includes('.') || parts.includes('..')) return 'is relative, in its shortest form, without `..`'
+  if (parts.some((part) => Buffer.byteLength(part) > 255)) return 'has parts of at most 255 bytes'
+  if (UNFIT.test(path) || path !== path.normalize('NFC')) return 'is of plain characters, in the form NFC'
+  if (parts.some((part) => part.toLowerCase() === '.git')) return 'names no `.git`: programs obey what lies there' // S45
+  return undefined
+}
+
+const FilePath = z.string().superRefine((path, { addIssue }) => {
+  const fault = pathFault(path)
+  if (fault !== undefined) addIssue(`a file’s path ${fault}`)
+})
+
+const distinct = (files: readonly { path: string }[]): boolean => {
+  const paths = files.map(({ path }) => path).toSorted()
+  return new Set(paths).size === paths.length && !paths.some((path) => paths.some((other) => other.startsWith(`${path}/`)))
+}
+
+const listed = <T extends z.ZodType<{ path: string }>>(file: T) =>
+  z.array(file).max(LIMITS.call_files).refine(distinct, 'each path is named once, and none lies below another')
+
+const FileRef = z.strictObject({ path: FilePath, sha256: z.string().regex(PATTERNS.sha256) })
+/** As a call names them; the bytes were put into its run before. */
+export const FileRefs = listed(FileRef)
+export type FileRef = z.infer<typeof FileRef>
+
+const InputFile = FileRef.extend({ bytes: z.int().min(0).max(LIMITS.file_bytes) })
+/** As a plan has them. */
+export const InputFiles = listed(InputFile)
+export type InputFile = z.infer<typeof InputFile>

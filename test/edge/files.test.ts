@@ -1,0 +1,102 @@
+// Files that calls bring: put into the run by digest, named by the call, and part of all that is said of it. The bytes reach the worker that
+// runs the call, while it runs it, and nobody else.
+
+import { expect, test } from 'vitest'
+import { bearer, client } from '../../shared/client.ts'
+import { sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { Desk, granted, refusal } from '../support/desk.ts'
+import { PeerWorker } from '../support/peer-worker.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('files', sharedStack())
+const [agent, stranger] = [await desk.agent(), await desk.agent()]
+const [taking, asking, refusing] = [
+  await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } }),
+  await desk.tool({ input_files: true, capabilities: ['process_exec'] }),
+  await desk.tool(),
+]
+const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+
+const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+const put = (run: string, text: string | Uint8Array, digest = sha256(text), by = agent) =>
+  by.client('putFile', { params: { run, sha256: digest }, body: Buffer.from(text) })
+const propose = (run: string, tool: string, files: { path: string; sha256: string }[], key?: string) =>
+  agent.client('proposeCall', {
+    params: { run },
+    body: { tool, args: {}, files },
+    ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+  })
+const part = (by: PeerWorker, call: string, digest: string, n = 0) =>
+  by.client('readInput', { params: { call, sha256: digest, part: `${n}` } })
+
+test.concurrent('the bytes of the digest are taken, twice as well; others, too many and those of a stranger are not', async () => {
+  const run = await newRun()
+  expect(granted(await put(run, 'hello'))).toEqual({ sha256: sha256('hello'), bytes: 5 })
+  granted(await put(run, 'hello'))
+  granted(await put(run, ''))
+  expect(refusal(await put(run, 'hellO', sha256('hello')))).toBe('422 digest_mismatch')
+  expect(refusal(await put(run, 'x', sha256('x'), stranger))).toBe('404 not_found')
+  expect(refusal(await put(run, Buffer.alloc(LIMITS.file_bytes + 1)))).toBe('413 body_too_large')
+  const operator = client(desk.url, bearer(desk.rootKey))
+  expect(refusal(await operator('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))).toBe('403 forbidden')
+})
+
+test.concurrent('a run holds so many bytes of files and no more', { timeout: 60_000 }, async () => {
+  const run = await newRun()
+  const whole = LIMITS.run_files_bytes / LIMITS.file_bytes
+  for (let n = 0; n < whole; n++) granted(await put(run, Buffer.alloc(LIMITS.file_bytes, n)))
+  expect(refusal(await put(run, 'one more'))).toBe('409 too_many_files')
+})
+
+test.concurrent('they are of the plan, so of digest, card and evidence; and of tier C alone', async () => {
+  const run = await newRun()
+  granted(await put(run, 'a,b\n'))
+  granted(await put(run, 'c,d\n'))
+  const files = [{ path: 'in/data.csv', sha256: sha256('a,b\n') }]
+  const call = granted(await propose(run, taking, files))
+  expect(call.plan).toMatchObject({ tier: 'C', files: [{ ...files[0], bytes: 4 }] })
+  const asked = granted(await propose(run, asking, files))
+  const { prompt } = granted(await desk.root('readApproval', { params: { id: asked.approval?.id ?? '' } }))
+  expect(prompt.plan).toContain(`\`in/data.csv\` (4 bytes, sha256 ${sha256('a,b\n')})`)
+
+  const [one, two] = [await propose(run, taking, files), await propose(run, taking, [{ path: 'in/data.csv', sha256: sha256('c,d\n') }])]
+  expect(granted(one).plan?.files).not.toEqual(granted(two).plan?.files)
+  await peer.run(call.id)
+  const bundle = granted(await agent.client('readAttestation', { params: { run, call: call.id } }))
+  expect(bundle.call.plan?.files).toEqual(call.plan?.files)
+})
+
+test.concurrent('what was not put, and what the tool does not take, is refused; a key stands for these files', async () => {
+  const run = await newRun()
+  granted(await put(run, 'kept'))
+  granted(await put(run, 'another'))
+  const [kept, another] = [
+    { path: 'a', sha256: sha256('kept') },
+    { path: 'a', sha256: sha256('another') },
+  ]
+  expect(refusal(await propose(run, taking, [{ path: 'a', sha256: sha256('never put') }]))).toBe('422 no_such_file')
+  expect(refusal(await propose(run, refusing, [kept]))).toBe('422 invalid_arguments')
+  expect(refusal(await propose(run, taking, [{ path: '../a', sha256: sha256('kept') }]))).toBe('400 invalid_request')
+  const first = granted(await propose(run, taking, [kept], 'a-key'))
+  expect(granted(await propose(run, taking, [kept], 'a-key')).id).toBe(first.id)
+  expect(refusal(await propose(run, taking, [another], 'a-key'))).toBe('409 idempotency_key_reused')
+  expect(refusal(await propose(run, taking, [], 'a-key'))).toBe('409 idempotency_key_reused')
+})
+
+test.concurrent('their bytes are for the worker that runs the call, while it does, and for no other', async () => {
+  const run = await newRun()
+  const bytes = Buffer.alloc(LIMITS.file_part_bytes + 3, 'x')
+  granted(await put(run, bytes))
+  granted(await put(run, 'not of this call'))
+  const call = granted(await propose(run, taking, [{ path: 'a', sha256: sha256(bytes) }]))
+  expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
+  const claim = granted(await peer.claim(call.id))
+  const parts = await Promise.all([0, 1].map(async (n) => Buffer.from(granted(await part(peer, call.id, sha256(bytes), n)).data, 'base64')))
+  expect(Buffer.concat(parts)).toEqual(bytes)
+  expect(refusal(await part(peer, call.id, sha256(bytes), 2))).toBe('404 not_found')
+  expect(refusal(await part(peer, call.id, sha256('not of this call')))).toBe('404 not_found')
+  expect(refusal(await part(other, call.id, sha256(bytes)))).toBe('404 not_found')
+  granted(await peer.settle(claim))
+  expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
+})
