@@ -55,7 +55,7 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
   const refused: Explanation['plans'] = []
   let asking: (() => Decided) | undefined
   let last: (() => Decided) | undefined
-  for (const plan of plans.value) {
+  for (const plan of climbing(plans.value, matter)) {
     const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
     const present = asked(said(directory, situation))
     const real = ask(matter, present)
@@ -82,6 +82,10 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
   const best = asking ?? last
   return best === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(best())
 }
+
+/** Each plan once more, bound to workers with cgroups, where a rule asks whether it is. */
+const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>
+  isRead(reads.context, ['plan', 'cgroup']) ? plans.flatMap((plan) => [plan, { ...plan, cgroup: true as const }]) : plans
 
 /** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
 function explained(directory: Loaded, situation: Situation, decision: Decision, grounds: Grounds | null, told: Told): Decision {
@@ -164,7 +168,7 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
 function whole(
   matter: Matter,
   context: Record<string, CedarValueJson>,
-  { tier, executor, egress, secrets, workspace, limits }: Plan,
+  { tier, executor, egress, secrets, workspace, limits, cgroup }: Plan,
   approval: ApprovalContext,
 ): Record<string, CedarValueJson> {
   const plan = {
@@ -176,6 +180,7 @@ function whole(
     workspace,
     timeout_ms: limits.timeout_ms,
     memory_bytes: limits.memory_bytes,
+    cgroup: cgroup === true,
   }
   return { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan }) }
 }

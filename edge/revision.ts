@@ -80,7 +80,7 @@ const OPENNESS = ['strict', 'preflight', 'none'] as const
 /** In which way a plan reaches further than another one of the same tool, whose secrets and folder are the same. */
 function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
   if (before.executor.argv[0] !== after.executor.argv[0]) return 'it runs another program'
-  if (before.tier === 'C' && after.tier !== 'C') return 'it is less isolated'
+  if ((before.tier === 'C' && after.tier !== 'C') || (before.cgroup === true && after.cgroup !== true)) return 'it is less isolated'
   if (OPENNESS.indexOf(after.egress.mode) > OPENNESS.indexOf(before.egress.mode)) return 'its network is less restricted'
   const host = after.egress.hosts.find((one) => !before.egress.hosts.includes(one))
   if (host !== undefined) return `it reaches \`${host}\``

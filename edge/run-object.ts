@@ -33,7 +33,7 @@ import { Ledger } from './run-ledger.ts'
 import { Outbox } from './run-outbox.ts'
 import { callView, factsOf, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
-import { type Claimant, Work } from './run-work.ts'
+import { type Claimant, type Means, Work } from './run-work.ts'
 import { edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
@@ -196,8 +196,8 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Workers ──
 
-  async claim(n: number, worker: Claimant, tiers: readonly string[]): Promise<Result<Claim>> {
-    return this.#work.claim(n, worker, tiers)
+  async claim(n: number, worker: Claimant, means: Means): Promise<Result<Claim>> {
+    return this.#work.claim(n, worker, means)
   }
 
   async inputPart(n: number, worker: string, digest: string, part: number): Promise<Result<{ data: string }>> {

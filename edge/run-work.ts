@@ -30,6 +30,9 @@ export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
 
 const SECRET_GONE = failure('not_claimable', 'a secret that the call needs was removed')
 
+/** What a worker says that it can do, when it claims. */
+export type Means = { readonly tiers: readonly string[]; readonly cgroups: boolean }
+
 export class Work {
   readonly #env: Env
   readonly #store: RunStore
@@ -45,7 +48,7 @@ export class Work {
     this.#run = run
   }
 
-  async claim(n: number, worker: Claimant, tiers: readonly string[]): Promise<Result<Claim>> {
+  async claim(n: number, worker: Claimant, { tiers, cgroups }: Means): Promise<Result<Claim>> {
     const row = this.#run.row()
     if (row === undefined) return err(failure('not_claimable', 'no such call'))
     const directory = await directoryOf(this.#env, row.record.tenant)
@@ -69,6 +72,7 @@ export class Work {
       }
       if (!tiers.includes(plan.tier) || !worker.tiers.includes(plan.tier))
         return err(failure('sandbox_unavailable', `the call needs tier ${plan.tier}, proven on the worker`)) // L8, K04
+      if (plan.cgroup === true && !cgroups) return err(failure('sandbox_unavailable', 'the call needs a worker that has cgroups'))
       const now = Date.now()
       const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const grant: Grant = {

@@ -67,6 +67,8 @@ export const Plan = z.strictObject({
   /** Files that the call brings, read-only in a folder of their own; absent where it brings none. */
   files: InputFiles.optional(),
   limits: Limits,
+  /** Only where the worker counts and ends all processes of the call together, by a cgroup. Absent: where it can. */
+  cgroup: z.literal(true).optional(),
 })
 export type Plan = z.infer<typeof Plan>
 

@@ -25,7 +25,7 @@ export const Worker = z.strictObject({
   status: z.enum(['active', 'revoked']),
 })
 
-export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2) })
+export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2), cgroups: z.boolean().optional() })
 /** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
 export const Claim = z.strictObject({
   grant: Envelope,

@@ -56,7 +56,7 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promis
   if (spool.full) return leaveAlone('the spool is full')
 
   const rung = performance.now()
-  const body = { ...doorbell, tiers: [...at.proven().tiers] }
+  const body = { ...doorbell, tiers: [...at.proven().tiers], cgroups: at.proven().sandbox.equipment.groups.ok }
   const claim = await link.insist('claim', { body }, { patience_ms: CLAIM_PATIENCE_MS, signal: at.draining })
   if (!claim.ok) return leaveAlone(claim.error.detail, claim.error.code)
   const claimed = performance.now()

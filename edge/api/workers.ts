@@ -26,10 +26,10 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'output' | '
     return ok({ ...enrolled.value, tenant: parsed.tenant, edge: { kid: signer.kid, x: signer.x } })
   },
 
-  async claim({ env, caller, body: { run, call, tiers } }) {
+  async claim({ env, caller, body: { run, call, tiers, cgroups = false } }) {
     const { worker, object, n } = place(env, caller, call)
     if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
-    return object.claim(n, worker, tiers)
+    return object.claim(n, worker, { tiers, cgroups })
   },
 
   async readInput({ env, caller, params: { call, sha256, part } }) {

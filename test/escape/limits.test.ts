@@ -35,6 +35,14 @@ test('this host delegates cgroups to its worker, so that what follows means some
   expect((await without.facts()).cgroups).toEqual({ ok: false, error: expect.stringContaining('no cgroup is delegated') })
 })
 
+test('a plan that is bound to cgroups runs where they are, and nowhere else', async () => {
+  for (const tier of TIERS) {
+    const plan = { ...planOf(['true'], { tier }), cgroup: true as const }
+    expect((await arena.launch({ plan })).outcome, tier).toEqual({ kind: 'exit', code: 0 })
+    expect((await without.launch({ plan })).outcome, tier).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+  }
+})
+
 describe('memory', () => {
   /** Each process stays below its own limit; all together go far beyond. */
   const MANY = `

@@ -28,6 +28,7 @@ const PLAN = {
   workspace: 'call',
   timeout_ms: 1_000,
   memory_bytes: 1_000,
+  cgroup: false,
 }
 const CONTEXT = {
   tool_name: 'pay',

@@ -16,7 +16,7 @@ import { PROFILES, type ProfileName } from './profiles.ts'
 import { type Started, start } from './start.ts'
 import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
 import { Veil } from './veil.ts'
-import { infra, outcomeOf, parseStatus, type Status, type Stop } from './verdict.ts'
+import { infra, type NotRun, outcomeOf, parseStatus, refused, type Status, type Stop } from './verdict.ts'
 import { drained, follow } from './wiring.ts'
 
 /** What a worker has, and what it has proven of it. */
@@ -70,7 +70,7 @@ export async function launch({ equipment, facts, prepared }: Sandbox, call: Call
   const admitted = admit(call.plan)
   if (!admitted.ok) return notRun(call.plan, undefined, admitted.error, started)
   const { profile } = admitted.value
-  const lacking = unproven(facts, call.plan, profile)
+  const lacking = unproven(facts, call.plan, profile) ?? ungrouped(equipment, call.plan)
   if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
   try {
     return await attempt(equipment, admitted.value, call, prepared)
@@ -78,6 +78,10 @@ export async function launch({ equipment, facts, prepared }: Sandbox, call: Call
     prepared?.over()
   }
 }
+
+/** What the plan wants counted together can't be where rlimits stand alone. */
+const ungrouped = ({ groups }: Equipment, { cgroup }: Plan): NotRun | undefined =>
+  cgroup === true && !groups.ok ? refused('sandbox_unavailable', groups.error) : undefined
 
 /** The same for what is not proven yet: for probe.ts alone. */
 export async function attempt(equipment: Equipment, admitted: Admitted, call: Call, prepared?: PreparedStock): Promise<Execution> {

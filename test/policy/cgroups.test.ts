@@ -1,0 +1,41 @@
+// Promise: policy may refuse tier C where limits hold for each process alone (`C-nocgroup`); the call then goes to workers that have cgroups,
+// and to no other, and is judged by that again when one claims it.
+
+import { expect, test } from 'vitest'
+import { Desk, granted, refusal } from '../support/desk.ts'
+import { PeerWorker } from '../support/peer-worker.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('cgroups', sharedStack())
+const agent = await desk.agent()
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const tool = await desk.tool({ executor: { tiers: ['C'] } })
+const on = `principal, action == Action::"tool.execute/${tool}", resource`
+const propose = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+const claim = ({ id, run }: { id: string; run: string }, cgroups?: boolean) =>
+  peer.client('claim', { body: { run, call: id, tiers: ['B', 'C'], ...(cgroups === undefined ? {} : { cgroups }) } })
+
+test('where no rule asks for cgroups, no plan does, and any worker of the tier may have the call', async () => {
+  const call = await propose()
+  expect(call.plan).not.toHaveProperty('cgroup')
+  expect((await claim(call)).ok).toBe(true)
+})
+
+test('S28 a rule that wants processes counted together binds the call to workers that can', async () => {
+  const together = `@id("counted-together") forbid (${on}) unless { context.plan.cgroup };`
+  await desk.withPolicies({ together }, async () => {
+    const call = await propose()
+    expect(call).toMatchObject({ state: 'granted', decision: { effect: 'allow' }, plan: { tier: 'C', cgroup: true } })
+    for (const cgroups of [undefined, false]) expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
+    expect(granted(await claim(call, true)).plan).toMatchObject({ tier: 'C', cgroup: true })
+  })
+})
+
+test('a rule that wants a yes for tier C without cgroups asks nobody: the call moves', async () => {
+  const asks = `@id("alone-asks") forbid (${on}) when { !context.plan.cgroup } unless { context.approval.granted };`
+  await desk.withPolicies({ asks }, async () => {
+    const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } }))
+    expect([told.decision.effect, told.plan?.cgroup]).toEqual(['allow', true])
+    expect(told.decision.explanation?.plans).toEqual([{ tier: 'C', egress: 'strict', policies: ['alone-asks'], asks: true }])
+  })
+})
