@@ -4,6 +4,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, desc, eq } from 'drizzle-orm'
 import migrations from '../migrations/tenant/migrations.js'
+import type { Envelope } from '../shared/dsse.ts'
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { SignatureInput } from '../shared/http-signature.ts'
@@ -15,6 +16,7 @@ import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { Secret, SecretSpec } from '../shared/secrets.ts'
 import type { AgentSpec, Approval, ListedApproval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
+import type { ProvenWorker } from '../shared/worker-wire.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
@@ -279,8 +281,8 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.token(this.#tenant, pool)
   }
 
-  async enroll(id: string, hash: string, name: string, x: string, tiers: Tier[]): Promise<Result<{ worker: string; pool: string }>> {
-    return this.#workers.enroll(id, hash, name, x, tiers)
+  async enroll(id: string, hash: string, name: string, x: string): Promise<Result<{ worker: string; pool: string }>> {
+    return this.#workers.enroll(id, hash, name, x)
   }
 
   /**
@@ -300,7 +302,14 @@ export class TenantObject extends DurableObject<Env> {
   async seen(id: string, tiers: Tier[]): Promise<void> {
     const worker = this.#enrolled(id)
     this.#gate.seen(id, Date.now())
-    if (worker !== undefined && worker.tiers.join() !== tiers.join()) this.#workers.prove(id, tiers)
+    if (worker !== undefined) this.#workers.narrow(worker, tiers, Date.now())
+  }
+
+  async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {
+    const worker = this.#enrolled(id)
+    return worker === undefined
+      ? err(failure('not_found', 'no such worker'))
+      : this.#workers.prove(this.#tenant, worker, envelope, Date.now())
   }
 
   /** When a worker of the pool last spoke; null where it is none. */
@@ -309,11 +318,8 @@ export class TenantObject extends DurableObject<Env> {
     return worker?.pool === pool ? Math.max(this.#gate.heardAt(id), worker.enrolledAt) : null
   }
 
-  async listWorkers() {
-    const about = ({ id, name, pool, kid, tiers, status }: WorkerRow) => ({ id, name, pool, kid, tiers, status })
-    return this.#workers
-      .all()
-      .map((worker) => ({ ...about(worker), enrolled_at_ms: worker.enrolledAt, seen_at_ms: this.#gate.seenAt(worker.id) }))
+  async listWorkers(): Promise<ProvenWorker[]> {
+    return this.#workers.list((id) => this.#gate.seenAt(id))
   }
 
   async revokeWorker(id: string): Promise<Result<{ done: true }>> {

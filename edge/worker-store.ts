@@ -2,20 +2,28 @@
 // gate's. Every write that matters to others goes through the change of the TenantObject that owns it.
 
 import { and, eq, isNull } from 'drizzle-orm'
-import { kidOf } from '../shared/dsse.ts'
+import { type Envelope, kidOf, payloadBytes, publicKey } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { mintKey, newWorkerId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
-import type { Tier } from '../shared/plan.ts'
+import { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import { provenTiers, readProof, type WorkerProof } from '../shared/worker-proof.ts'
+import type { ProvenWorker } from '../shared/worker-wire.ts'
 import type { Change, Database } from './tables/open.ts'
-import { enrolments, workers } from './tables/tenant.ts'
+import { enrolments, proofs, workers } from './tables/tenant.ts'
 import type { WorkerRow } from './worker-gate.ts'
+
+type Proven = { readonly tiers: readonly Tier[]; readonly at: number }
+
+/** One that was checked when it came. */
+const proofIn = (envelope: Envelope): WorkerProof => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
 
 export class WorkerStore {
   readonly #db: Database
   readonly #change: Change
+  readonly #proven = new Map<string, Proven>()
 
   constructor(db: Database, change: Change) {
     this.#db = db
@@ -40,7 +48,7 @@ export class WorkerStore {
   }
 
   /** Takes a token once: the hash is part of the look-up, so nothing is learnt from how long a wrong one takes (K01, K03). */
-  enroll(id: string, hash: string, name: string, x: string, tiers: Tier[]): Result<{ worker: string; pool: string }> {
+  enroll(id: string, hash: string, name: string, x: string): Result<{ worker: string; pool: string }> {
     const now = Date.now()
     const token = this.#db
       .select()
@@ -48,7 +56,7 @@ export class WorkerStore {
       .where(and(eq(enrolments.id, id), eq(enrolments.hash, hash), isNull(enrolments.usedAt)))
       .get()
     if (token === undefined || now >= token.expiresAt) return err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
-    const worker = { id: newWorkerId(now), name, pool: token.pool, kid: kidOf(x), x, tiers, status: 'active' as const, enrolledAt: now }
+    const worker = { id: newWorkerId(now), name, pool: token.pool, kid: kidOf(x), x, tiers: [], status: 'active' as const, enrolledAt: now }
     if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
       return err(failure('enrolment_invalid', 'this key is enrolled already; make a new one'))
     this.#change(() => {
@@ -58,9 +66,49 @@ export class WorkerStore {
     return ok({ worker: worker.id, pool: token.pool })
   }
 
-  /** What a worker has proven on itself of late. */
-  prove(id: string, tiers: Tier[]): void {
-    this.#change(() => this.#db.update(workers).set({ tiers }).where(eq(workers.id, id)).run())
+  /** What a worker says of itself, signed. It counts until it is old. */
+  prove(tenant: string, worker: WorkerRow, envelope: Envelope, now: number): Result<{ tiers: Tier[] }> {
+    const { id, kid, x } = worker
+    const proof = readProof(envelope, { tenant, id, kid, key: publicKey(x) })
+    if (!proof.ok) return err(failure('proof_invalid', proof.error))
+    if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms) return err(failure('proof_invalid', 'it is not of these minutes'))
+    const row = { worker: id, receivedAt: now, envelope }
+    this.#db.insert(proofs).values(row).onConflictDoUpdate({ target: proofs.worker, set: row }).run()
+    this.#proven.set(id, { tiers: provenTiers(proof.value), at: now })
+    this.narrow(worker, Tier.options, now)
+    return ok({ tiers: provenTiers(proof.value) })
+  }
+
+  /** Calls are for what is proven, not long ago, and still said (L8, K04). */
+  narrow({ id, tiers }: WorkerRow, said: readonly Tier[], now: number): void {
+    const { tiers: proven, at } = this.#provenBy(id)
+    const counts = now - at > LIMITS.proof_ms ? [] : proven.filter((tier) => said.includes(tier))
+    if (counts.join() === tiers.join()) return
+    this.#change(() => this.#db.update(workers).set({ tiers: counts }).where(eq(workers.id, id)).run())
+  }
+
+  #provenBy(id: string): Proven {
+    const known = this.#proven.get(id)
+    if (known !== undefined) return known
+    const row = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
+    const proven = row === undefined ? { tiers: [], at: 0 } : { tiers: provenTiers(proofIn(row.envelope)), at: row.receivedAt }
+    this.#proven.set(id, proven)
+    return proven
+  }
+
+  list(seenAt: (id: string) => number | null): ProvenWorker[] {
+    const kept = new Map(
+      this.#db
+        .select()
+        .from(proofs)
+        .all()
+        .map(({ worker, envelope }) => [worker, envelope]),
+    )
+    return this.all().map(({ enrolledAt, x: _x, ...worker }) => {
+      const envelope = kept.get(worker.id) ?? null
+      const proof = envelope === null ? null : proofIn(envelope)
+      return { ...worker, enrolled_at_ms: enrolledAt, seen_at_ms: seenAt(worker.id), proof, envelope }
+    })
   }
 
   revoke(id: string): Result<{ done: true }> {

@@ -71,6 +71,7 @@ export const FAILURES = {
   egress_denied: policy(403, 'name only hosts that the tool lists'),
   workspace_scope_denied: policy(403, 'name a folder inside the workspace: relative, without `..`'),
   attestation_invalid: caller(422, 'settle with the statement that the grant describes, signed by the claiming worker'),
+  proof_invalid: caller(422, 'send what the canaries of this worker saw, fresh and signed with its key'),
   grant_invalid: caller(422, 'refuse the call; its grant does not match what came with it'),
   conflict: caller(409, 'read the current state and try again'),
   version_conflict: caller(412, 'read what is in force now, make your change to that, and send it with the `ETag` that came with it'),

@@ -60,6 +60,9 @@ export const LIMITS = {
   signature_age_s: 60,
   /** How long a worker may be silent before the folders of runs on it are given up: a restart or an upgrade takes less. */
   folder_silence_ms: 5 * 60_000,
+  /** How often a worker tries its sandboxes anew, and how long the edge goes by what it said of them: two may be lost. */
+  proof_every_ms: 10 * 60_000,
+  proof_ms: 31 * 60_000,
   /** A worker's enrolment token. */
   enrolment_ttl_s: 15 * 60,
   /** argv as the kernel takes it: 131,071 bytes an element, about 2 MB in all; we stay below both. */

@@ -6,6 +6,7 @@ import { LIMITS } from './limits.ts'
 import { Plan, Tier } from './plan.ts'
 import { CallState } from './statement.ts'
 import { CallId, Name, RunId, Sha256, Time, WorkerId } from './wire.ts'
+import { WorkerProof } from './worker-proof.ts'
 
 export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
 export const Enrolled = z.strictObject({
@@ -23,7 +24,12 @@ export const Worker = z.strictObject({
   enrolled_at_ms: Time,
   seen_at_ms: Time.nullable(),
   status: z.enum(['active', 'revoked']),
+  /** What it has proven on itself, when it last said so; `tiers` holds those that count now. */
+  proof: WorkerProof.nullable(),
 })
+/** The same, with the worker's signature, for whoever takes it home. */
+export const ProvenWorker = Worker.extend({ envelope: Envelope.nullable() })
+export type ProvenWorker = z.infer<typeof ProvenWorker>
 
 export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2), cgroups: z.boolean().optional() })
 /** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
@@ -51,6 +57,9 @@ export const Settlement = z.strictObject({
 })
 export type Settlement = z.infer<typeof Settlement>
 export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
+export const Proving = z.strictObject({ envelope: Envelope })
+/** The tiers that it may be given calls of. */
+export const Proved = z.strictObject({ tiers: z.array(Tier) })
 export const Heartbeat = z.strictObject({
   tiers: z.array(Tier),
   running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),

@@ -1,11 +1,14 @@
 // Owns what this host has proven of its sandboxes, and the proving of it anew: a tier counts only while its last probe held (L8).
 
 import { join } from 'node:path'
+import type { Envelope } from '../shared/dsse.ts'
 import { Tier } from '../shared/plan.ts'
+import { type Part, SEEN_CHARS, sealProof } from '../shared/worker-proof.ts'
 import type { Config } from './config.ts'
+import type { Identity } from './identity.ts'
 import { readAuthorities } from './sandbox/authorities.ts'
 import { type Equipment, equip } from './sandbox/equipment.ts'
-import type { Facts } from './sandbox/facts.ts'
+import type { Facts, Proof } from './sandbox/facts.ts'
 import { findHost } from './sandbox/host.ts'
 import type { Sandbox } from './sandbox/launch.ts'
 import type { PreparedStock } from './sandbox/prepared.ts'
@@ -19,6 +22,26 @@ export type Proven = {
   /** What this host does not have for a tier that it is to take. */
   readonly lacking: readonly string[]
 }
+
+/** What the edge is told, in the worker's words and under its key. */
+export function signedProof({ sandbox: { facts } }: Proven, { tenant, worker, signer }: Identity, at_ms: number): Envelope {
+  const part = ({ ok, checks, lack }: Proof): Part => ({
+    ok,
+    lack: lack ?? null,
+    checks: checks.map((check) => ({ name: check.name.slice(0, 100), ok: check.ok, seen: told(check.detail) })),
+  })
+  const { tiers, egress, versions, took_ms } = facts
+  const proof = { format: 'countersign-worker-proof/v1' as const, tenant, worker, at_ms, took_ms, versions }
+  return sealProof({ ...proof, tiers: { B: part(tiers.B), C: part(tiers.C) }, egress: part(egress) }, signer)
+}
+
+/** One line of whole characters: what a canary saw may be anything. */
+const told = (seen: string): string =>
+  seen
+    .toWellFormed()
+    .replace(/[\x00-\x20\x7f]+/g, ' ')
+    .slice(0, SEEN_CHARS)
+    .toWellFormed()
 
 export async function openEquipment({ home, private_hosts, ca_file }: Config): Promise<Equipment> {
   const authorities = ca_file === undefined ? undefined : readAuthorities(ca_file)

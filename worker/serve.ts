@@ -5,6 +5,7 @@ import { statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { Config, Refusal } from './config.ts'
 import { execute, type Station } from './execution.ts'
@@ -12,7 +13,7 @@ import { startHeartbeat } from './heartbeat.ts'
 import { type Identity, makeHome, pins, readIdentity } from './identity.ts'
 import { type Link, openLink } from './link.ts'
 import type { Log } from './log.ts'
-import { openEquipment, type Proven, prove } from './proof.ts'
+import { openEquipment, type Proven, prove, signedProof } from './proof.ts'
 import { openQueue, type Queue } from './queue.ts'
 import { RunFolders } from './run-folders.ts'
 import { Running } from './running.ts'
@@ -21,7 +22,6 @@ import { Settling } from './settling.ts'
 import { Spool, type Spooled } from './spool.ts'
 import { Streaming } from './streaming.ts'
 
-const PROBE_EVERY_MS = 10 * 60_000
 const SPOOL_WATCH_MS = 1_000
 /** What killing, collecting and settling may take once the drain is over. */
 const KILL_WITHIN_MS = 3_000
@@ -92,14 +92,21 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
       intake.close('unwelcome', pulse === 'unwelcome')
     },
   })
+  const sayProof = async (): Promise<void> => {
+    const body = { envelope: signedProof(proven, identity, link.clock.now()) }
+    const said = await link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal: stop })
+    if (!said.ok && !stop.aborted)
+      log.warn('the edge does not take this worker’s proof', { code: said.error.code, detail: said.error.detail })
+  }
   const proveOnceMore = async (): Promise<void> => {
     proven = await proveAgain()
     intake.close('unproven', proven.tiers.length === 0)
+    log.say('proven anew', { tiers: proven.tiers })
+    await sayProof()
   }
-  const watching = [
-    setInterval(() => intake.close('spool full', spool.full), SPOOL_WATCH_MS),
-    setInterval(() => void proveOnceMore(), PROBE_EVERY_MS),
-  ]
+  const anew = (): void => void proveOnceMore()
+  process.on('SIGHUP', anew) // whoever mended the host need not wait
+  const watching = [setInterval(() => intake.close('spool full', spool.full), SPOOL_WATCH_MS), setInterval(anew, LIMITS.proof_every_ms)]
 
   // What waits in the spool goes first; doorbells are heard once the edge has had it.
   settling.adopt(left)
@@ -107,6 +114,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   let queue: Queue | undefined
   const ours = (await before(stop, heartbeat.first)) ? await isPinnedEdge(link, identity, stop) : ok(undefined)
   if (!ours.ok) refusal.abort()
+  if (!stop.aborted) await sayProof()
   if (await before(stop, settling.offered())) {
     const { redis_url, tenant, pool, concurrency } = config
     queue = openQueue({
@@ -129,6 +137,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   heartbeat.stop()
   runFolders.close()
   for (const timer of watching) clearInterval(timer)
+  process.off('SIGHUP', anew)
   link.close()
   return ours
 }

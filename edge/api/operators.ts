@@ -39,6 +39,7 @@ type Names =
   | 'deleteOperator'
   | 'createEnrolment'
   | 'listWorkers'
+  | 'readWorker'
   | 'revokeWorker'
 
 export const operatorRoutes: Verbs<Names> = {
@@ -145,7 +146,11 @@ export const operatorRoutes: Verbs<Names> = {
     return ok(await here(env, caller).createEnrolment(body.pool))
   },
   async listWorkers({ env, caller }) {
-    return ok({ items: await here(env, caller).listWorkers() })
+    return ok({ items: (await here(env, caller).listWorkers()).map(({ envelope: _, ...worker }) => worker) })
+  },
+  async readWorker({ env, caller, params }) {
+    const worker = (await here(env, caller).listWorkers()).find(({ id }) => id === params.worker)
+    return worker === undefined ? err(failure('not_found', 'no such worker')) : ok(worker)
   },
   async revokeWorker({ env, caller, params }) {
     return here(env, caller).revokeWorker(params.worker)

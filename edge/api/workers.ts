@@ -14,13 +14,13 @@ import { isTenant } from '../intake.ts'
 import { isRunOf } from '../run-id.ts'
 import type { WorkerRow } from '../worker-gate.ts'
 
-export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'heartbeat'> = {
-  async enroll({ env, body: { token, x, name, tiers } }) {
+export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {
+  async enroll({ env, body: { token, x, name } }) {
     const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
     const parsed = parseKey(token)
     if (parsed?.kind !== 'enrol' || !isTenant(env, parsed.tenant)) return invalid
     if (!isPublicKey(x)) return err(failure('invalid_request', '`x` is no Ed25519 public key'))
-    const enrolled = await tenantObject(env, parsed.tenant).enroll(parsed.id, keyHash(token), name, x, tiers)
+    const enrolled = await tenantObject(env, parsed.tenant).enroll(parsed.id, keyHash(token), name, x)
     if (!enrolled.ok) return enrolled
     const { signer } = identityOf(env)
     return ok({ ...enrolled.value, tenant: parsed.tenant, edge: { kid: signer.kid, x: signer.x } })
@@ -52,6 +52,11 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'output' | '
     const { worker, object, n } = place(env, caller, name)
     const settled = object === undefined ? err(failure('stale_fence', 'no such call')) : await object.settle(n, worker, body)
     return settled.ok ? ok({ call: name, ...settled.value }) : settled
+  },
+
+  async prove({ env, caller, body: { envelope } }) {
+    const { worker } = caller as Identified & { worker: WorkerRow } // the route admits workers alone
+    return tenantObject(env, caller.directory.tenant).proveWorker(worker.id, envelope)
   },
 
   async heartbeat({ env, caller, body: { tiers, running } }) {

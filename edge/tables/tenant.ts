@@ -1,6 +1,7 @@
 // Tables of a TenantObject: the directory of one tenant. Rows are small; whole things are kept as JSON documents.
 
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import type { Envelope } from '../../shared/dsse.ts'
 import type { Tier } from '../../shared/plan.ts'
 import type { AgentSpec, Approval, OperatorSpec, Standing, ToolSpec } from '../../shared/wire.ts'
 
@@ -92,6 +93,14 @@ export const workers = sqliteTable('workers', {
   tiers: text({ mode: 'json' }).$type<Tier[]>().notNull(),
   status: text({ enum: ['active', 'revoked'] }).notNull(),
   enrolledAt: integer('enrolled_at').notNull(),
+})
+
+/** The last proof of each worker, as it signed it. */
+export const proofs = sqliteTable('proofs', {
+  worker: text().primaryKey(),
+  /** By our clock. */
+  receivedAt: integer('received_at').notNull(),
+  envelope: text({ mode: 'json' }).$type<Envelope>().notNull(),
 })
 
 /** A mirror of approvals for the operators' list; the truth is in each run. */

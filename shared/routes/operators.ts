@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
 import { CallState } from '../statement.ts'
 import * as wire from '../wire.ts'
-import { Worker } from '../worker-wire.ts'
+import { ProvenWorker, Worker } from '../worker-wire.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: wire.Name })
@@ -283,6 +283,17 @@ export const OPERATORS = routes({
     status: 200,
     result: list(Worker),
     failures: [],
+  },
+  readWorker: {
+    method: 'GET',
+    path: '/v1/workers/{worker}',
+    callers: ['operator'],
+    action: 'worker.read',
+    params: z.strictObject({ worker: wire.WorkerId }),
+    summary: 'One worker, with the proof that it signed',
+    status: 200,
+    result: ProvenWorker,
+    failures: ['not_found'],
   },
   revokeWorker: {
     method: 'DELETE',

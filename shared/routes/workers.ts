@@ -64,6 +64,18 @@ export const WORKERS = routes({
     result: wire.Settled,
     failures: ['stale_fence', 'already_ended', 'attestation_invalid'],
   },
+  prove: {
+    method: 'POST',
+    path: '/v1/worker/proofs',
+    callers: ['worker'],
+    action: 'worker.heartbeat',
+    summary: 'Say, signed, what the canaries saw; no call of a tier that is not proven is handed out',
+    body: wire.Proving,
+    body_bytes: 128 * 1024,
+    status: 200,
+    result: wire.Proved,
+    failures: ['proof_invalid'],
+  },
   heartbeat: {
     method: 'POST',
     path: '/v1/worker/heartbeat',

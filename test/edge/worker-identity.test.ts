@@ -3,9 +3,11 @@
 
 import { expect, test } from 'vitest'
 import { client } from '../../shared/client.ts'
+import { publicKey } from '../../shared/dsse.ts'
 import { contentDigest, signRequest } from '../../shared/http-signature.ts'
 import { mintKey, newWorkerId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { readProof, sealProof, type WorkerProof } from '../../shared/worker-proof.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { newSigner, PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -206,6 +208,68 @@ test('K04 a worker gets no call of a tier that it has not proven, whatever it sa
   expect(refusal(await peer.claim(call.id, ['B']))).toMatch(/sandbox_unavailable/)
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
+
+test('K04 a worker that has said nothing signed of itself gets no call, whatever it enrolled with', async () => {
+  const { token } = await newToken()
+  const signer = newSigner()
+  const { worker, tenant } = granted(await client(desk.url)('enroll', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }))
+  const silent = client(desk.url, peer.credentialsOf({ worker, tenant, signer }))
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const claim = () => silent('claim', { body: { run: call.run, call: call.id, tiers: ['B', 'C'] } })
+  expect(refusal(await claim())).toMatch(/sandbox_unavailable/)
+  granted(await silent('heartbeat', { body: { tiers: ['B', 'C'], running: [] } }))
+  expect(refusal(await claim())).toMatch(/sandbox_unavailable/)
+  expect((await peer.claim(call.id)).ok).toBe(true)
+})
+
+test('K04 a tier that is proven no more, or said no more, is handed out no more; proven again, it is', async () => {
+  const fickle = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  const claims = async (): Promise<string> => {
+    const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const claim = await fickle.claim(call.id)
+    if (!claim.ok) granted(await peer.claim(call.id))
+    return claim.ok ? 'granted' : claim.error.code
+  }
+  expect(await claims()).toBe('granted')
+  granted(await fickle.prove(['B']))
+  expect(await claims()).toBe('sandbox_unavailable')
+  granted(await fickle.prove(['B', 'C']))
+  expect(await claims()).toBe('granted')
+  granted(await fickle.client('heartbeat', { body: { tiers: ['B'], running: [] } }))
+  expect(await claims()).toBe('sandbox_unavailable')
+})
+
+test('K04 a proof that is not this worker’s own word, or says more than its checks, changes nothing', async () => {
+  const modest = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
+  const both = ['B', 'C'] as const
+  const failed = { name: 'x', ok: false, seen: '' }
+  const bends: ((proof: WorkerProof) => unknown)[] = [
+    (proof) => ({ ...proof, worker: peer.id }),
+    (proof) => ({ ...proof, tenant: 'other' }),
+    (proof) => ({ ...proof, at_ms: Date.now() - 3_600_000 }),
+    (proof) => ({ ...proof, at_ms: Date.now() + 3_600_000 }),
+    (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [] } } }),
+    (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [failed] } } }),
+    (proof) => ({ ...proof, more: true }),
+    () => ({}),
+  ]
+  for (const bend of bends) expect(refusal(await modest.prove(both, bend))).toBe('422 proof_invalid')
+  const borrowed = sealProof({ ...(await proofOf(peer.id)), at_ms: Date.now() }, peer.signer)
+  expect(refusal(await modest.client('prove', { body: { envelope: borrowed } }))).toBe('422 proof_invalid')
+  const { tiers, proof, envelope } = granted(await desk.root('readWorker', { params: { worker: modest.id } }))
+  expect([tiers, proof?.tiers.C.ok]).toEqual([['B'], false])
+  const key = publicKey(modest.signer.x)
+  expect(envelope && readProof(envelope, { tenant: 'default', id: modest.id, kid: modest.signer.kid, key })).toEqual({
+    ok: true,
+    value: proof,
+  })
+})
+
+async function proofOf(worker: string): Promise<WorkerProof> {
+  const { proof } = granted(await desk.root('readWorker', { params: { worker } }))
+  if (proof === null) throw new Error('it has none')
+  return proof
+}
 
 test('K01 a worker gets no call of another pool, and no one’s call that was never there', async () => {
   const elsewhere = await PeerWorker.enrol(desk.url, desk.root, desk.name())

@@ -16,10 +16,11 @@ import { digestOf, type Json, parseJson, sha256 } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan, Stdin } from '../../shared/plan.ts'
 import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '../../shared/statement.ts'
+import { provenTiers, readProof, type WorkerProof } from '../../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 
-type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'heartbeat' | 'keys'>
-const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'readInput', 'output', 'settle', 'heartbeat', 'keys']
+type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'>
+const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'readInput', 'output', 'settle', 'prove', 'heartbeat', 'keys']
 
 export type FakeCall = {
   readonly run: string
@@ -87,6 +88,8 @@ export class FakeEdge {
   /** Turns what a claim would answer into something else. */
   bend: (claim: Claim, grant: Grant) => Claim = (claim) => claim
   revoked = false
+  /** What the worker said of itself, oldest first. */
+  readonly proofs: WorkerProof[] = []
   /** Made to it so far. */
   connections = 0
   readonly #misdeeds: (Misdeed & { left: number })[] = []
@@ -266,6 +269,7 @@ export class FakeEdge {
     if (route === 'settle') return note(this.#settle(body.data as Settlement))
     if (route === 'output')
       return note(this.#output(path.split('/')[4] ?? '', body.data as { fence: number; offset: number; data: string }))
+    if (route === 'prove') return note(this.#prove(body.data as { envelope: Envelope }))
     return note(this.#heartbeat(body.data as { running: { call: string; fence: number }[] }))
   }
 
@@ -287,6 +291,16 @@ export class FakeEdge {
     if (this.#nonces.has(input.nonce)) return problem('replayed', 'seen before')
     this.#nonces.add(input.nonce)
     return undefined
+  }
+
+  /** With the edge's own checklist. */
+  #prove({ envelope }: { envelope: Envelope }): Reply {
+    if (this.worker === undefined) return problem('bad_signature', 'nobody is enrolled')
+    const { id, x, key } = this.worker
+    const proof = readProof(envelope, { tenant: this.tenant, id, kid: kidOf(x), key })
+    if (!proof.ok) return problem('proof_invalid', proof.error)
+    this.proofs.push(proof.value)
+    return { status: 200, body: { tiers: provenTiers(proof.value) } }
   }
 
   #keys(): Reply {
