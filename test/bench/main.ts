@@ -25,6 +25,7 @@ import { figuresOf, growthOf, type Name, type Results, reportOf } from './report
 import { inRounds, type Subject } from './rounds.ts'
 import type { Extent, Slice } from './slice.ts'
 import { CLIENTS, makeSubjects, type Sent, type Subjects } from './subjects.ts'
+import { timeTraffic } from './traffic.ts'
 
 type Scale = {
   readonly rounds: number
@@ -40,6 +41,8 @@ type Scale = {
   readonly answers: number
   /** Pages of the inbox, and updates of open consoles. */
   readonly approvals: { readonly extent: Extent; readonly updates: number }
+  /** Rounds of what goes through the proxy of a call. */
+  readonly traffic: number
 }
 const FULL: Scale = {
   rounds: 8,
@@ -50,6 +53,7 @@ const FULL: Scale = {
   decisions: 300,
   answers: 100,
   approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
+  traffic: 5,
 }
 const QUICK: Scale = {
   rounds: 4,
@@ -60,6 +64,7 @@ const QUICK: Scale = {
   decisions: 30,
   answers: 20,
   approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
+  traffic: 2,
 }
 const STORED = 10_000
 const PATIENCE: Extent = { ms: 120_000, count: 0 }
@@ -113,6 +118,10 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     const answers = await timeAnswers(scale.answers, stack.operator, (key) => client(stack.url, bearer(key)))
     sayOnStderr('measuring the inbox, with 10,000 approvals that wait')
     const approvals = await timeApprovals(stack, load, scale.approvals)
+    sayOnStderr('measuring what goes through the proxy of a call')
+    const traffic = await timeTraffic(scale.traffic, (host) =>
+      asWorker(user, { app: ROOT }, ({ app }) => [...node(app, 'traffic-peer.ts'), host]),
+    )
     sayOnStderr('measuring decisions inside the edge')
     const decisions = await timeDecisions(scale.decisions)
     return {
@@ -126,6 +135,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
       approvals,
       decisions,
       answers,
+      traffic,
       stored: STORED,
       growth: growthOf(before, after),
       bundle: bundleBytes(join(stack.state.edge, 'bundle')),

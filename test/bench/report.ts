@@ -5,6 +5,7 @@ import { type Approvals, CONSOLES, WAITING } from './approvals.ts'
 import type { DecisionName, Decisions } from './decisions.ts'
 import type { Machine } from './machine.ts'
 import type { Row } from './rounds.ts'
+import { CONNECTIONS, type Traffic } from './traffic.ts'
 
 export type Name = 'floor' | 'healthz' | 'denial' | 'dry_run' | 'tier_b' | 'tier_c' | 'denial_in_full_run' | 'tier_c_in_full_run'
 
@@ -49,6 +50,7 @@ export type Results = {
   readonly approvals: Approvals
   readonly decisions: Decisions
   readonly answers: Answers
+  readonly traffic: Traffic
   readonly stored: number
   readonly growth: readonly Growth[]
   readonly bundle: { readonly raw: number; readonly gzip: number }
@@ -67,6 +69,7 @@ const WANTED = {
   answered_ms: 30,
   page_ms: 20,
   update_ms: 1_000,
+  proxied_mb_s: 200,
   bundle: 3 * MiB,
 } as const
 /** What must not become dearer as the store fills. */
@@ -83,7 +86,7 @@ export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>
   })
 }
 
-export function figuresOf({ rows, growth, approvals, decisions, answers: { answered }, bundle, stored }: Results): Figure[] {
+export function figuresOf({ rows, growth, approvals, decisions, answers: { answered }, traffic, bundle, stored }: Results): Figure[] {
   const at = (name: Name, concurrency: number): Row<Name> => {
     const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
     if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
@@ -139,12 +142,19 @@ export function figuresOf({ rows, growth, approvals, decisions, answers: { answe
       `${ms(approvals.update.worst)} ms at worst`,
       approvals.update.worst <= WANTED.update_ms,
     ),
+    figure(
+      'through one CONNECT',
+      `≥ ${WANTED.proxied_mb_s} MB/s`,
+      `${(traffic.bulk.proxied / 1e6).toFixed(0)} MB/s`,
+      traffic.bulk.proxied >= WANTED.proxied_mb_s * 1e6,
+    ),
+    figure(`${CONNECTIONS} connections of one call`, 'all answered', `${traffic.answered}`, traffic.answered === CONNECTIONS),
     figure('edge bundle, gzip', '≤ 3 MiB', `${(bundle.gzip / MiB).toFixed(2)} MiB`, bundle.gzip <= WANTED.bundle),
   ]
 }
 
 export function reportOf(results: Results): string {
-  const { machine, settings, rows, growth, approvals, decisions, answers, stored } = results
+  const { machine, settings, rows, growth, approvals, decisions, answers, traffic, stored } = results
   const said = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
   const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) => tableAt(concurrency, rows))
   const grown = growth.map(({ name, before, after, change }) => [TITLES[name], ms(before), ms(after), percent(change)])
@@ -164,10 +174,25 @@ export function reportOf(results: Results): string {
     `p50 at 1 with few and with ${stored} calls stored, ms\n${table(['', 'few', `${stored}`, 'change'], grown)}`,
     `from the word until the execution begins, tier C, idle worker\n${table(['', 'p50 ms', 'p95 ms'], begun)}`,
     `the inbox with ${WAITING} that wait\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show one more after ${ms(p50)} ms, ${ms(worst)} at worst`,
+    `one curl, from the host and from a sandbox through its proxy\n${table(['', 'direct', 'proxied', 'ratio'], trafficRows(traffic))}`,
     `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
     `figures\n${table(['', '', 'wanted', 'got'], figures)}`,
   ].join('\n\n')
 }
+
+const trafficRows = ({ bulk, many }: Traffic): string[][] => [
+  [
+    '1 GiB through one connection, MB/s',
+    ...[bulk.direct, bulk.proxied].map((value) => (value / 1e6).toFixed(0)),
+    (bulk.proxied / bulk.direct).toFixed(2),
+  ],
+  [
+    `${CONNECTIONS} connections, 50 at a time, ms`,
+    many.direct.toFixed(0),
+    many.proxied.toFixed(0),
+    (many.proxied / many.direct).toFixed(2),
+  ],
+]
 
 function tableAt(concurrency: number, all: readonly Row<Name>[]): string {
   const rows = all.filter((row) => row.concurrency === concurrency)

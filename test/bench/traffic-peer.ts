@@ -1,0 +1,33 @@
+// A worker's sandbox in a process of its own under the worker's user: runs one plan at a time through the real `launch`, for whoever times
+// what goes through its proxy.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Plan } from '../../shared/plan.ts'
+import { closeInheritedDescriptors } from '../../worker/sandbox/descriptors.ts'
+import { equip, unequip } from '../../worker/sandbox/equipment.ts'
+import { findHost } from '../../worker/sandbox/host.ts'
+import { launch } from '../../worker/sandbox/launch.ts'
+import { probe } from '../../worker/sandbox/probe.ts'
+import { answerQuestions } from './peer.ts'
+import type { Said } from './traffic.ts'
+
+closeInheritedDescriptors() // as `countersign-worker run` does
+const folder = mkdtempSync(join(tmpdir(), 'traffic-'))
+const equipment = await equip(await findHost(), { folder, privateHosts: process.argv.slice(2) })
+const sandbox = { equipment, facts: await probe(equipment, ['C']) }
+
+await answerQuestions(async (plan: Plan): Promise<Said> => {
+  let out = ''
+  const { outcome, started_at_ms, ended_at_ms } = await launch(sandbox, {
+    plan,
+    onOutput: ({ bytes }) => {
+      out += Buffer.from(bytes).toString('latin1')
+    },
+  })
+  if (outcome.kind !== 'exit' || outcome.code !== 0) throw new Error(`the client ended with ${JSON.stringify(outcome)}: ${out}`)
+  return { out, took_ms: ended_at_ms - started_at_ms }
+})
+await unequip(equipment)
+rmSync(folder, { recursive: true, force: true })
