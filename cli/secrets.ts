@@ -10,6 +10,7 @@ import { readBytes } from './files.ts'
 import { fitting } from './specs.ts'
 import { inline, listing, time } from './text.ts'
 
+const names = (given: string | undefined): string[] => (given ?? '').split(',').flatMap((name) => name.trim() || [])
 const NAME = { NAME: 'the secret’s name' } as const
 
 const list = command({
@@ -21,32 +22,43 @@ const list = command({
   async run({ api, paint }) {
     const secrets = await api('listSecrets', {})
     if (!secrets.ok) return secrets
-    const rows = secrets.value.items.map(({ name, version, tools, put_by, put_at_ms }) => [
+    const rows = secrets.value.items.map(({ name, version, tools, hosts, put_by, put_at_ms }) => [
       name,
       String(version),
       tools.join(','),
+      hosts?.join(',') ?? 'the tool',
       `${put_by}, ${time(put_at_ms)}`,
     ])
-    return ok({ ok: true, json: secrets.value.items, text: listing(paint, ['secret', 'version', 'tools', 'put by'], rows, 'no secrets') })
+    return ok({
+      ok: true,
+      json: secrets.value.items,
+      text: listing(paint, ['secret', 'version', 'tools', 'handed to', 'put by'], rows, 'no secrets'),
+    })
   },
 })
 
 const put = command({
   words: ['secrets', 'put'],
   args: { ...NAME, FILE: 'holds the value; - reads standard input. One newline at its end is left off' },
-  flags: { tools: { value: 'TOOL,…', what: 'the tools that may have it' } },
+  flags: {
+    tools: { value: 'TOOL,…', what: 'the tools that may have it' },
+    hosts: { value: 'HOST:PORT,…', what: 'bind it to these: no tool is handed it, its proxy adds it to requests to them' },
+  },
   does: 'Put a secret, or its next version; it goes in and never comes out',
   key: 'operator',
-  examples: ['pass show github/bot | countersign secrets put github-token - --tools github.issues'],
+  examples: [
+    'pass show github/bot | countersign secrets put github-token - --tools github.issues',
+    'countersign secrets put erp-key key.txt --tools erp.orders --hosts erp.example.com:8080',
+  ],
   async run({ args: { NAME: name, FILE: file }, flags, api }) {
-    const tools = (flags.tools ?? '').split(',').flatMap((tool) => tool.trim() || [])
+    const [tools, hosts] = [names(flags.tools), names(flags.hosts)]
     if (tools.length === 0) return err(usage('say with `--tools` which tools may have it'))
     const bytes = readBytes(file, LIMITS.body_bytes)
     if (!bytes.ok) return bytes
     const value = Buffer.from(bytes.value)
       .toString('utf8')
       .replace(/\r?\n$/, '')
-    const spec = fitting(SecretSpec, { value, tools }, 'the secret')
+    const spec = fitting(SecretSpec, { value, tools, ...(hosts.length === 0 ? {} : { hosts }) }, 'the secret')
     if (!spec.ok) return spec
     const done = await api('putSecret', { params: { name }, body: spec.value })
     return done.ok ? ok({ ok: true, json: done.value, text: `secret ${inline(name)}, version ${done.value.version}\n` }) : done

@@ -87,7 +87,7 @@ const filesInWords = ({ files = [] }: Plan): string =>
     : `, with files that the agent brings: ${files.map(({ path, bytes, sha256 }) => `\`${path}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
 
 /** Where it runs and what it can touch. */
-export function reachInWords({ tier, egress, secrets, workspace }: Plan): string {
+export function reachInWords({ tier, egress, secrets, credentials = [], workspace }: Plan): string {
   const where = tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
   const network =
     egress.mode !== 'strict'
@@ -97,7 +97,8 @@ export function reachInWords({ tier, egress, secrets, workspace }: Plan): string
         : `with network to ${egress.hosts.join(', ')} only`
   const folder = workspace === 'run' ? 'in the folder of its run' : 'in a folder of its own that is thrown away'
   const given = secrets.length === 0 ? '' : `, with the secrets ${secrets.join(', ')}`
-  return `${where}, ${network}${given}, ${folder}`
+  const added = credentials.map(({ secret, host }) => `, with the secret ${secret} added to what it asks of ${host}`).join('')
+  return `${where}, ${network}${added}${given}, ${folder}`
 }
 
 /** Characters that make a text look like another: controls, bidirectional and invisible ones, blanks that are no space. */

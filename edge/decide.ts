@@ -6,6 +6,7 @@ import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { InputFile } from '../shared/files.ts'
 import type { Plan } from '../shared/plan.ts'
+import { secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Budget, Decision } from '../shared/wire.ts'
@@ -168,7 +169,7 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
 function whole(
   matter: Matter,
   context: Record<string, CedarValueJson>,
-  { tier, executor, egress, secrets, workspace, limits, cgroup }: Plan,
+  { tier, executor, egress, workspace, limits, cgroup, ...given }: Plan,
   approval: ApprovalContext,
 ): Record<string, CedarValueJson> {
   const plan = {
@@ -176,7 +177,7 @@ function whole(
     program: programOf(executor.argv),
     egress_mode: egress.mode,
     egress_hosts: egress.hosts,
-    secrets,
+    secrets: secretsOf(given),
     workspace,
     timeout_ms: limits.timeout_ms,
     memory_bytes: limits.memory_bytes,

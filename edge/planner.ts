@@ -5,7 +5,7 @@ import { failure } from '../shared/failures.ts'
 import type { InputFile } from '../shared/files.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../shared/limits.ts'
 import type { EgressMode, Limits, Plan, Tier } from '../shared/plan.ts'
-import { HostPattern } from '../shared/plan.ts'
+import { HostPattern, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Budget, ToolSpec } from '../shared/wire.ts'
@@ -42,12 +42,14 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
     ...(files.length === 0 ? {} : { files: [...files] }),
     limits: limitsFor(tool, args, budget),
   }
+  const credentials = (tool.credentials ?? []).filter(({ host }) => hosts.value.some((pattern) => covers(pattern, host)))
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
-    if (tier === 'B' && shared.secrets.length > 0) continue // others of the worker’s user could read them there
+    if (tier === 'B' && secretsOf(tool).length > 0) continue // others of the worker’s user could read them there
     if (tier === 'B' && files.length > 0) continue // nothing keeps them as they are there
-    for (const mode of modesFor(tier, tool.egress.mode)) plans.push({ tier, ...shared, egress: { mode, hosts: hosts.value } })
+    for (const mode of modesFor(tier, tool.egress.mode))
+      plans.push({ tier, ...shared, ...(credentials.length === 0 ? {} : { credentials }), egress: { mode, hosts: hosts.value } })
   }
   return ok(plans)
 }
@@ -133,6 +135,15 @@ function limitsFor(tool: ToolSpec, args: Args, budget: Budget): Limits {
   const timeouts = [limits.timeout_ms, budget.execution_timeout_ms]
   if (typeof asked === 'number' && Number.isInteger(asked) && asked > 0) timeouts.push(asked)
   return { ...limits, timeout_ms: Math.min(...timeouts) }
+}
+
+/** A credential for a host that the tool may not reach is a mistake, and told to whoever makes it. */
+export function checkCredentials({ credentials = [], egress, executor }: ToolSpec): Result<true> {
+  const idle = credentials.findIndex(({ host }) => !egress.hosts.some((pattern) => covers(pattern, host)))
+  if (idle >= 0) return err(failure('invalid_request', `/credentials/${idle}: \`${credentials[idle]?.host}\` is none of the tool’s hosts`))
+  return credentials.length === 0 || executor.tiers.includes('C')
+    ? ok(true)
+    : err(failure('invalid_request', '/credentials: only in tier C there is a proxy that adds them; allow tier C'))
 }
 
 const defined = (limits: ToolSpec['limits']): Partial<Limits> =>

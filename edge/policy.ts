@@ -67,7 +67,14 @@ export type Verdict = { readonly allowed: boolean; readonly policies: readonly s
 const NAME = /^[\w.:/-](?:[\w.:/ -]{0,126}[\w.:/-])?$/
 
 /** What a decision names where it was not a policy that determined it. The floor's ids are taken by the floor. */
-const RESERVED: ReadonlySet<string> = new Set(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])
+const RESERVED: ReadonlySet<string> = new Set([
+  'run.budget',
+  'session.budget',
+  'tool.egress',
+  'tool.executables',
+  'tool.workspace',
+  'vault.secrets',
+])
 
 /** Sets by the digest of their files, the latest last: a directory changes far more often than its policies do. */
 const compiled = new Map<string, PolicySet>()

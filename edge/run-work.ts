@@ -6,6 +6,7 @@ import { countersign } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
+import { secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { CallState, Grant } from '../shared/statement.ts'
@@ -61,7 +62,7 @@ export class Work {
       const { proposal, status } = record
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
       // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given anew, as policy is asked anew.
-      const secrets = directory.vault.values(plan.secrets)
+      const secrets = directory.vault.values(secretsOf(plan))
       const handOver = (grant: Envelope): Result<Claim> =>
         secrets === undefined ? err(SECRET_GONE) : ok({ grant, plan, args, facts_digest: digest, secrets })
       if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return handOver(status.grant) // its first answer was lost

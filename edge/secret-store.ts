@@ -21,13 +21,13 @@ export class SecretStore {
     this.#change = change
   }
 
-  put(sealing: Sealing, name: string, { value, tools }: SecretSpec, by: string): Result<Secret> {
+  put(sealing: Sealing, name: string, { value, tools, hosts }: SecretSpec, by: string): Result<Secret> {
     const before = this.#db.select().from(secrets).where(eq(secrets.name, name)).get()
     const held = this.#db.select({ n: count() }).from(secrets).get()?.n ?? 0
     if (before === undefined && held >= LIMITS.secrets)
       return err(failure('limit_reached', `a tenant holds ${LIMITS.secrets} secrets at the most`))
     const version = (before?.version ?? 0) + 1
-    const row = { name, version, sealed: sealing.seal(name, version, value), tools, by, at: Date.now() }
+    const row = { name, version, sealed: sealing.seal(name, version, value), tools, hosts: hosts ?? null, by, at: Date.now() }
     this.#change(() => this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run())
     return ok(told(row))
   }
@@ -45,14 +45,15 @@ export class SecretStore {
 
   held(): HeldSecret[] {
     const those = this.#db.select().from(secrets).all()
-    return those.map(({ name, version, sealed, tools }) => ({ name, version, sealed, tools }))
+    return those.map(({ name, version, sealed, tools, hosts }) => ({ name, version, sealed, tools, hosts }))
   }
 }
 
-const told = ({ name, version, tools, by, at }: typeof secrets.$inferSelect): Secret => ({
+const told = ({ name, version, tools, hosts, by, at }: typeof secrets.$inferSelect): Secret => ({
   name,
   version,
   tools,
+  ...(hosts === null ? {} : { hosts }),
   put_by: by,
   put_at_ms: at,
 })

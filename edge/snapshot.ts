@@ -3,6 +3,7 @@
 
 import { canonical, sha256 } from '../shared/json.ts'
 import { DEFAULT_LIMITS } from '../shared/limits.ts'
+import { secretsOf } from '../shared/plan.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
 import type { Budget } from '../shared/wire.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from './directory.ts'
@@ -27,7 +28,7 @@ function contentOf({ policies }: Loaded, { agent: { spec }, tool: { tool }, run:
       allowed_executables: tool.executor.allowed_executables ?? null,
       egress_mode: tool.egress.mode,
       allowed_hosts: tool.egress.hosts,
-      secrets: tool.secrets ?? [],
+      secrets: secretsOf(tool),
       limits: { ...limits, timeout_ms: Math.min(limits.timeout_ms, budget.execution_timeout_ms) },
     },
     wasm_runtime: null, // no tool has one yet

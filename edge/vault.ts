@@ -7,12 +7,14 @@ import { logError } from './log.ts'
 import type { SealedSecret, Sealing } from './sealing.ts'
 
 /** What a directory holds of a secret. */
-export type HeldSecret = SealedSecret & { readonly tools: readonly string[] }
+export type HeldSecret = SealedSecret & { readonly tools: readonly string[]; readonly hosts: readonly string[] | null }
 
-type Wanting = Pick<Tool, 'name' | 'secrets'>
+type Wanting = Pick<Tool, 'name' | 'secrets' | 'credentials'>
+
+const IN_A_HEADER = /^[\x20-\x7e]+$/
 
 export type Vault = {
-  /** Why a tool can't have what it names. A secret that is another tool's is told of as one that is not there (V03). */
+  /** Why a tool can't have what it names. What is another tool's, or bound to hosts, is told of as not there (V03). */
   readonly withholds: (tool: Wanting) => string | undefined
   /** What a claim hands over; nothing, where one of them is gone. */
   readonly values: (names: readonly string[]) => Record<string, string> | undefined
@@ -20,17 +22,22 @@ export type Vault = {
 }
 
 export function openVault(held: readonly HeldSecret[], sealing: Sealing): Vault {
-  const opened = new Map<string, { value: string; tools: readonly string[] }>()
+  const opened = new Map<string, HeldSecret & { value: string }>()
   for (const secret of held) {
     const value = sealing.open(secret)
     if (value === undefined)
       logError(secret.name, 'a secret can’t be opened; put it again') // L6: as if it were not there
-    else opened.set(secret.name, { value, tools: secret.tools })
+    else opened.set(secret.name, { ...secret, value })
   }
   return {
-    withholds({ name, secrets = [] }) {
-      const lacking = secrets.find((secret) => opened.get(secret)?.tools.includes(name) !== true)
-      return lacking === undefined ? undefined : `there is no secret \`${lacking}\` for \`${name}\``
+    withholds({ name, secrets = [], credentials = [] }) {
+      const own = (secret: string) => (opened.get(secret)?.tools.includes(name) === true ? opened.get(secret) : undefined)
+      const lacking =
+        secrets.find((secret) => own(secret)?.hosts !== null) ??
+        credentials.find(({ secret, host }) => own(secret)?.hosts?.includes(host) === false || own(secret) === undefined)?.secret
+      if (lacking !== undefined) return `there is no secret \`${lacking}\` for \`${name}\``
+      const unfit = credentials.find(({ secret }) => !IN_A_HEADER.test(own(secret)?.value.trim() ?? ''))
+      return unfit === undefined ? undefined : `the secret \`${unfit.secret}\` is not one line of plain characters, as a header is`
     },
     values(names) {
       const values = names.flatMap((name) => opened.get(name)?.value ?? [])

@@ -216,6 +216,7 @@ export const LIMITS = {
   secret_chars_min: 8,
   secret_chars: 8_192,
   secret_tools: 100,
+  secret_hosts: 16,
   /** One page of a list. */
   page: 100,
 } as const

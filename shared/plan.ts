@@ -37,6 +37,32 @@ export const HostPattern = z
   .max(260)
   .regex(/^\.?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*(?::[1-9][0-9]{0,4})?$/)
 
+/** One host and one port. */
+export const HostPort = HostPattern.refine((host) => /^[^.].*:[0-9]+$/.test(host), 'name one host and its port: `api.example.com:80`')
+
+/** A secret that the proxy adds to requests to one host, so that the tool never holds it. */
+export const Credential = z.strictObject({
+  secret: z.string().regex(PATTERNS.name),
+  host: HostPort,
+  /** Of those that carry credentials: with another one a request could be made to mean something else. */
+  header: z
+    .string()
+    .max(64)
+    .regex(/^(?:authorization|cookie|x-[a-z0-9-]+|[a-z0-9-]+-(?:token|key))$/, 'is no header for credentials; write it in lower case'),
+  /** What the header says, with `{}` where the value stands; the value alone if it says nothing. */
+  format: z
+    .string()
+    .max(128)
+    .regex(/^[\x20-\x7a|~]*\{\}[\x20-\x7a|~]*$/)
+    .optional(),
+})
+export type Credential = z.infer<typeof Credential>
+/** One host is told one thing in one header. */
+export const Credentials = z
+  .array(Credential)
+  .max(16)
+  .refine((all) => new Set(all.map(({ host, header }) => `${host} ${header}`)).size === all.length, 'name each header of a host once')
+
 const NUL_FREE = /^[^\0]*$/
 export const ArgvItem = z.string().max(LIMITS.argv_item_bytes).regex(NUL_FREE, 'NUL is not allowed')
 export const Argv = z.array(ArgvItem).min(1).max(LIMITS.argv_items)
@@ -61,7 +87,10 @@ export const Plan = z.strictObject({
     output: z.record(z.string(), z.unknown()).optional(),
   }),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(HostPattern).max(64) }),
+  /** Handed to the process. */
   secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
+  /** Handed to its proxy alone. */
+  credentials: Credentials.optional(),
   /** call: a fresh folder, gone afterwards. run: one folder that the calls of a run share on one worker. */
   workspace: Workspace,
   /** Files that the call brings, read-only in a folder of their own; absent where it brings none. */
@@ -71,6 +100,12 @@ export const Plan = z.strictObject({
   cgroup: z.literal(true).optional(),
 })
 export type Plan = z.infer<typeof Plan>
+
+/** All that a claim hands over, to the process or to its proxy. */
+type Given = { readonly secrets?: readonly string[] | undefined; readonly credentials?: readonly Credential[] | undefined }
+export const secretsOf = ({ secrets = [], credentials = [] }: Given): string[] => [
+  ...new Set([...secrets, ...credentials.map(({ secret }) => secret)]),
+]
 
 /** Why a worker would not begin. */
 export const RefusalCode = z.enum([
@@ -126,6 +161,8 @@ export const Connection = z.strictObject({
   bytes_in: z.int().min(0),
   /** Of how many this is the sum; beyond the first, they are added up by host, port and verdict, and lastly by verdict alone. */
   folded: z.int().min(1).optional(),
+  /** Names of secrets that the proxy added. */
+  credentials: z.array(z.string().regex(PATTERNS.name)).max(16).optional(),
   verdict: z.enum(['allowed', 'host_not_listed', 'address_refused', 'unresolvable', 'malformed', 'sni_mismatch', 'cap', 'failed']),
 })
 export type Connection = z.infer<typeof Connection>

@@ -3,10 +3,15 @@
 
 import { z } from 'zod'
 import { LIMITS } from './limits.ts'
+import { HostPort } from './plan.ts'
 import { Name, Time, ToolName } from './wire.ts'
 
 /** Whoever may write tools could name any secret in one: so whoever puts a secret says which tools may have it. */
-const shared = { tools: z.array(ToolName).min(1).max(LIMITS.secret_tools) }
+const shared = {
+  tools: z.array(ToolName).min(1).max(LIMITS.secret_tools),
+  /** Where said, no tool is handed it: the proxy adds it to requests to these hosts, and to no others. */
+  hosts: z.array(HostPort).min(1).max(LIMITS.secret_hosts).optional(),
+}
 
 export const SecretSpec = z.strictObject({
   /** A shorter one can't be told from other text, and so not be kept out of it. */

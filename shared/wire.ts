@@ -5,7 +5,7 @@ import { Explanation } from './explanation.ts'
 import { FileRefs } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
-import { Argv, ArgvItem, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
+import { Argv, ArgvItem, Credentials, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
 import { CallState, ToolRef } from './statement.ts'
 
 export const Name = z.string().regex(PATTERNS.name)
@@ -70,6 +70,7 @@ export const ToolSpec = z.strictObject({
     named_by: z.union([FromArgument, z.strictObject({ url: z.string().min(1).max(64) })]).optional(),
   }),
   secrets: z.array(Name).max(32).optional(),
+  credentials: Credentials.optional(),
   workspace: Workspace,
   /** Calls may bring files: they lie read-only in `/input`, in tier C alone. */
   input_files: z.boolean().optional(),

@@ -4,7 +4,7 @@
 import type { KeyObject } from 'node:crypto'
 import { payloadBytes, signedByExactly } from '../shared/dsse.ts'
 import { canonical, type Json, parseJson, sha256 } from '../shared/json.ts'
-import type { Plan } from '../shared/plan.ts'
+import { type Plan, secretsOf } from '../shared/plan.ts'
 import { callDigest, GRANT_TYPE, Grant } from '../shared/statement.ts'
 import { Claim } from '../shared/worker-wire.ts'
 
@@ -65,7 +65,7 @@ export function verifyClaim(answer: unknown, expected: Expected): Judged {
   if (facts.plan_sha256 !== sha256(canonical(plan))) return mistrusted('this is not the plan that was decided')
   const digest = callDigest({ tenant, run, call, tool: facts.tool, arguments: args as Json, plan }) // args came out of a JSON text
   if (facts.digest !== digest) return mistrusted('the digest does not cover what would run')
-  if (canonical(Object.keys(secrets).sort()) !== canonical([...new Set(plan.secrets)].sort()))
+  if (canonical(Object.keys(secrets).sort()) !== canonical(secretsOf(plan).sort()))
     return mistrusted('these are not the secrets that the plan names')
   return { kind: 'verified', ...named, plan, args, argsText, secrets }
 }

@@ -12,6 +12,7 @@ import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
 import { linkOf } from '../link-of.ts'
 import { askMetrics, metricsText } from '../metrics.ts'
+import { checkCredentials } from '../planner.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema, checkSpends } from '../schemas.ts'
 import { argumentTypes, typeText } from '../typed-arguments.ts'
@@ -99,6 +100,8 @@ export const operatorRoutes: Verbs<Names> = {
     }
     const adds = checkSpends(body)
     if (!adds.ok) return adds
+    const reached = checkCredentials(body)
+    if (!reached.ok) return reached
     const put = await here(env, caller).putTool(params.name, body, caller.principal.name)
     return put.ok ? ok(withTypes(put.value)) : put
   },

@@ -160,6 +160,7 @@ export const secrets = sqliteTable('secrets', {
   version: integer().notNull(),
   sealed: text().notNull(),
   tools: text({ mode: 'json' }).$type<string[]>().notNull(),
+  hosts: text({ mode: 'json' }).$type<string[]>(),
   by: text().notNull(),
   at: integer().notNull(),
 })

@@ -10,6 +10,7 @@ import m0007 from './0007_yellow_star_brand.sql';
 import m0008 from './0008_hot_mephistopheles.sql';
 import m0009 from './0009_fine_slapstick.sql';
 import m0010 from './0010_tired_squadron_supreme.sql';
+import m0011 from './0011_ambitious_harry_osborn.sql';
 
   export default {
     journal,
@@ -24,7 +25,8 @@ m0006,
 m0007,
 m0008,
 m0009,
-m0010
+m0010,
+m0011
     }
   }
   

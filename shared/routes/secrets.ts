@@ -13,7 +13,8 @@ export const SECRETS = routes({
     path: '/v1/secrets',
     callers: ['operator'],
     action: 'secret.read',
-    summary: 'Secrets by name: their version, which tools may have them, who put them and when; never a value',
+    summary:
+      'Secrets by name: their version, which tools may have them, which hosts they are bound to, who put them and when; never a value',
     status: 200,
     result: list(Secret),
     failures: [],

@@ -171,7 +171,7 @@ test('what is sealed opens in its own place alone, and tells nothing of itself',
 
 test('L6 a secret that can’t be opened is one that is not there; where only policy is asked, all are', () => {
   const sealing = new Sealing(Buffer.alloc(32, 1), 'one')
-  const vault = openVault([{ name: 'db', version: 2, sealed: sealing.seal('db', 1, 'correct horse'), tools: ['t'] }], sealing)
+  const vault = openVault([{ name: 'db', version: 2, sealed: sealing.seal('db', 1, 'correct horse'), tools: ['t'], hosts: null }], sealing)
   expect(vault.withholds({ name: 't', secrets: ['db'] })).toBe('there is no secret `db` for `t`')
   expect(vault.values(['db'])).toBeUndefined()
   expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([undefined, undefined])

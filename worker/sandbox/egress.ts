@@ -7,6 +7,7 @@ import { connect, type LookupFunction, type Socket } from 'node:net'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Connection, Limits } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import { type Addition, additionsFor } from './credentials.ts'
 import { checkedAddresses, type Destination, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
 import { folded } from './ledger.ts'
 
@@ -28,6 +29,8 @@ export type EgressRules = {
   readonly token: string
   /** Attempts, refused ones too, and bytes both ways of all connections together. */
   readonly limits: Pick<Limits, 'net_bytes' | 'net_connections'>
+  /** What is added to requests to their hosts. */
+  readonly additions?: readonly Addition[]
   /** Names that tests answer for; otherwise the system does. */
   readonly resolve?: Resolve
 }
@@ -38,7 +41,13 @@ const METER_MS = 50
 type Entry = { -readonly [Key in keyof Connection]: Connection[Key] }
 
 /** A connection that was allowed, and is being paid for. */
-export type Upstream = { readonly socket: Socket; readonly to: Destination; readonly mismatch: () => void }
+export type Upstream = {
+  readonly socket: Socket
+  readonly to: Destination
+  readonly mismatch: () => void
+  /** What is to be added to a request that is made over it; the record says that it was. */
+  readonly additions: () => readonly Addition[]
+}
 
 export class Egress {
   readonly #rules: EgressRules
@@ -143,7 +152,12 @@ export class Egress {
       entry.verdict = 'sni_mismatch'
       socket.destroy()
     }
-    return { socket, to, mismatch }
+    const additions = (): readonly Addition[] => {
+      const those = additionsFor(this.#rules.additions ?? [], to)
+      if (those.length > 0) entry.credentials = [...new Set(those.map(({ secret }) => secret))]
+      return those
+    }
+    return { socket, to, mismatch, additions }
   }
 }
 

@@ -121,7 +121,7 @@ async function begin(
   if (cancelled()) return err({ kind: 'cancelled' })
   const released = prepared?.take(admitted, stdin)
   if (released !== undefined) return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
-  const settled = await settle(equipment, admitted, { runFolder, inputs })
+  const settled = await settle(equipment, admitted, { runFolder, inputs, secrets })
   if (!settled.ok) return settled
   const setting = settled.value
   const unused = async (outcome: Outcome): Promise<Result<never, Outcome>> => {

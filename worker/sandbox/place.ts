@@ -7,6 +7,7 @@ import { posix, sep } from 'node:path'
 import type { Connection, Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Admitted, Place } from './argv.ts'
+import { additionsOf } from './credentials.ts'
 import { Egress } from './egress.ts'
 import type { Equipment } from './equipment.ts'
 import { checkedAddresses } from './hosts.ts'
@@ -23,12 +24,18 @@ export type Setting = {
   readonly leave: () => Promise<void>
 }
 
+/** Of the call, what is not in its plan. */
+type Given = {
+  readonly runFolder?: string | undefined
+  /** The folder that holds the plan's files. */
+  readonly inputs?: string | undefined
+  readonly secrets?: Readonly<Record<string, string>> | undefined
+}
+
 const nothing = (): readonly [] => []
 
-type Folders = { readonly runFolder?: string | undefined; readonly inputs?: string | undefined }
-
-export async function settle(equipment: Equipment, admitted: Admitted, folders: Folders): Promise<Result<Setting, NotRun>> {
-  const setting = await placeFor(equipment, admitted, folders)
+export async function settle(equipment: Equipment, admitted: Admitted, given: Given): Promise<Result<Setting, NotRun>> {
+  const setting = await placeFor(equipment, admitted, given)
   if (!setting.ok || !equipment.groups.ok) return setting
   const { place, hangUp, leave } = setting.value
   const { memory_bytes, pids } = admitted.plan.limits
@@ -50,14 +57,14 @@ export async function settle(equipment: Equipment, admitted: Admitted, folders: 
 /** bubblewrap itself, and its init in the sandbox. */
 const BWRAP_PROCESSES = 2
 
-async function placeFor(equipment: Equipment, admitted: Admitted, { runFolder, inputs }: Folders): Promise<Result<Setting, NotRun>> {
+async function placeFor(equipment: Equipment, admitted: Admitted, { runFolder, inputs, secrets }: Given): Promise<Result<Setting, NotRun>> {
   const { plan, profile } = admitted
   if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a folder is for the plan that shares one')
   if ((plan.files !== undefined) !== (inputs !== undefined)) throw new Error('files are for the plan that names them')
   if (profile === 'b_host') return onHost(equipment, admitted, runFolder)
   const folder = { ...(runFolder === undefined ? {} : { folder: runFolder }), ...(inputs === undefined ? {} : { inputs }) }
   if (profile === 'c_offline') return ok({ place: folder, hangUp: nothing, leave: async () => undefined })
-  return withRelay(equipment, plan, folder)
+  return withRelay(equipment, plan, folder, secrets)
 }
 
 async function onHost(
@@ -101,8 +108,9 @@ async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): P
 
 async function withRelay(
   { relays, privateHosts, authorities }: Equipment,
-  { egress: { hosts }, limits }: Plan,
+  plan: Plan,
   place: Place,
+  secrets: Given['secrets'],
 ): Promise<Result<Setting, NotRun>> {
   if (relays === undefined) return err(refused('sandbox_unavailable', 'what egress needs is missing; run `countersign-worker doctor`'))
   let relay: Awaited<ReturnType<typeof relays.take>>
@@ -113,7 +121,11 @@ async function withRelay(
   }
   setImmediate(() => relays.stock()) // the next one, while the tool runs
   const token = randomBytes(16).toString('hex')
-  const egress = new Egress({ hosts, privateHosts, token, limits })
+  const {
+    egress: { hosts },
+    limits,
+  } = plan
+  const egress = new Egress({ hosts, additions: additionsOf(plan, secrets), privateHosts, token, limits })
   const hangUp = serveProxy(relay.server, egress)
   return ok({
     place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities } },

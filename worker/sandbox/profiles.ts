@@ -6,7 +6,7 @@
 // worker's user on the host: it reads the worker's files, sees its processes and shares its network. It is for tools that we trust
 // and that must reach the host (its network, its devices), and for hosts without user namespaces. Policy decides who may use it.
 
-import type { Limits, Plan } from '../../shared/plan.ts'
+import { type Limits, type Plan, secretsOf } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { SocketMode } from './seccomp.ts'
 import { type Refusal, refused } from './verdict.ts'
@@ -96,9 +96,9 @@ export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
 }
 
 /** Which profile carries out what the plan promises. A promise that a tier can't keep is refused, never weakened (L8). */
-export function profileOf({ tier, egress, secrets, files }: Plan): Result<ProfileName, Refusal> {
+export function profileOf({ tier, egress, files, ...given }: Plan): Result<ProfileName, Refusal> {
   if (tier === 'B') {
-    if (secrets.length > 0)
+    if (secretsOf(given).length > 0)
       return err(refused('sandbox_unavailable', 'tier B keeps no secret from the worker’s other processes; plan tier C'))
     if (files !== undefined) return err(refused('sandbox_unavailable', 'tier B cannot keep files from being changed; plan tier C'))
     return egress.mode === 'strict'

@@ -3,11 +3,13 @@
 
 import { type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
+import { type Duplex, Transform } from 'node:stream'
+import { type Addition, headersOf } from './credentials.ts'
 import { EGRESS_CAPS, type Egress } from './egress.ts'
 import type { Refused } from './hosts.ts'
 import { SOCKS_VERSION, serveSocks } from './socks.ts'
 import { carry } from './tunnel.ts'
+import { Veil, type VeiledStream } from './veil.ts'
 
 const STATUS = {
   allowed: 200,
@@ -94,31 +96,54 @@ async function forward(egress: Egress, asked: IncomingMessage, answer: ServerRes
     answer.writeHead(status, { connection: 'close', 'content-type': 'text/plain', ...challenge(status) }).end(`${why}\n`)
   }
   if (!egress.knows(asked.headers['proxy-authorization'])) return turn(UNKNOWN_CLIENT, 'unknown client')
-  const url = absoluteForm(asked.url ?? '')
+  const url = asked.method === 'TRACE' ? undefined : absoluteForm(asked.url ?? '') // which would say again what it was told
   const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
   if (!reached.ok) return turn(STATUS[reached.error], reached.error)
-  const { socket } = reached.value
+  const { socket, additions } = reached.value
+  const added = additions()
   answer.on('close', () => socket.destroy())
-  // The host that was judged is the one asked for, whatever header came along (N11).
-  const headers = { ...endToEnd(asked.headers), host: url?.host, connection: 'close' }
+  // The host that was judged is the one asked for, whatever header came along (N11); a header that is added takes the place of the tool's.
+  const headers = { ...endToEnd(asked.headers), ...readably(added), ...headersOf(added), host: url?.host, connection: 'close' }
   const passed = request({ method: asked.method, path: url?.path, headers, setHost: false, createConnection: () => socket })
   passed.on('error', () => asked.socket.destroy())
   passed.on('close', () => {
     if (!answer.headersSent) asked.socket.destroy() // it changed protocols, which nobody asked for
   })
-  passed.on('response', (got) => passBack(got, answer))
+  passed.on('response', (got) => passBack(got, answer, added))
   asked.pipe(passed)
 }
 
-function passBack(got: IncomingMessage, answer: ServerResponse): void {
+/** A host may say again what it was told: what it says is to be in the clear, for it is searched. */
+const readably = (added: readonly Addition[]): IncomingHttpHeaders => (added.length === 0 ? {} : { 'accept-encoding': 'identity' })
+
+function passBack(got: IncomingMessage, answer: ServerResponse, added: readonly Addition[]): void {
+  const veil = new Veil(Object.fromEntries(added.map(({ secret, value }) => [secret, value])))
   try {
-    answer.writeHead(got.statusCode ?? STATUS.failed, endToEnd(got.headers))
+    answer.writeHead(got.statusCode ?? STATUS.failed, added.length === 0 ? endToEnd(got.headers) : veiled(endToEnd(got.headers), veil))
   } catch {
     answer.destroy() // a status or header that HTTP does not have, from a host that is listed but need not be friendly
     return
   }
   got.on('error', () => answer.destroy())
-  got.pipe(answer)
+  if (added.length === 0) got.pipe(answer)
+  else got.pipe(searched(veil.stream())).pipe(answer)
+}
+
+const searched = (stream: VeiledStream): Transform =>
+  new Transform({
+    transform: (chunk: Buffer, _encoding, pass) => pass(null, stream.take(chunk)),
+    flush: (pass) => pass(null, stream.end()),
+  })
+
+/** As long as it was it may not be any more. */
+function veiled({ 'content-length': _, ...headers }: IncomingHttpHeaders, veil: Veil): IncomingHttpHeaders {
+  const text = (value: string): string => veil.text(value)
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.map(text) : value === undefined ? value : text(value),
+    ]),
+  )
 }
 
 /** `http://host[:port]/path`; anything else is not for a proxy. The authority is parsed once, by egress. */
