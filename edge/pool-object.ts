@@ -5,17 +5,8 @@
 import { DurableObject } from 'cloudflare:workers'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
-import { LIMITS } from '../shared/limits.ts'
 import type { Env } from './env.ts'
-
-/** Nothing but names: whoever reads Redis learns no argument, no secret, no result (L7). */
-export type Ring = {
-  run: string
-  call: string
-  until: number
-  /** The one worker that can claim it, by its own queue; null: any of the pool. */
-  worker: string | null
-}
+import { type Ring, Rings } from './rings.ts'
 
 const ONCE = { removeOnComplete: true, removeOnFail: true }
 
@@ -23,14 +14,29 @@ export class PoolObject extends DurableObject<Env> {
   /** The pool's, and those of single workers. */
   readonly #queues = new Map<string, Queue>()
   #redis: Redis | undefined
+  readonly #rings = new Rings()
   /** What Redis has not taken yet, by call: while it is away each call is to be rung once. */
   readonly #pending = new Map<string, Ring>()
   #sending = false
 
   /** Returns at once: whoever waits for the call must not wait for Redis. */
   async ring(ring: Ring): Promise<void> {
-    if (this.#pending.size < LIMITS.pending_rings) this.#pending.set(ring.call, ring) // beyond, the run's next ring is soon enough
-    void this.#send()
+    this.#out(this.#rings.waits(ring, Date.now()))
+  }
+
+  /** The call waits for no worker any more. */
+  async left(run: string, call: string): Promise<void> {
+    this.#out(this.#rings.left(run, call, Date.now()))
+  }
+
+  /** Whether there is no room for one more call of this run. */
+  async full(run: string): Promise<boolean> {
+    return this.#rings.full(run, Date.now())
+  }
+
+  #out(rings: readonly Ring[]): void {
+    for (const ring of rings) this.#pending.set(ring.call, ring)
+    if (rings.length > 0) void this.#send()
   }
 
   /** Whether Redis answers. */

@@ -29,6 +29,14 @@ import type { Used } from './usage.ts'
 
 export type Asked = { agent: string; tool: string; args: Record<string, unknown>; files: readonly InputFile[] }
 
+/** As a caller proposes it; what its files are is looked up. */
+export type Propose = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
+  version: number
+  key: string | null
+  create: RunRecord | null
+  waitMs: number
+}
+
 /** `ask` may hold answers that stand from before; `permitted` is then what policy says with them. */
 export type NewCall = { proposal: Proposal; decision: Decision; ask: AskRecord | null; snapshot: Snapshot; permitted?: Decision }
 

@@ -51,6 +51,9 @@ export type RunAccess = {
 /** What stands for a call, under the key that it was looked up by. */
 export type Standings = { key: string; answers: readonly Answered[] }
 
+/** What was found out for a proposal before it is decided. */
+export type Found = { booked: Booked | null; full: boolean; standings: Standings | null }
+
 /** What changed arguments would come to; and whatever that leaves out, whole. */
 export type Preview = { preview: Previewed; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 

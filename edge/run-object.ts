@@ -5,7 +5,6 @@
 import { DurableObject } from 'cloudflare:workers'
 import { type Envelope, seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
-import type { FileRef } from '../shared/files.ts'
 import { attestationId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
@@ -20,29 +19,23 @@ import { type Env, identityOf } from './env.ts'
 import { GroupCommit } from './group-commit.ts'
 import { Leases } from './leases.ts'
 import { type CallRecord, type Canceller, type Event, hasEnded, type Proposal, type Status, step } from './lifecycle.ts'
-import type { Asked } from './proposal.ts'
+import type { Propose } from './proposal.ts'
 import { digestInput, prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
-import type { Preview, RunAccess, Standings } from './run-answers.ts'
+import type { Found, Preview, RunAccess } from './run-answers.ts'
 import { Answers } from './run-answers.ts'
 import { folderAfter, holderOf } from './run-folder.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
-import { Outbox } from './run-outbox.ts'
+import { Outbox, QUEUE_FULL, queueFull } from './run-outbox.ts'
 import { callView, factsOf, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
 import { type Claimant, type Means, Work } from './run-work.ts'
 import { edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
-export type Propose = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
-  version: number
-  key: string | null
-  create: RunRecord | null
-  waitMs: number
-}
 const NO_CALL = failure('not_found', 'no such call')
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 const NO_RUN = failure('not_found', 'no such run')
@@ -76,12 +69,17 @@ export class RunObject extends DurableObject<Env> {
     const run = this.#row?.record ?? input.create
     if (run?.agent !== input.agent) return err(NO_RUN)
     const directory = await directoryAt(this.env, run.tenant, input.version)
-    const booked = await this.#ledger.book(directory, run, input)
-    const asked = await this.#commit(() => this.#propose(directory, input, booked, null))
+    const [booked, full] = await Promise.all([this.#ledger.book(directory, run, input), queueFull(this.env, directory, run)])
+    const asked = await this.#commit(() => this.#propose(directory, input, { booked, full, standings: null }))
     if (!asked.ok || !('key' in asked.value)) return this.#proposed(run, input, booked, asked)
     const { key } = asked.value
     const [asking, standings] = await Promise.all([this.#ledger.asking(run, booked), this.#answers.standing(this.#run, key)])
-    return this.#proposed(run, input, asking, await this.#commit(() => this.#propose(directory, input, asking, standings)))
+    return this.#proposed(
+      run,
+      input,
+      asking,
+      await this.#commit(() => this.#propose(directory, input, { booked: asking, full, standings })),
+    )
   }
 
   /** What came of it is told to whoever counts. */
@@ -265,7 +263,7 @@ export class RunObject extends DurableObject<Env> {
   // ── Inside ──
 
   /** A call; or the key under which an answer may stand for it, where nobody has looked yet. */
-  #propose(directory: Loaded, input: Propose, booked: Booked | null, standings: Standings | null): Result<CallRecord | { key: string }> {
+  #propose(directory: Loaded, input: Propose, { booked, full, standings }: Found): Result<CallRecord | { key: string }> {
     if (input.create !== null && !this.#sameOrNew(input.create)) return err(OTHER_RUN)
     if (!this.#mine(input.agent)) return err(NO_RUN)
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
@@ -288,6 +286,7 @@ export class RunObject extends DurableObject<Env> {
     const call = this.#answers.resolve(directory, row, prepared, standings, used)
     if ('key' in call) return ok(call)
     const { proposal, decision, ask, snapshot, permitted } = call
+    if (full && proposal.plan !== null && decision.effect !== 'deny') return err(QUEUE_FULL) // before anybody is asked
     this.#store.keepSnapshot(snapshot)
     this.#store.files.keep(files.value)
     const denied = decision.effect === 'deny' ? 1 : 0
@@ -318,6 +317,7 @@ export class RunObject extends DurableObject<Env> {
     this.#save({ ...run, folder: folderAfter(run.folder, record, event) })
     if (due !== null) this.#arm(due)
     if (effects.includes('ring')) this.#ring(record)
+    if (before?.state === 'granted' && status.state !== 'granted') this.#outbox.left(proposal)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
     this.#waiters.wake('journal')

@@ -1,19 +1,29 @@
 // What a run owes others: approvals to the tenant's inbox and its channels, ends of calls to the tenant's log. Both are derived from what
 // is stored, delivered at least once, and taken at most once by the other side. What fails is tried again by the alarm.
 
+import { failure } from '../shared/failures.ts'
 import { callId, split } from '../shared/ids.ts'
+import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'
 import { channelObject, logObject, poolObject, tenantObject } from './env.ts'
 import type { Proposal } from './lifecycle.ts'
 import type { Leaf } from './log-object.ts'
 import { holderOf } from './run-folder.ts'
-import type { RunRow } from './run-record.ts'
+import type { RunRecord, RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import { PAGE } from './run-store.ts'
 
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
+
+export const QUEUE_FULL = failure('queue_full', 'as many calls wait for this pool’s workers as may')
+
+/** Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again. */
+export const queueFull = (env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord): Promise<boolean> =>
+  poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
+    .full(id)
+    .catch(() => false)
 
 /**
  * The run's row as it is at this moment: awaiting others, it may have moved on. What is noted in it is stored with the next change of the
@@ -39,6 +49,13 @@ export class Outbox {
     const { tenant, id } = record
     const ring = poolObject(this.#env, tenant, pool).ring({ run: id, call: callId(id, n), until, worker: holderOf(folder, plan) })
     ring.catch(() => undefined)
+  }
+
+  /** It waits for no worker any more: the next of the run may be rung. Where this is lost, its doorbell holds up the others for seconds. */
+  left({ n, pool }: Proposal): void {
+    const { tenant, id } = this.#run.row().record
+    const told = poolObject(this.#env, tenant, pool).left(id, callId(id, n))
+    told.catch(() => undefined)
   }
 
   /** What was rung for the worker that had the folder of this run; its other runs ring again. */

@@ -1,0 +1,135 @@
+// Promise: many calls at once are run side by side, none waits for ever behind another run's, and where too many wait the proposal is
+// refused, before anybody is asked, with the word to come again.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { bearer, type Client, client } from '../../shared/client.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
+
+let hurt: HurtStack
+
+async function inLanes<T>(count: number, lanes: number, work: (n: number) => Promise<T>): Promise<T[]> {
+  const done: T[] = []
+  let next = 0
+  const lane = async (): Promise<void> => {
+    while (next < count) {
+      const n = next++
+      done[n] = await work(n)
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+  return done
+}
+
+const STAYS = {
+  description: 'stays for a while',
+  input_schema: { type: 'object', properties: { seconds: { type: 'string' } }, required: ['seconds'] },
+  capabilities: [],
+  executor: { kind: 'process' as const, tiers: ['C' as const], argv: ['sleep', '{seconds}'], stdin: 'none' as const },
+  egress: { mode: 'strict' as const, hosts: [] },
+  workspace: 'call' as const,
+  limits: { timeout_ms: 60_000 },
+}
+
+describe('on a worker of four places', () => {
+  beforeAll(async () => {
+    hurt = await HurtStack.start({ concurrency: 4 })
+    must(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
+  })
+  afterAll(() => hurt?.stop())
+
+  test('a run with a hundred waiting calls does not hold up the first call of another', async () => {
+    const crowd = await hurt.run()
+    const waiting = await inLanes(100, 8, () => hurt.propose('stays', { seconds: '0.5' }, { run: crowd }))
+    const endedOf = async (): Promise<number> => {
+      const states = await inLanes(waiting.length, 8, async (n) => (await hurt.read(waiting[n] ?? { run: '', id: '' })).state)
+      return states.filter((state) => state === 'succeeded').length
+    }
+    const before = await endedOf()
+    const own = await hurt.propose('stays', { seconds: '0' }, { wait: 30 })
+    expect(own.state).toBe('succeeded')
+    const meanwhile = (await endedOf()) - before
+    // What ran already, what was out, and what ended while we counted. In one line it would have been all but the first few.
+    expect(before).toBeLessThan(40)
+    expect(meanwhile).toBeLessThan(50)
+    must(await hurt.agent('cancelRun', { params: { run: crowd } }))
+  })
+
+  describe('a pool without a worker', () => {
+    let agent: Client
+    let run: string
+    let secret: string
+    const propose = (of: string, tool = 'stays', key?: string) =>
+      agent('proposeCall', {
+        params: { run: of },
+        body: { tool, args: tool === 'stays' ? { seconds: '1' } : { mark: 'x' } },
+        ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+      })
+    beforeAll(async () => {
+      const body = { tools: ['stays', 'mark.asking'], pool: 'nobody', budget: { max_calls_per_run: 5_000 } }
+      const { key = '' } = must(await hurt.operator('putAgent', { params: { name: 'crowd' }, body }))
+      secret = key
+      agent = client(hurt.stack.url, bearer(key))
+      run = must(await agent('createRun', { body: {} })).id
+      must(await propose(run, 'stays', 'the-first'))
+      await inLanes(LIMITS.waiting_calls_per_run - 1, 8, async () => must(await propose(run)))
+    })
+
+    test('one call more than may wait of a run is refused with `queue_full`, and is not asked about', async () => {
+      for (const tool of ['stays', 'mark.asking']) {
+        const answer = await fetch(new URL(`/v1/runs/${run}/calls`, hurt.stack.url), {
+          method: 'POST',
+          headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ tool, args: tool === 'stays' ? { seconds: '1' } : { mark: 'x' } }),
+        })
+        expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
+        expect(await answer.json()).toMatchObject({ code: 'queue_full', retry: true })
+      }
+      const { items } = must(await hurt.operator('listApprovals', { query: {} }))
+      expect(items.filter(({ call }) => call.startsWith(run.replace('run_', 'call_')))).toEqual([])
+      expect(must(await agent('readRun', { params: { run } })).used.calls).toBe(LIMITS.waiting_calls_per_run)
+    })
+
+    test('a call that was taken before is told as it is; another run has its own share', async () => {
+      expect(must(await propose(run, 'stays', 'the-first')).state).toBe('granted')
+      const other = must(await agent('createRun', { body: {} })).id
+      expect(must(await propose(other)).state).toBe('granted')
+    })
+
+    test('of a run a few doorbells lie in Redis, whatever waits', async () => {
+      const redis = hurt.redis()
+      const fresh = must(await agent('createRun', { body: {} })).id
+      const jobs = async (): Promise<number> => {
+        const ids = await redis.lrange('cs:doorbell-default-nobody:wait', 0, -1)
+        const runs = await Promise.all(ids.map((id) => redis.hget(`cs:doorbell-default-nobody:${id}`, 'data')))
+        return new Set(runs.filter((data) => data?.includes(fresh))).size
+      }
+      await inLanes(50, 8, async () => must(await propose(fresh)))
+      await eventually('doorbells lie in Redis', async () => (await jobs()) > 0)
+      expect(await jobs()).toBeLessThanOrEqual(2 * LIMITS.doorbells_per_run)
+      redis.disconnect()
+    })
+
+    test('when calls are cancelled there is room again', async () => {
+      const { id } = must(await propose(run, 'stays', 'the-first'))
+      must(await agent('cancelCall', { params: { run, call: id } }))
+      await eventually('a call is taken', async () => (await propose(run)).ok)
+    })
+  })
+})
+
+describe('on a worker of 64 places', () => {
+  beforeAll(async () => {
+    hurt = await HurtStack.start({ concurrency: 64 })
+    must(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
+  })
+  afterAll(() => hurt?.stop())
+
+  test('64 calls of one run run at once', async () => {
+    const run = await hurt.run()
+    const calls = await inLanes(64, 8, () => hurt.propose('stays', { seconds: '12' }, { run }))
+    const states = () => Promise.all(calls.map(async (call) => (await hurt.read(call)).state))
+    await eventually('all run', async () => (await states()).every((state) => state === 'running'), 20_000)
+    for (const call of calls) expect((await hurt.ended(call, 40_000)).state).toBe('succeeded')
+  })
+})
