@@ -145,7 +145,7 @@ const listWorkers = command({
   words: ['workers', 'list'],
   args: {},
   flags: {},
-  does: 'List workers',
+  does: 'List workers, with the tiers that each has proven',
   key: 'operator',
   async run({ api, paint }) {
     const list = await api('listWorkers', {})
@@ -164,6 +164,29 @@ const listWorkers = command({
       json: list.value.items,
       text: listing(paint, ['worker', 'name', 'pool', 'tiers', 'status', 'seen', 'key'], rows, 'no workers'),
     })
+  },
+})
+
+const showWorker = command({
+  words: ['workers', 'show'],
+  args: { WORKER: 'the worker’s id' },
+  flags: {},
+  does: 'Show what a worker has proven of its sandboxes, and why not',
+  key: 'operator',
+  async run({ args, api }) {
+    const found = await api('readWorker', { params: { worker: args.WORKER } })
+    if (!found.ok) return found
+    const { name, pool, tiers, proof } = found.value
+    const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${tiers.length === 0 ? 'no tier' : tiers.join(' and ')}\n`
+    if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
+    const parts = Object.entries({ 'tier B': proof.tiers.B, 'tier C': proof.tiers.C, egress: proof.egress })
+    const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
+      `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
+      ...checks.map((check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`),
+    ])
+    const { kernel, bubblewrap, util_linux, node } = proof.versions
+    const on = `tried ${time(proof.at_ms)}, in ${proof.took_ms} ms; Linux ${kernel}, bubblewrap ${bubblewrap}, util-linux ${util_linux}, Node ${node}`
+    return ok({ ok: true, json: found.value, text: `${head}${inline(on)}\n${told.join('\n')}\n` })
   },
 })
 
@@ -202,6 +225,7 @@ export const PRINCIPALS: readonly Command[] = [
   rotate('operator', 'rotateOperatorKey'),
   revokeOperator,
   listWorkers,
+  showWorker,
   enrolWorker,
   revokeWorker,
 ]

@@ -24,6 +24,7 @@ import type { Answered } from '../console/several.tsx'
 import { answeredPage } from '../console/several.tsx'
 import { standingPage, takenBackPage } from '../console/standing.tsx'
 import { told } from '../console/telling.tsx'
+import { workersPage } from '../console/workers.tsx'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, tenantObject } from '../env.ts'
@@ -45,6 +46,10 @@ export const consoleRoutes: Verbs<Names> = {
 
   consoleHistory: page('consoleHistory', async ({ env }, session) =>
     ok(html(historyPage(session, await tenantObject(env, session.directory.tenant).approvals({ status: 'ended', alike: 'each' })))),
+  ),
+
+  consoleWorkers: page('consoleWorkers', async ({ env }, session) =>
+    ok(html(workersPage(session, await tenantObject(env, session.directory.tenant).listWorkers()))),
   ),
 
   consoleStanding: page('consoleStanding', async ({ env }, session) => {
@@ -218,7 +223,7 @@ function placeOf(env: Env, { directory: { tenant } }: Session, id: string): Resu
 
 /** Only to a page of the console, whatever a form says. */
 const wayBack = (path: string): string =>
-  /^\/console(?:\/approvals\/\w{1,60}|\/history|\/standing)?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console'
+  /^\/console(?:\/approvals\/\w{1,60}|\/history|\/standing|\/workers)?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console'
 
 const refused = (session: Session, error: Failure): Response => html(refusedPage(session, error), FAILURES[error.code].status)
 const signInAgain = (back: string, refusal?: Failure): Response =>

@@ -8,7 +8,12 @@ import { SCRIPT } from './live.ts'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
 
-const PLACES = { '/console': 'Inbox', '/console/standing': 'Standing', '/console/history': 'History' } as const
+const PLACES = {
+  '/console': 'Inbox',
+  '/console/standing': 'Standing',
+  '/console/history': 'History',
+  '/console/workers': 'Workers',
+} as const
 export type Place = keyof typeof PLACES
 
 type Frame = { title: string; session: Session; place?: Place; live?: boolean; children?: unknown }

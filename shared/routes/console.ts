@@ -109,6 +109,17 @@ export const CONSOLE = routes({
     result: z.string(),
     failures: ['signed_out', 'cross_origin', 'not_found'],
   },
+  consoleWorkers: {
+    method: 'GET',
+    path: '/console/workers',
+    callers: ['console'],
+    action: 'worker.read',
+    media: 'text/html',
+    summary: 'The workers, what each has proven of its sandboxes, and why not',
+    status: 200,
+    result: z.string(),
+    failures: ['signed_out'],
+  },
   consoleHistory: {
     method: 'GET',
     path: '/console/history',
