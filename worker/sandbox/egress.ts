@@ -13,8 +13,10 @@ import { folded } from './ledger.ts'
 
 /** What each call may do through its proxy, whatever its plan says. */
 export const EGRESS_CAPS = {
-  /** At one time; each costs the host a relay process. Further clients wait until one of them has ended. */
-  at_once: 256,
+  /** At one time, to hosts. */
+  at_once: 512,
+  /** At one time, from the sandbox: each costs the host a process. Further clients wait; an end is slower to reach the other side. */
+  clients: 256,
   /** To reach the other side, and for a client to say what it wants (N15). */
   hello_ms: 10_000,
   /** Without a byte in either direction (N15). */

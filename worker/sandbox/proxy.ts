@@ -61,7 +61,8 @@ export function serveProxy(server: Server, egress: Egress): () => void {
   server.on('request', (asked: IncomingMessage, answer: ServerResponse) => {
     forward(egress, asked, answer).catch(() => asked.socket.destroy())
   })
-  server.on('clientError', (_error: Error, client: Duplex) => {
+  server.on('clientError', (error: NodeJS.ErrnoException, client: Duplex) => {
+    if (error.syscall !== undefined) return void client.destroy() // it said nothing wrong: it is gone, killed perhaps
     egress.refuse('malformed')
     turnAway(client, STATUS.malformed, 'malformed')
   })

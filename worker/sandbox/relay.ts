@@ -23,7 +23,7 @@ const SOCKET_PATH_MAX = 107
 /** What the relay copies at a time: its own 8 KiB cost a third of the throughput. */
 const BLOCK = 128 * 1024
 /** Who comes when all processes are taken waits, as many as a call may have connections. */
-const LISTENING = `fork,reuseaddr,max-children=${EGRESS_CAPS.at_once},backlog=1024`
+const LISTENING = `fork,reuseaddr,max-children=${EGRESS_CAPS.clients},backlog=1024`
 const PREPARE_WITHIN_MS = 5_000
 const POLL_MS = 2
 
