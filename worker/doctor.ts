@@ -68,10 +68,12 @@ async function examineAll(config: Config, tiers: readonly Tier[], tell: Tell): P
     'enrol with `countersign-worker enroll`',
   )
   await examineEdge(config, identity.ok ? identity.value : undefined, tiers, tell)
-  const { answers, confined } = await examineRedis(config.redis_url)
+  const { answers, confined, keeps } = await examineRedis(config.redis_url)
   tell('Redis', answers.ok, answers.ok ? 'answers' : answers.error, 'start Redis, or mend `redis_url`: host, port, user, password')
   const acl = 'give the worker a user that may touch `cs:*` only; infra/redis.ts holds the access list'
   tell('Redis rights', confined.ok, confined.ok ? 'confined to our prefix' : confined.error, acl)
+  const conf = 'set it in redis.conf and restart Redis: without, it forgets doorbells, and calls wait until the edge rings again'
+  tell('Redis policy', keeps.ok, keeps.ok ? 'evicts nothing, keeps an append-only file' : keeps.error, conf)
   examineSpool(config, tell)
 }
 

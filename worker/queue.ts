@@ -134,7 +134,14 @@ function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => v
 }
 
 /** For `doctor`: does Redis answer, and does its access list keep us out of what is not ours (Q08)? */
-export async function examineRedis(redis_url: string): Promise<{ answers: Result<void, string>; confined: Result<void, string> }> {
+type Examined = {
+  readonly answers: Result<void, string>
+  readonly confined: Result<void, string>
+  /** Each is a directive of redis.conf that stands otherwise. */
+  readonly keeps: Result<void, string>
+}
+
+export async function examineRedis(redis_url: string): Promise<Examined> {
   const redis = new Redis(redis_url, { lazyConnect: true, maxRetriesPerRequest: 1, retryStrategy: () => null, connectTimeout: 3_000 })
   let why = 'no answer'
   redis.on('error', (error: Error) => {
@@ -146,7 +153,8 @@ export async function examineRedis(redis_url: string): Promise<{ answers: Result
   } catch (error) {
     redis.disconnect()
     const said = why === 'no answer' && error instanceof Error ? error.message : why
-    return { answers: err(said), confined: err('Redis could not be asked') }
+    const unasked = err('Redis could not be asked')
+    return { answers: err(said), confined: unasked, keeps: unasked }
   }
   const permitted: string[] = []
   for (const [name, ...args] of FORBIDDEN) {
@@ -156,9 +164,21 @@ export async function examineRedis(redis_url: string): Promise<{ answers: Result
     )
     if (!refused) permitted.push([name, ...args].join(' '))
   }
+  const info = await redis.info().catch(() => '')
   redis.disconnect()
-  return { answers: ok(undefined), confined: permitted.length === 0 ? ok(undefined) : err(`may ${permitted.join(', ')}`) }
+  const lost = KEEPS.filter(({ told }) => !info.includes(told)).map(({ directive }) => directive)
+  return {
+    answers: ok(undefined),
+    confined: permitted.length === 0 ? ok(undefined) : err(`may ${permitted.join(', ')}`),
+    keeps: lost.length === 0 ? ok(undefined) : err(`not set: ${lost.join(', ')}`),
+  }
 }
+
+/** As INFO tells it, and as redis.conf sets it. Nothing depends on Redis keeping doorbells; calls that lose theirs wait for another. */
+const KEEPS = [
+  { told: 'maxmemory_policy:noeviction', directive: '`maxmemory-policy noeviction`' },
+  { told: 'aof_enabled:1', directive: '`appendonly yes`' },
+] as const
 
 /** None of these changes anything where it is permitted. */
 const FORBIDDEN: readonly (readonly [string, ...string[]])[] = [

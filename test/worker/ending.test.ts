@@ -197,7 +197,7 @@ test('doctor finds nothing wrong with a whole worker, and names each thing that 
     .split('\n')
     .map((line) => JSON.parse(line) as { check: string; ok: boolean; fix?: string }) // doctor wrote it
   const failed = findings.filter(({ ok }) => !ok)
-  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis', 'Redis rights', 'edge'])
+  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis', 'Redis policy', 'Redis rights', 'edge'])
   for (const { fix } of failed) expect(fix?.length).toBeGreaterThan(10)
 })
 
@@ -209,7 +209,19 @@ async function openRedis(state: State): Promise<{ redis: Child; url: string }> {
   const redis = new Child(
     {
       name: 'open redis',
-      argv: pdeathsig([program, '--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--dir', state.redis]),
+      argv: pdeathsig([
+        program,
+        '--port',
+        `${port}`,
+        '--bind',
+        '127.0.0.1',
+        '--maxmemory-policy',
+        'allkeys-lru',
+        '--save',
+        '',
+        '--dir',
+        state.redis,
+      ]),
       env: { PATH: '/usr/bin:/bin' },
       cwd: state.redis,
       log,
@@ -237,6 +249,7 @@ test('doctor sees a Redis that gives us too much, and an edge key that is not th
     .split('\n')
     .map((line) => JSON.parse(line) as { check: string; ok: boolean; found: string })
     .filter(({ ok }) => !ok)
-  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis rights', 'edge key'])
+  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis policy', 'Redis rights', 'edge key'])
   expect(failed.find(({ check }) => check === 'Redis rights')?.found).toContain('CONFIG')
+  expect(failed.find(({ check }) => check === 'Redis policy')?.found).toBe('not set: `maxmemory-policy noeviction`, `appendonly yes`')
 })

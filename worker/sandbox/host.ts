@@ -113,7 +113,7 @@ export function wrongPlatform({ platform, machine }: Pick<Host, 'platform' | 'ma
 }
 
 /** Why this host can't do it as it is, known before trying; each with what to do. */
-export function obstacles({ uid, missing, versions }: Host, ability: Ability | Extra): string[] {
+export function obstacles({ uid, missing, versions }: Pick<Host, 'uid' | 'missing' | 'versions'>, ability: Ability | Extra): string[] {
   const found: string[] = []
   if (uid === 0) found.push('the worker runs as root: start it as a user of its own')
   for (const name of NEEDS[ability]) if (missing.includes(name)) found.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)
@@ -133,3 +133,22 @@ function older(version: string, needed: string): boolean {
   }
   return false
 }
+
+/** The switches with which kernels and distributions turn user namespaces off, each with what turns them on, now and after a restart. */
+const SWITCHES = [
+  ['/proc/sys/kernel/unprivileged_userns_clone', '0', sysctl('kernel.unprivileged_userns_clone', 1)],
+  ['/proc/sys/user/max_user_namespaces', '0', sysctl('user.max_user_namespaces', 65536)],
+  [
+    '/proc/sys/kernel/apparmor_restrict_unprivileged_userns', // Ubuntu from 24.04 on
+    '1',
+    'run `sudo cp infra/apparmor/countersign-bwrap /etc/apparmor.d/ && sudo apparmor_parser -r /etc/apparmor.d/countersign-bwrap`',
+  ],
+] as const
+
+function sysctl(name: string, value: number): string {
+  return `run \`echo '${name} = ${value}' | sudo tee /etc/sysctl.d/60-countersign.conf && sudo sysctl --system\``
+}
+
+/** What turns user namespaces on here; nothing where no switch is known to have them off. */
+export const namespacesOff = (read: (path: string) => string): string[] =>
+  SWITCHES.flatMap(([path, off, todo]) => (read(path).trim() === off ? [todo] : []))

@@ -10,7 +10,7 @@ import { admit } from './argv.ts'
 import { CANARIES, type Canary, kernelCanaries, OWN_PROGRAM, type Seen } from './canaries.ts'
 import type { Equipment } from './equipment.ts'
 import { type Check, type Facts, lacks, type Proof, proofOf } from './facts.ts'
-import { type Ability, obstacles, wrongPlatform } from './host.ts'
+import { type Ability, namespacesOff, obstacles, wrongPlatform } from './host.ts'
 import { attempt } from './launch.ts'
 import { ownFolder, removeFolder } from './workspace.ts'
 
@@ -117,14 +117,7 @@ function read(path: string): string {
   }
 }
 
-/** The switches with which distributions turn user namespaces off. */
-const SWITCHES = [
-  ['/proc/sys/kernel/unprivileged_userns_clone', '0', 'set the sysctl kernel.unprivileged_userns_clone=1'],
-  ['/proc/sys/user/max_user_namespaces', '0', 'raise the sysctl user.max_user_namespaces'],
-  ['/proc/sys/kernel/apparmor_restrict_unprivileged_userns', '1', 'install the AppArmor profile for bwrap that comes in infra/'],
-] as const
-
-function namespaceHint(): string {
-  const hints = SWITCHES.flatMap(([path, off, todo]) => (read(path).trim() === off ? [todo] : []))
-  return hints.length === 0 ? '' : `; ${hints.join('; ')}`
-}
+const namespaceHint = (): string =>
+  namespacesOff(read)
+    .map((todo) => `; ${todo}`)
+    .join('')
