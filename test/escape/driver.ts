@@ -50,7 +50,7 @@ async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, i
 /** Waits until one stands ready for the call, if one may. */
 async function stocked(plan: Plan, input: Uint8Array | undefined): Promise<boolean> {
   const admitted = admit(plan)
-  if (prepared === undefined || !admitted.ok) return false
+  if (prepared === undefined || setup.prepared?.hasten === true || !admitted.ok) return false
   const until = Date.now() + STOCKED_WITHIN_MS
   for (let ready = prepared.readyFor(admitted.value, input); ; ready = prepared.readyFor(admitted.value, input)) {
     if (ready !== false) return ready === true

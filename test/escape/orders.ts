@@ -17,8 +17,8 @@ export type Setup = {
   /** What to believe of the host instead of what was found. */
   readonly host?: Partial<Host>
   readonly programs?: Partial<Programs>
-  /** Sandboxes are set up in advance; a call that may have one waits for it. */
-  readonly prepared?: { readonly stale_ms?: number }
+  /** Sandboxes are set up in advance; a call that may have one waits for it, unless it is to `hasten`: then it takes what there is. */
+  readonly prepared?: { readonly stale_ms?: number; readonly hasten?: boolean }
 }
 
 export type LaunchOrder = {

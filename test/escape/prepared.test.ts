@@ -1,9 +1,10 @@
 // Promise: a call that finds a sandbox set up in advance is in the same one as a call that does not: behind the same wall, with the same
 // limits, environment, descriptors and endings. None is used twice, and none that waits outlives the worker or runs anything without it.
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Arena, attack, eventually, planOf, told } from './arena.ts'
+import { below, gatesBelow, parentOf } from './census.ts'
 import type { LaunchOrder } from './orders.ts'
 
 let cold: Arena
@@ -103,38 +104,6 @@ describe('prepared or not', () => {
     expect(one?.out).toMatch(/Max processes +8 +8/)
   })
 })
-
-/** Processes that descend from it, without those that have ended already. */
-function below(pid: number): number[] {
-  const parents = readdirSync('/proc')
-    .filter((name) => /^[0-9]+$/.test(name))
-    .map((name) => [Number(name), parentOf(name)] as const)
-  const found = new Set([pid])
-  for (let size = 0; size !== found.size; ) {
-    size = found.size
-    for (const [child, parent] of parents) if (found.has(parent)) found.add(child)
-  }
-  return [...found].filter((one) => one !== pid)
-}
-
-function parentOf(pid: string): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return state === 'Z' ? 0 : Number(parent)
-  } catch {
-    return 0
-  }
-}
-
-const commandLine = (pid: number): string => {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
-  } catch {
-    return ''
-  }
-}
-const gatesBelow = (pid: number): number[] => below(pid).filter((one) => commandLine(one).startsWith('/usr/bin/perl'))
 
 describe('those that wait', () => {
   test('S40 none is used twice: nothing of a call is there for the next', async () => {

@@ -2,6 +2,7 @@
 // one call, and goes with it; it waits behind its whole wall, at the gate. There are as many as were asked for within the last second.
 // They are made while nothing else is, because a call that finds none starts a cold one and loses nothing by it. What is old is dropped.
 
+import type { Plan } from '../../shared/plan.ts'
 import { type Admitted, rlimitsOf, waitingFor } from './argv.ts'
 import type { Equipment } from './equipment.ts'
 import { deliveryOf, gate } from './gate.ts'
@@ -102,7 +103,7 @@ export class PreparedStock {
   #shapeOf(admitted: Admitted, stdin: boolean): Shape | undefined {
     const { plan, profile } = admitted
     if (this.#gate === undefined || this.#closed || profile !== 'c_offline') return undefined
-    if (plan.workspace !== 'call' || plan.secrets.length > 0 || plan.files !== undefined) return undefined
+    if (!isPlain(plan)) return undefined
     const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
     const { memory_bytes, pids } = plan.limits // of its cgroup
     const key = `${stdin} ${memory_bytes} ${pids} ${bwrap?.options}`
@@ -157,6 +158,12 @@ export class PreparedStock {
       await setting.leave() // no descriptors, no memory: the same
     }
   }
+}
+
+/** What a plan may hold beyond this is nothing that a gate could be handed; a field that is not known here is no exception. */
+function isPlain({ tier: _tier, executor: _executor, egress: _egress, limits: _limits, cgroup: _cgroup, ...other }: Plan): boolean {
+  const { workspace, secrets, ...more } = other
+  return workspace === 'call' && secrets.length === 0 && Object.values(more).every((value) => value === undefined)
 }
 
 async function discard(one: Waiting | undefined): Promise<void> {

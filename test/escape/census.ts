@@ -1,0 +1,61 @@
+// What of a worker is on this host, counted from outside: processes, descriptors, mounts, cgroups, folders. It changes nothing.
+
+import { globSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+/** Processes that descend from it, without those that have ended already. */
+export function below(pid: number): number[] {
+  const parents = readdirSync('/proc')
+    .filter((name) => /^[0-9]+$/.test(name))
+    .map((name) => [Number(name), parentOf(name)] as const)
+  const found = new Set([pid])
+  for (let size = 0; size !== found.size; ) {
+    size = found.size
+    for (const [child, parent] of parents) if (found.has(parent)) found.add(child)
+  }
+  return [...found].filter((one) => one !== pid)
+}
+
+/** 0 for what has ended. */
+export function parentOf(pid: string): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return state === 'Z' ? 0 : Number(parent)
+  } catch {
+    return 0
+  }
+}
+
+const commandLine = (pid: number): string => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+/** Sandboxes that were set up in advance, and wait. */
+export const gatesBelow = (pid: number): number[] => below(pid).filter((one) => commandLine(one).startsWith('/usr/bin/perl'))
+
+export type Census = Readonly<Record<'processes' | 'descriptors' | 'mounts' | 'cgroups' | 'folders', number>>
+
+/** A stock of pipes comes and goes in batches, so those are counted by themselves. */
+export function census(pid: number, folder: string): Census & { readonly pipes: number } {
+  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))
+  const pipes = links.filter((link) => link.includes('/pipes-')).length
+  return {
+    pipes,
+    processes: below(pid).length,
+    descriptors: links.length - pipes,
+    mounts: readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n').length,
+    cgroups: globSync(`/sys/fs/cgroup/**/call-${pid}-*`).length,
+    folders: readdirSync(folder).filter((name) => /^(?:call|relay|inputs)-/.test(name)).length,
+  }
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return '' // closed meanwhile
+  }
+}
