@@ -1,43 +1,69 @@
-// Owns the delegation of cgroups to a worker that root starts without systemd: a group named after the process, given to the worker's user,
-// and removed when that process is gone. Where it can't be done nothing is: the worker says by itself what it lacks. Where systemd starts
+// Owns the delegation of cgroups to a worker that root starts without systemd: a group that is given to the worker's user,
+// and removed when no process is in it any more. Where it can't be done nothing is: the worker says by itself what it lacks. Where systemd starts
 // the worker, `Delegate=` does this.
 
+import { randomBytes } from 'node:crypto'
 import { chownSync, existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
-import { hasControllers, ownTree } from '../worker/sandbox/delegation.ts'
+import { hasControllers, ownTree, processesIn } from '../worker/sandbox/delegation.ts'
 
-const OURS = /^countersign-([0-9]+)$/
+const OURS = /^countersign-[0-9]+-[0-9a-f]{8}$/
 /** What whoever rules a group writes to. */
 const FILES = ['cgroup.procs', 'cgroup.threads', 'cgroup.subtree_control', 'tasks']
+/** Whoever tidies up takes a group that nobody has entered yet for one that was left. */
+const TRIES = 3
 
 /** As root: this process moves into a group of its own, which belongs to the user. */
-export function delegate({ uid, gid }: { readonly uid: number; readonly gid: number }): void {
+export function delegate(user: { readonly uid: number; readonly gid: number }): void {
   removeDelegated()
-  try {
-    for (const folder of parents().map((parent) => join(parent, `countersign-${process.pid}`))) {
-      mkdirSync(folder)
-      for (const path of [folder, ...FILES.map((file) => join(folder, file))]) if (existsSync(path)) chownSync(path, uid, gid)
-      writeFileSync(join(folder, 'cgroup.procs'), `${process.pid}`)
+  for (let tries = TRIES; tries > 0; tries--) {
+    try {
+      for (const parent of parents()) enterNew(parent, user)
+      return
+    } catch {
+      // A host that lets nobody do so, as most containers: the worker finds it out, and tells.
     }
-  } catch {
-    // A host that lets nobody do so, as most containers: the worker finds it out, and tells.
   }
 }
 
-/** Removes the groups of processes that are gone, and tells of those that could not be removed yet. */
+/** A number alone would not do: in another namespace of processes it is somebody else's. */
+function enterNew(parent: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
+  const folder = join(parent, `countersign-${process.pid}-${randomBytes(4).toString('hex')}`)
+  mkdirSync(folder)
+  for (const path of [folder, ...FILES.map((file) => join(folder, file))]) if (existsSync(path)) chownSync(path, uid, gid)
+  writeFileSync(join(folder, 'cgroup.procs'), `${process.pid}`)
+}
+
+/** Removes the groups without processes, and tells of those that could not be removed yet. A worker that lives is in its own. */
 export function removeDelegated(): string[] {
   return parents().flatMap((parent) =>
     readdirSync(parent)
-      .filter((name) => OURS.test(name) && !existsSync(`/proc/${OURS.exec(name)?.[1]}`))
+      .filter((name) => OURS.test(name))
       .map((name) => join(parent, name))
-      .filter((folder) => !removed(folder)),
+      .filter((folder) => isEmpty(folder) && !removed(folder)),
   )
+}
+
+const within = (folder: string): string[] => {
+  try {
+    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [join(folder, entry.name)] : []))
+  } catch {
+    return [] // somebody else has removed it
+  }
+}
+
+function isEmpty(folder: string): boolean {
+  try {
+    return processesIn(folder).length === 0 && within(folder).every(isEmpty)
+  } catch {
+    return true
+  }
 }
 
 function removed(folder: string): boolean {
   try {
-    for (const entry of readdirSync(folder, { withFileTypes: true })) if (entry.isDirectory()) removed(join(folder, entry.name))
+    for (const inner of within(folder)) removed(inner)
     rmdirSync(folder)
     return true
   } catch {

@@ -34,6 +34,8 @@ export const WorkerProof = z.strictObject({
   tiers: z.strictObject({ B: Part, C: Part }),
   /** Of tier C, for calls that may reach hosts. */
   egress: Part,
+  /** Memory and processes of a call counted together. Without it tier C is `C-nocgroup`: each process has its limits, and stands alone. */
+  cgroups: Part,
 })
 export type WorkerProof = z.infer<typeof WorkerProof>
 
@@ -52,7 +54,7 @@ export function readProof(envelope: Envelope, { tenant, id, kid, key }: Prover):
   if (!read.success) return err('the payload is no proof of a worker')
   if (canonical(read.data) !== new TextDecoder().decode(bytes)) return err('the payload is not in canonical form')
   if (read.data.tenant !== tenant || read.data.worker !== id) return err('it is another worker’s')
-  const said = [read.data.tiers.B, read.data.tiers.C, read.data.egress]
+  const said = [read.data.tiers.B, read.data.tiers.C, read.data.egress, read.data.cgroups]
   if (said.some((part) => part.ok !== (part.checks.length > 0 && part.checks.every((check) => check.ok))))
     return err('it says more than its checks do')
   return ok(read.data)

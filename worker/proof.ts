@@ -30,9 +30,9 @@ export function signedProof({ sandbox: { facts } }: Proven, { tenant, worker, si
     lack: lack ?? null,
     checks: checks.map((check) => ({ name: check.name.slice(0, 100), ok: check.ok, seen: told(check.detail) })),
   })
-  const { tiers, egress, versions, took_ms } = facts
+  const { tiers, egress, cgroups, versions, took_ms } = facts
   const proof = { format: 'countersign-worker-proof/v1' as const, tenant, worker, at_ms, took_ms, versions }
-  return sealProof({ ...proof, tiers: { B: part(tiers.B), C: part(tiers.C) }, egress: part(egress) }, signer)
+  return sealProof({ ...proof, tiers: { B: part(tiers.B), C: part(tiers.C) }, egress: part(egress), cgroups: part(cgroups) }, signer)
 }
 
 /** One line of whole characters: what a canary saw may be anything. */
@@ -56,18 +56,11 @@ export async function prove(equipment: Equipment, offered: readonly Tier[], prep
     const { lack, checks } = facts.tiers[tier]
     return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
   })
-  return { sandbox: { equipment, facts, prepared }, tiers, findings: [...findingsOf(facts), cgroupsOf(equipment)], lacking }
+  return { sandbox: { equipment, facts, prepared }, tiers, findings: findingsOf(facts), lacking }
 }
 
-const findingsOf = ({ tiers, egress }: Facts): Finding[] =>
-  Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress }).flatMap(([part, { checks, lack }]) =>
+const findingsOf = ({ tiers, egress, cgroups }: Facts): Finding[] =>
+  Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, limits: cgroups }).flatMap(([part, { checks, lack }]) =>
     // What the operator switched off is as it should be.
     checks.map(({ name, ok, detail }) => ({ check: `${part}: ${name}`, ok: ok || lack === 'disabled', found: detail })),
   )
-
-/** Not a tier: without them the limits hold for each process alone. */
-const cgroupsOf = ({ groups }: Equipment): Finding => ({
-  check: 'cgroups',
-  ok: groups.ok,
-  found: groups.ok ? `${groups.value.version}: memory and processes of a call are counted together` : groups.error,
-})

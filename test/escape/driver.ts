@@ -6,7 +6,6 @@ import { closeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Plan } from '../../shared/plan.ts'
-import { ok } from '../../shared/result.ts'
 import { admit } from '../../worker/sandbox/argv.ts'
 import { bareCommand } from '../../worker/sandbox/bare.ts'
 import { closeInheritedDescriptors, contentOf, namelessFile } from '../../worker/sandbox/descriptors.ts'
@@ -103,10 +102,9 @@ function swapped(list: readonly string[], swaps: readonly Swap[]): string[] {
 }
 
 function obey(order: Order): unknown {
-  const { groups } = equipment
   switch (order.do) {
     case 'facts':
-      return { ...sandbox.facts, pid: process.pid, cgroups: groups.ok ? ok(groups.value.version) : groups }
+      return { ...sandbox.facts, pid: process.pid }
     case 'launch':
       return run(order, order.id)
     case 'bare':

@@ -1,8 +1,6 @@
 // What arena.ts (in the test) and driver.ts (the unprivileged process) say to each other, as lines of JSON.
 
 import type { Plan } from '../../shared/plan.ts'
-import type { Result } from '../../shared/result.ts'
-import type { GroupVersion } from '../../worker/sandbox/enter.ts'
 import type { Facts } from '../../worker/sandbox/facts.ts'
 import type { Host, Programs } from '../../worker/sandbox/host.ts'
 import type { Execution } from '../../worker/sandbox/launch.ts'
@@ -60,5 +58,5 @@ export type Order =
   | { readonly id: number; readonly do: 'facts' }
   | ({ readonly id: number; readonly do: 'launch' } & LaunchOrder)
   | ({ readonly id: number; readonly do: 'bare' } & BareOrder)
-export type FactsSeen = Facts & { readonly pid: number; readonly cgroups: Result<GroupVersion, string> }
+export type FactsSeen = Facts & { readonly pid: number }
 export type Answer = { readonly id: number; readonly value?: unknown; readonly said?: string; readonly error?: string }

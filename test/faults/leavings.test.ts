@@ -6,6 +6,7 @@ import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { removeDelegated } from '../../infra/delegate.ts'
 import { readSecrets } from '../../infra/state.ts'
 import { about, boundTo, eventually, HurtStack, must, processesWith, strike } from '../support/hurt-stack.ts'
 import { journalOf } from '../support/record.ts'
@@ -96,6 +97,8 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
 })
 
 const mounts = (): string => readFileSync('/proc/self/mountinfo', 'utf8')
+/** Of that worker: others may be at work on this machine. */
+const cgroupsOf = (pid: number): string[] => cgroups().filter((path) => path.includes(`countersign-${pid}-`))
 const cgroups = (): string[] =>
   existsSync('/sys/fs/cgroup')
     ? readdirSync('/sys/fs/cgroup', { recursive: true, encoding: 'utf8' })
@@ -123,7 +126,7 @@ test.each(['stopped', 'killed whole'])(
     const hurt = await HurtStack.start()
     onTestFinished(() => hurt.stop())
     const { state, url, redisPort, worker, edge, redis } = hurt.stack
-    const before = { mounts: mounts(), cgroups: cgroups() }
+    const [before, pid] = [mounts(), worker.pid ?? 0]
     const held = homeHeld(state.worker)
     const stays = about(60)
     expect((await hurt.propose('text.stats', { text: 'a\n' }, { wait: 10 })).state).toBe('succeeded')
@@ -132,13 +135,16 @@ test.each(['stopped', 'killed whole'])(
     expect(boundTo(state.dir).length).toBeGreaterThan(5) // three of the stack, and what makes a sandbox
     expect(processesWith(stays)).not.toEqual([])
     expect(held()).toBe(true)
+    expect(cgroupsOf(pid)).not.toEqual([])
     const began = Date.now()
     if (how === 'stopped') await hurt.stop()
     else for (const part of [redis, worker, edge]) await strike(part)
     expect(Date.now() - began).toBeLessThan(15_000)
     await eventually('its processes are gone', () => processesWith(stays).length === 0 && boundTo(state.dir).length === 0, 5_000)
     expect(held()).toBe(false)
-    expect({ mounts: mounts(), cgroups: cgroups() }).toEqual(before)
+    expect(mounts()).toEqual(before)
+    if (how !== 'stopped') removeDelegated() // as whoever starts next does
+    expect(cgroupsOf(pid)).toEqual([])
     for (const port of [Number(new URL(url).port), redisPort]) expect(await refusedAt(port)).toBe(true)
     expect(existsSync(state.dir)).toBe(how !== 'stopped') // the folder goes with a stack for tests
   },

@@ -56,6 +56,7 @@ export class PeerWorker {
       versions: { kernel: '6.1.0', bubblewrap: '0.8.0', util_linux: '2.38.1', node: 'v24.0.0' },
       tiers: { B: part(tiers.includes('B')), C: part(tiers.includes('C')) },
       egress: part(tiers.includes('C')),
+      cgroups: part(true),
     }
     return this.client('prove', { body: { envelope: seal(PROOF_TYPE, bend(proof), this.signer) } })
   }

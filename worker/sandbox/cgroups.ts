@@ -57,7 +57,7 @@ export class Groups {
       if (tree.value.version === 'v2') makeRoom(tree.value.all)
       removeLeftOvers(tree.value)
       const groups = new Groups(tree.value, enter)
-      const fault = groups.#fault()
+      const fault = groups.fault()
       return fault === undefined ? ok(groups) : err(fault)
     } catch (error) {
       return err(`cgroups can't be used: ${error instanceof Error ? error.message : error}`)
@@ -129,7 +129,7 @@ export class Groups {
   }
 
   /** Whether a process enters a group as it should: what can't be shown is not relied on (L8). */
-  #fault(): string | undefined {
+  fault(): string | undefined {
     const group = this.make({ memory_bytes: 64 * 1024 * 1024, processes: 8 })
     try {
       const closed = new Array<'ignore'>(FIRST_GROUP_FD - 3).fill('ignore')

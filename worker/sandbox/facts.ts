@@ -20,6 +20,8 @@ export type Facts = {
   readonly tiers: { readonly B: Proof; readonly C: Proof }
   /** Tier C with hosts on its list; tier C without needs nothing of it. */
   readonly egress: Proof
+  /** No tier needs it; a plan may. */
+  readonly cgroups: Proof
   readonly versions: Host['versions']
   readonly took_ms: number
 }

@@ -26,6 +26,13 @@ const LIMITS: Plan['limits'] = {
 }
 
 /** Cheap enough to be asked again now and then: hosts change under a running worker. */
+/** Tried anew each time: what was delegated can be taken away. */
+function counting({ groups }: Equipment): Proof {
+  const fault = groups.ok ? groups.value.fault() : groups.error
+  const detail = fault ?? `cgroups ${groups.ok ? groups.value.version : ''}`
+  return proofOf([{ name: 'S28 memory and processes of a call are counted together', ok: fault === undefined, detail }])
+}
+
 export async function probe(equipment: Equipment, offered: readonly Tier[] = Tier.options): Promise<Facts> {
   const started = performance.now()
   const listener = await listen()
@@ -36,7 +43,13 @@ export async function probe(equipment: Equipment, offered: readonly Tier[] = Tie
     proof(equipment, 'egress', offered, canaries),
   ])
   listener.close()
-  return { tiers: { B, C }, egress, versions: equipment.host.versions, took_ms: Math.round(performance.now() - started) }
+  return {
+    tiers: { B, C },
+    egress,
+    cgroups: counting(equipment),
+    versions: equipment.host.versions,
+    took_ms: Math.round(performance.now() - started),
+  }
 }
 
 async function proof(equipment: Equipment, ability: Ability, offered: readonly Tier[], all: readonly Canary[]): Promise<Proof> {
