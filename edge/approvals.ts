@@ -97,7 +97,12 @@ export function reachInWords({ tier, egress, secrets, credentials = [], workspac
         : `with network to ${egress.hosts.join(', ')} only`
   const folder = workspace === 'run' ? 'in the folder of its run' : 'in a folder of its own that is thrown away'
   const given = secrets.length === 0 ? '' : `, with the secrets ${secrets.join(', ')}`
-  const added = credentials.map(({ secret, host }) => `, with the secret ${secret} added to what it asks of ${host}`).join('')
+  const added = credentials
+    .map(
+      ({ secret, host, tls }) =>
+        `, with the secret ${secret} added to what it asks of ${host}${tls === undefined ? '' : ', whose TLS our proxy reads'}`,
+    )
+    .join('')
   return `${where}, ${network}${added}${given}, ${folder}`
 }
 

@@ -55,6 +55,8 @@ export const Credential = z.strictObject({
     .max(128)
     .regex(/^[\x20-\x7a|~]*\{\}[\x20-\x7a|~]*$/)
     .optional(),
+  /** Over TLS, and then only there: the proxy ends it for this host, by an authority of this call that no other sandbox knows. */
+  tls: z.literal('intercept').optional(),
 })
 export type Credential = z.infer<typeof Credential>
 /** One host is told one thing in one header. */

@@ -31,6 +31,12 @@ export function readAuthorities(path: string): Result<string, string> {
   return ok(`${found.join('\n')}\n`)
 }
 
+/** Whom a tool trusts by default: the worker's file, or the host's. */
+export const trusted = (file: string | undefined): string => {
+  const path = file ?? HOST_FILES.find((candidate) => existsSync(candidate))
+  return path === undefined ? '' : readFileSync(path, 'latin1')
+}
+
 /** The file that sandboxes see. Renamed into place: another worker with this folder may have sandboxes that look at it. */
 export async function joinAuthorities(folder: string, own: string): Promise<string> {
   const host = HOST_FILES.find((path) => existsSync(path))

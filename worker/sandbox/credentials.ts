@@ -11,17 +11,22 @@ export type Addition = {
   /** What the header says: the value, and what stands around it. */
   readonly says: string
   readonly value: string
+  readonly over: Over
 }
+/** In requests as they are, or in those of a tunnel that ends at the proxy. */
+export type Over = 'plain' | 'tls'
 
 /** A plan without credentials has none, and a credential without its secret is not there: a claim that lacks one is not verified. */
 export const additionsOf = ({ credentials = [] }: Plan, secrets: Readonly<Record<string, string>> = {}): Addition[] =>
-  credentials.flatMap(({ secret, host, header, format = '{}' }) => {
+  credentials.flatMap(({ secret, host, header, format = '{}', tls }) => {
     const value = secrets[secret]?.trim()
-    return value === undefined ? [] : [{ secret, host, header, says: format.replace('{}', () => value), value }]
+    return value === undefined
+      ? []
+      : [{ secret, host, header, says: format.replace('{}', () => value), value, over: tls === undefined ? 'plain' : 'tls' }]
   })
 
-export const additionsFor = (additions: readonly Addition[], { host, port }: Destination): readonly Addition[] =>
-  additions.filter((addition) => addition.host === `${host}:${port}`)
+export const additionsFor = (additions: readonly Addition[], { host, port }: Destination, over: Over): readonly Addition[] =>
+  additions.filter((addition) => addition.host === `${host}:${port}` && addition.over === over)
 
 export const headersOf = (additions: readonly Addition[]): Record<string, string> =>
   Object.fromEntries(additions.map(({ header, says }) => [header, says]))

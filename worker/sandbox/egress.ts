@@ -7,7 +7,7 @@ import { connect, type LookupFunction, type Socket } from 'node:net'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Connection, Limits } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
-import { type Addition, additionsFor } from './credentials.ts'
+import { type Addition, additionsFor, type Over } from './credentials.ts'
 import { checkedAddresses, type Destination, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
 import { folded } from './ledger.ts'
 
@@ -48,7 +48,9 @@ export type Upstream = {
   readonly to: Destination
   readonly mismatch: () => void
   /** What is to be added to a request that is made over it; the record says that it was. */
-  readonly additions: () => readonly Addition[]
+  readonly additions: (over: Over) => readonly Addition[]
+  /** It could not be used after all. */
+  readonly failed: () => void
 }
 
 export class Egress {
@@ -91,6 +93,11 @@ export class Egress {
     } finally {
       this.#dialling--
     }
+  }
+
+  /** Whether a tunnel there is to end at the proxy. */
+  intercepts(to: Destination): boolean {
+    return additionsFor(this.#rules.additions ?? [], to, 'tls').length > 0
   }
 
   refuse(verdict: Refused, to: Destination = { host: '', port: 0 }): Result<never, Refused> {
@@ -154,12 +161,17 @@ export class Egress {
       entry.verdict = 'sni_mismatch'
       socket.destroy()
     }
-    const additions = (): readonly Addition[] => {
-      const those = additionsFor(this.#rules.additions ?? [], to)
+    const additions = (over: Over): readonly Addition[] => {
+      const those = additionsFor(this.#rules.additions ?? [], to, over)
       if (those.length > 0) entry.credentials = [...new Set(those.map(({ secret }) => secret))]
       return those
     }
-    return { socket, to, mismatch, additions }
+    const failed = (): void => {
+      entry.verdict = 'failed'
+      delete entry.credentials // it was told to nobody
+      socket.destroy()
+    }
+    return { socket, to, mismatch, additions, failed }
   }
 }
 

@@ -7,10 +7,13 @@ import { posix, sep } from 'node:path'
 import type { Connection, Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Admitted, Place } from './argv.ts'
+import { trusted } from './authorities.ts'
+import { CallAuthority } from './call-authority.ts'
 import { additionsOf } from './credentials.ts'
 import { Egress } from './egress.ts'
 import type { Equipment } from './equipment.ts'
 import { checkedAddresses } from './hosts.ts'
+import type { Interception } from './intercept.ts'
 import { serveProxy } from './proxy.ts'
 import { proxyUrl } from './relay.ts'
 import { newMark } from './tree.ts'
@@ -106,6 +109,11 @@ async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): P
   return (await Promise.all(checks)).flat()[0]
 }
 
+function interceptionFor({ credentials = [] }: Plan, authorities: string | undefined): Interception | undefined {
+  if (!credentials.some(({ tls }) => tls === 'intercept')) return undefined
+  return { authority: new CallAuthority(), trust: trusted(authorities) }
+}
+
 async function withRelay(
   { relays, privateHosts, authorities }: Equipment,
   plan: Plan,
@@ -126,9 +134,12 @@ async function withRelay(
     limits,
   } = plan
   const egress = new Egress({ hosts, additions: additionsOf(plan, secrets), privateHosts, token, limits })
-  const hangUp = serveProxy(relay.server, egress)
+  const interception = interceptionFor(plan, authorities)
+  const known =
+    interception === undefined ? authorities : await relay.keep('authorities.pem', `${interception.trust}\n${interception.authority.pem}`)
+  const hangUp = serveProxy(relay.server, egress, interception)
   return ok({
-    place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities } },
+    place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities: known } },
     hangUp: () => {
       hangUp()
       return egress.connections

@@ -5,8 +5,9 @@ import { type IncomingHttpHeaders, type IncomingMessage, request, type Server, t
 import type { Socket } from 'node:net'
 import { type Duplex, Transform } from 'node:stream'
 import { type Addition, headersOf } from './credentials.ts'
-import { EGRESS_CAPS, type Egress } from './egress.ts'
+import { EGRESS_CAPS, type Egress, type Upstream } from './egress.ts'
 import type { Refused } from './hosts.ts'
+import { type Interception, intercept } from './intercept.ts'
 import { SOCKS_VERSION, serveSocks } from './socks.ts'
 import { carry } from './tunnel.ts'
 import { Veil, type VeiledStream } from './veil.ts'
@@ -22,6 +23,8 @@ const STATUS = {
   failed: 502,
 } as const satisfies Record<Refused, number>
 const UNKNOWN_CLIENT = 407
+const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n'
+const TLS_PORT = 443
 
 /** RFC 9110 §7.6.1, and what is for this proxy alone. `host` is written anew. */
 const HOP_BY_HOP = [
@@ -39,7 +42,7 @@ const HOP_BY_HOP = [
 ]
 
 /** Makes a listening server the proxy of this one call. Returns what ends all its connections. */
-export function serveProxy(server: Server, egress: Egress): () => void {
+export function serveProxy(server: Server, egress: Egress, interception?: Interception): () => void {
   const clients = new Set<Duplex>()
   const hold = (client: Duplex): void => {
     if (clients.has(client)) return
@@ -56,7 +59,7 @@ export function serveProxy(server: Server, egress: Egress): () => void {
     })
   })
   server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
-    tunnel(egress, asked, client, head).catch(() => client.destroy())
+    tunnel(egress, interception, asked, client, head).catch(() => client.destroy())
   })
   server.on('request', (asked: IncomingMessage, answer: ServerResponse) => {
     forward(egress, asked, answer).catch(() => asked.socket.destroy())
@@ -84,12 +87,22 @@ function firstByte(client: Socket, tell: (byte: number | undefined) => void): vo
   })
 }
 
-async function tunnel(egress: Egress, asked: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+async function tunnel(
+  egress: Egress,
+  interception: Interception | undefined,
+  asked: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+): Promise<void> {
   if (!egress.knows(asked.headers['proxy-authorization'])) return turnAway(client, UNKNOWN_CLIENT, 'unknown client')
   const reached = await egress.reach(asked.url ?? '')
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
   if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
-  await carry(client, reached.value, 'HTTP/1.1 200 Connection established\r\n\r\n')
+  const { to, failed } = reached.value
+  if (interception === undefined || !egress.intercepts(to)) return carry(client, reached.value, ESTABLISHED)
+  if (await intercept(client, reached.value, interception, ESTABLISHED, passOnInside(reached.value))) return
+  failed()
+  turnAway(client, STATUS.failed, 'failed')
 }
 
 async function forward(egress: Egress, asked: IncomingMessage, answer: ServerResponse): Promise<void> {
@@ -101,11 +114,25 @@ async function forward(egress: Egress, asked: IncomingMessage, answer: ServerRes
   const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
   if (!reached.ok) return turn(STATUS[reached.error], reached.error)
   const { socket, additions } = reached.value
-  const added = additions()
-  answer.on('close', () => socket.destroy())
+  passOn(asked, answer, { path: url?.path ?? '/', host: url?.host ?? '', over: socket, added: additions('plain') })
+}
+
+/** The one request of a tunnel that ends here. What is no path is no request for its host. */
+const passOnInside =
+  ({ to: { host, port }, additions }: Upstream) =>
+  (asked: IncomingMessage, answer: ServerResponse, over: Duplex): void => {
+    const { method, url: path = '' } = asked
+    if (method === 'TRACE' || !path.startsWith('/')) return void answer.writeHead(STATUS.malformed).end()
+    passOn(asked, answer, { path, host: port === TLS_PORT ? host : `${host}:${port}`, over, added: additions('tls') })
+  }
+
+type Passage = { readonly path: string; readonly host: string; readonly over: Duplex; readonly added: readonly Addition[] }
+
+function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, over, added }: Passage): void {
   // The host that was judged is the one asked for, whatever header came along (N11); a header that is added takes the place of the tool's.
-  const headers = { ...endToEnd(asked.headers), ...readably(added), ...headersOf(added), host: url?.host, connection: 'close' }
-  const passed = request({ method: asked.method, path: url?.path, headers, setHost: false, createConnection: () => socket })
+  const headers = { ...endToEnd(asked.headers), ...readably(added), ...headersOf(added), host, connection: 'close' }
+  answer.on('close', () => over.destroy())
+  const passed = request({ method: asked.method, path, headers, setHost: false, createConnection: () => over })
   passed.on('error', () => asked.socket.destroy())
   passed.on('close', () => {
     if (!answer.headersSent) asked.socket.destroy() // it changed protocols, which nobody asked for

@@ -5,7 +5,7 @@
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -59,6 +59,13 @@ export class Relay {
       await relay.close()
       throw error
     }
+  }
+
+  /** A file of this one call, gone with it. */
+  async keep(name: string, content: string): Promise<string> {
+    const path = join(this.#folder, name)
+    await writeFile(path, content, { mode: 0o600 })
+    return path
   }
 
   async close(): Promise<void> {
