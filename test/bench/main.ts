@@ -21,7 +21,7 @@ import type { Spawns } from './floor.ts'
 import type { Load } from './load.ts'
 import { bundleBytes, load1, machine } from './machine.ts'
 import { Peer } from './peer.ts'
-import { figuresOf, growthOf, type Name, type Results, reportOf } from './report.ts'
+import { figuresOf, growthOf, type Name, REST_MS, type Results, reportOf } from './report.ts'
 import { inRounds, type Subject } from './rounds.ts'
 import type { Extent, Slice } from './slice.ts'
 import { CLIENTS, makeSubjects, type Sent, type Subjects } from './subjects.ts'
@@ -85,7 +85,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
   )
   const load = new Peer<Load, Slice>('load', node(ROOT, 'load.ts'), env)
   const port = Number(new URL(stack.url).port)
-  const http = (name: Exclude<Name, 'floor'>): Subject<Name> => ({
+  const http = (name: Exclude<Name, 'floor' | Rested>): Subject<Name> => ({
     name,
     measure: (concurrency, extent) => load.ask({ port, concurrency, extent: finite(extent), ...subjects[name] }),
   })
@@ -99,6 +99,9 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     sayOnStderr('measuring at concurrency 1')
     const alone = { rounds: scale.rounds, concurrency: 1, extent: scale.alone }
     const before = await inRounds(all, alone, parts)
+    sayOnStderr('measuring with rests between calls')
+    const resting: Subject<Name>[] = [rested(bare, 'floor_rested'), rested(http('tier_c'), 'tier_c_rested')]
+    const paced = await inRounds(resting, { ...alone, extent: { ...scale.alone, rest_ms: REST_MS } }, parts)
     sayOnStderr(`storing ${STORED} calls`)
     await fill(load, port, subjects, scale.executed)
     sayOnStderr('measuring at concurrency 1 again')
@@ -131,7 +134,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
         before.reduce((sum, { name, count }) => sum + (/^(?:denial|tier_)/.test(name) ? count : 0), 0),
         begun,
       ),
-      rows: [...before, ...crowded],
+      rows: [...before, ...paced, ...crowded],
       approvals,
       decisions,
       answers,
@@ -146,8 +149,12 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
   }
 }
 
+type Rested = 'floor_rested' | 'tier_c_rested'
+/** The same, under the name that it has where callers rest. */
+const rested = ({ measure }: Subject<Name>, name: Rested): Subject<Name> => ({ name, measure })
+
 /** JSON knows no infinity. */
-const finite = ({ ms, count }: Extent): Extent => ({ ms, count: Math.min(count, Number.MAX_SAFE_INTEGER) })
+const finite = ({ count, ...extent }: Extent): Extent => ({ ...extent, count: Math.min(count, Number.MAX_SAFE_INTEGER) })
 
 /** Half into one run, half over all clients' runs. */
 async function fill(load: Peer<Load, Slice>, port: number, subjects: Subjects, executed: number): Promise<void> {

@@ -7,7 +7,20 @@ import type { Machine } from './machine.ts'
 import type { Row } from './rounds.ts'
 import { CONNECTIONS, type Traffic } from './traffic.ts'
 
-export type Name = 'floor' | 'healthz' | 'denial' | 'dry_run' | 'tier_b' | 'tier_c' | 'denial_in_full_run' | 'tier_c_in_full_run'
+/** Agents think between calls; what is set up in advance is set up then. */
+export const REST_MS = 30
+
+export type Name =
+  | 'floor'
+  | 'healthz'
+  | 'denial'
+  | 'dry_run'
+  | 'tier_b'
+  | 'tier_c'
+  | 'denial_in_full_run'
+  | 'tier_c_in_full_run'
+  | 'floor_rested'
+  | 'tier_c_rested'
 
 const TITLES: Readonly<Record<Name, string>> = {
   floor: 'floor: the same bwrap, bare',
@@ -18,6 +31,8 @@ const TITLES: Readonly<Record<Name, string>> = {
   tier_c: 'tier C call, end to end',
   denial_in_full_run: 'denied call, all callers in the full run',
   tier_c_in_full_run: 'tier C call, in the full run',
+  floor_rested: `floor, ${REST_MS} ms after the last`,
+  tier_c_rested: `tier C call, ${REST_MS} ms after the last`,
 }
 const DECISION_TITLES: Readonly<Record<DecisionName, string>> = {
   engine: 'floor: the engine alone, with 10 policies',
@@ -60,8 +75,9 @@ const MiB = 1024 * 1024
 const WANTED = {
   denied_p50_ms: 0.8,
   denied_per_s: 3_000,
-  tier_c_floor: 2,
-  tier_c_share: 0.6,
+  tier_c_floor: 1.3,
+  tier_c_rested: 1.3,
+  tier_c_share: 0.8,
   growth: 0.2,
   decision_us: 120,
   slicing: 2,
@@ -95,6 +111,7 @@ export function figuresOf({ rows, growth, approvals, decisions, answers: { answe
   const denied = at('denial', 1).p50
   const rate = at('denial', 32).per_s
   const ratio = at('tier_c', 1).p50 / at('floor', 1).p50
+  const rested = at('tier_c_rested', 1).p50 / at('floor_rested', 1).p50
   const share = at('tier_c', 8).per_s / at('floor', 8).per_s
   const worst = Math.max(...growth.filter(({ name }) => GROWING.includes(name)).map(({ change }) => change))
   const sliced = decisions.of_1000 / decisions.of_10
@@ -102,7 +119,18 @@ export function figuresOf({ rows, growth, approvals, decisions, answers: { answe
   return [
     figure('denied call, p50 at 1', `≤ ${WANTED.denied_p50_ms} ms`, `${ms(denied)} ms`, denied <= WANTED.denied_p50_ms),
     figure('denied calls at 32', `≥ ${WANTED.denied_per_s}/s`, `${rate.toFixed(0)}/s`, rate >= WANTED.denied_per_s),
-    figure('tier C, p50 at 1', `≤ ${WANTED.tier_c_floor} × the floor`, `${ratio.toFixed(2)} ×`, ratio <= WANTED.tier_c_floor),
+    figure(
+      `tier C, ${REST_MS} ms after the last, p50`,
+      `≤ ${WANTED.tier_c_rested} × the floor`,
+      `${rested.toFixed(2)} ×`,
+      rested <= WANTED.tier_c_rested,
+    ),
+    figure(
+      'tier C, one after the other, p50',
+      `≤ ${WANTED.tier_c_floor} × the floor`,
+      `${ratio.toFixed(2)} ×`,
+      ratio <= WANTED.tier_c_floor,
+    ),
     figure(
       'tier C, throughput at 8',
       `≥ ${WANTED.tier_c_share * 100} % of the floor`,

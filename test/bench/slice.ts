@@ -1,8 +1,10 @@
 // Owns one slice of measuring: N workers in a closed loop, each beginning its next operation when its last has ended, until the time or the
 // count is over. And the arithmetic of slices: what one was like, and what several of the same were like together.
 
-/** How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. */
-export type Extent = { readonly ms: number; readonly count: number }
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. Each lane rests before each of its own. */
+export type Extent = { readonly ms: number; readonly count: number; readonly rest_ms?: number }
 
 /** Times in milliseconds. */
 export type Slice = {
@@ -21,7 +23,7 @@ const FAULTS_TOLD = 3
 /** Throws nothing: an operation that fails says why, and counts for nothing else. */
 export async function measure(
   concurrency: number,
-  { ms, count }: Extent,
+  { ms, count, rest_ms = 0 }: Extent,
   operate: (lane: number) => Promise<string | undefined>,
 ): Promise<Slice> {
   const took: number[] = []
@@ -32,6 +34,10 @@ export async function measure(
   const lane = async (index: number): Promise<void> => {
     for (let now = performance.now(); begun < count && now < until && faults.length < FAULTS_TOLD; ) {
       begun++
+      if (rest_ms > 0) {
+        await sleep(rest_ms)
+        now = performance.now()
+      }
       const fault = await operate(index)
       const then = performance.now()
       if (fault === undefined) took.push(then - now)
