@@ -7,6 +7,7 @@ import { err, ok, type Result } from '../shared/result.ts'
 import { type Config, enrolmentToken, type Refusal, readConfig, refuseRoot } from './config.ts'
 import { openLog } from './log.ts'
 import { closeInheritedDescriptors } from './sandbox/descriptors.ts'
+import { wrongPlatform } from './sandbox/host.ts'
 
 const USAGE = `countersign-worker: runs the tool calls that a Countersign edge has granted, each in a sandbox, and signs what happened.
 
@@ -112,6 +113,11 @@ async function main(): Promise<number> {
   if (run === undefined && command !== 'doctor') {
     complain(`there is no command \`${command}\`; see --help`)
     return 2
+  }
+  const elsewhere = wrongPlatform({ platform: process.platform, machine: undefined }, 'B')
+  if (elsewhere !== undefined) {
+    complain(`${elsewhere} (\`unsupported_platform\`)`)
+    return 1
   }
   closeInheritedDescriptors() // S21: before anything of ours is open
   if (run === undefined) return (await (await import('./doctor.ts')).doctor(path, json)) ? 0 : 1
