@@ -76,7 +76,7 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
 function planInWords(plan: Plan): string {
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
-  const traffic = relayed ? ` and ${(net_bytes / 1024 ** 2).toLocaleString('en', { maximumSignificantDigits: 3 })} MiB of traffic` : ''
+  const traffic = relayed ? ` and ${Math.ceil(net_bytes / 1024 ** 2).toLocaleString('en')} MiB of traffic` : ''
   return `${reachInWords(plan)}${filesInWords(plan)}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most`
 }
 

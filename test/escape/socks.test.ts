@@ -1,11 +1,11 @@
 // Promise: what SOCKS asks of a call's proxy is judged and recorded as what HTTP asks; names are resolved by us, and addresses are judged
 // as addresses. The proxy is the real one, on a real socket.
 
-import { createServer as createHttp, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import { type AddressInfo, connect, createServer, type Server as TcpServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { Egress } from '../../worker/sandbox/egress.ts'
-import { serveProxy } from '../../worker/sandbox/proxy.ts'
+import { EGRESS_CAPS, Egress } from '../../worker/sandbox/egress.ts'
+import { proxyServer, serveProxy } from '../../worker/sandbox/proxy.ts'
 
 const TOKEN = 'token-of-this-call'
 
@@ -32,8 +32,9 @@ beforeEach(() => {
     limits: {},
     resolve: async (name) => (name === 'inside.example' ? ['93.184.215.14', '10.0.0.1'] : name === 'nowhere.example' ? [] : ['127.0.0.1']),
   })
-  proxy = createHttp()
+  proxy = proxyServer()
   hangUp = serveProxy(proxy, egress)
+  return listening(proxy)
 })
 afterEach(() => {
   hangUp()
@@ -54,8 +55,8 @@ const byName = (name: string, to: number): Buffer => bytes(5, 1, 0, 3, [...count
 const byIpv4 = (address: readonly number[], to: number): Buffer => bytes(5, 1, 0, 1, address, portOf(to))
 
 /** Sends all of it at once, or byte by byte, and gives all that comes back, in hex, until it closes or what came ends with `until`. */
-async function say(parts: readonly Buffer[], { until = 'never', slowly = false } = {}): Promise<string> {
-  const at = proxy.listening ? (proxy.address() as AddressInfo).port : await listening(proxy)
+function say(parts: readonly Buffer[], { until = 'never', slowly = false } = {}): Promise<string> {
+  const at = (proxy.address() as AddressInfo).port // it listens on a port
   return new Promise((settle) => {
     const socket = connect({ port: at, host: '127.0.0.1', noDelay: true })
     let back = ''
@@ -158,11 +159,25 @@ test('N11 on the TLS port the server name has to be the host', async () => {
     limits: {},
     resolve: async () => ['127.0.0.7'],
   })
-  proxy = createHttp()
+  proxy = proxyServer()
   hangUp = serveProxy(proxy, egress)
+  await listening(proxy)
   expect(await say([GREETING, credentials(TOKEN), byName('good.example', 443), Buffer.from('GET / HTTP/1.1\r\n\r\n')])).toBe(
     WELCOME + reply(0),
   )
   expect(egress.connections).toMatchObject([{ verdict: 'sni_mismatch', bytes_out: 0 }])
   web.close()
+})
+
+test('N15 who says nothing, or never comes to an end, is cut off in time, in either protocol', async () => {
+  const head = `GET http://127.0.0.1:${port}/ HTTP/1.1\r\nhost: x\r\nx-slow: `
+  const began = performance.now()
+  const back = await Promise.all([
+    say([]),
+    say([Buffer.from(head)]),
+    say([GREETING]),
+    say([GREETING, credentials(TOKEN), byName('named.example', port).subarray(0, 9)]),
+  ])
+  expect(performance.now() - began).toBeLessThan(3 * EGRESS_CAPS.hello_ms)
+  expect(back.map((hex) => hex.slice(0, 8))).toEqual(['', Buffer.from('HTTP').toString('hex'), '0502', '05020100'])
 })

@@ -1,7 +1,7 @@
 // Owns the HTTP that a sandbox speaks to its call's proxy: CONNECT, and plain HTTP in absolute form; whoever speaks SOCKS is handed to
 // socks.ts. Every request is judged by egress.ts, also the second on one connection. It follows no redirect: the tool asks again, and is judged again (N08).
 
-import { type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type Duplex, Transform } from 'node:stream'
 import { type Addition, headersOf } from './credentials.ts'
@@ -40,6 +40,15 @@ const HOP_BY_HOP = [
   'transfer-encoding',
   'upgrade',
 ]
+
+/** Who says half a request, or none, is not waited for long; a whole one may take as long as its call (N15). */
+export const proxyServer = (): Server =>
+  createServer({
+    headersTimeout: EGRESS_CAPS.hello_ms,
+    keepAliveTimeout: EGRESS_CAPS.idle_ms,
+    requestTimeout: 0,
+    connectionsCheckingInterval: EGRESS_CAPS.hello_ms / 4,
+  })
 
 /** Makes a listening server the proxy of this one call. Returns what ends all its connections. */
 export function serveProxy(server: Server, egress: Egress, interception?: Interception): () => void {

@@ -6,13 +6,14 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { joinNetwork } from './argv.ts'
 import { EGRESS_CAPS } from './egress.ts'
 import type { Programs } from './host.ts'
+import { proxyServer } from './proxy.ts'
 import { killGroup } from './tree.ts'
 import { ownFolder } from './workspace.ts'
 
@@ -44,7 +45,7 @@ export class Relay {
 
   static async prepare(programs: Programs, root: string): Promise<Relay> {
     const folder = await ownFolder(root, 'relay')
-    const server = createServer({ headersTimeout: EGRESS_CAPS.hello_ms, keepAliveTimeout: EGRESS_CAPS.idle_ms })
+    const server = proxyServer()
     const path = join(folder, 'proxy')
     if (path.length > SOCKET_PATH_MAX) throw new Error(`\`${path}\` is too long for a unix socket: give the worker a shorter home`)
     await new Promise<void>((settle, refuse) => server.once('error', refuse).listen(path, settle))
