@@ -87,7 +87,7 @@ const filesInWords = ({ files = [] }: Plan): string =>
     : `, with files that the agent brings: ${files.map(({ path, bytes, sha256 }) => `\`${path}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
 
 /** Where it runs and what it can touch. */
-export function reachInWords({ tier, egress, secrets, credentials = [], workspace }: Plan): string {
+export function reachInWords({ tier, egress, profile, secrets, credentials = [], workspace }: Plan): string {
   const where = tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
   const network =
     egress.mode !== 'strict'
@@ -103,7 +103,8 @@ export function reachInWords({ tier, egress, secrets, credentials = [], workspac
         `, with the secret ${secret} added to what it asks of ${host}${tls === undefined ? '' : ', whose TLS our proxy reads'}`,
     )
     .join('')
-  return `${where}, ${network}${added}${given}, ${folder}`
+  const seen = profile === undefined ? '' : ` with what the profile ${profile} adds`
+  return `${where}${seen}, ${network}${added}${given}, ${folder}`
 }
 
 /** Characters that make a text look like another: controls, bidirectional and invisible ones, blanks that are no space. */

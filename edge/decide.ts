@@ -169,7 +169,7 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
 function whole(
   matter: Matter,
   context: Record<string, CedarValueJson>,
-  { tier, executor, egress, workspace, limits, cgroup, ...given }: Plan,
+  { tier, executor, egress, profile, workspace, limits, cgroup, ...given }: Plan,
   approval: ApprovalContext,
 ): Record<string, CedarValueJson> {
   const plan = {
@@ -177,6 +177,7 @@ function whole(
     program: programOf(executor.argv),
     egress_mode: egress.mode,
     egress_hosts: egress.hosts,
+    ...(profile === undefined ? {} : { profile }),
     secrets: secretsOf(given),
     workspace,
     timeout_ms: limits.timeout_ms,

@@ -37,6 +37,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
       cwd,
       ...(tool.output_schema === undefined ? {} : { output: tool.output_schema }),
     },
+    ...(executor.profile === undefined ? {} : { profile: executor.profile }),
     secrets: tool.secrets ?? [],
     workspace: tool.workspace,
     ...(files.length === 0 ? {} : { files: [...files] }),
@@ -46,6 +47,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
+    if (tier === 'B' && executor.profile !== undefined) continue // there are none of that tier
     if (tier === 'B' && secretsOf(tool).length > 0) continue // others of the worker’s user could read them there
     if (tier === 'B' && files.length > 0) continue // nothing keeps them as they are there
     for (const mode of modesFor(tier, tool.egress.mode))

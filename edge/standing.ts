@@ -20,10 +20,11 @@ export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): 
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
 /** The program, and all that it can reach: the arguments may differ, this may not. */
-const reachOf = ({ tier, executor, egress, secrets, credentials, workspace }: Plan) => ({
+const reachOf = ({ tier, executor, egress, profile, secrets, credentials, workspace }: Plan) => ({
   tier,
   program: executor.argv[0] ?? '',
   egress,
+  profile,
   secrets,
   ...(credentials === undefined ? {} : { credentials }), // what stood before there were any has none
   workspace,

@@ -89,6 +89,8 @@ export const Plan = z.strictObject({
     output: z.record(z.string(), z.unknown()).optional(),
   }),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(HostPattern).max(64) }),
+  /** One of the worker's own sandbox profiles; a worker without it refuses. */
+  profile: z.string().regex(PATTERNS.name).optional(),
   /** Handed to the process. */
   secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
   /** Handed to its proxy alone. */

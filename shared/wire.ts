@@ -60,6 +60,8 @@ export const ToolSpec = z.strictObject({
     cwd: FromArgument.optional(),
     /** An argument that may ask for less time than the tool's limit. */
     timeout_ms: FromArgument.optional(),
+    /** A sandbox profile that the workers' operator has added. It is tier C's. */
+    profile: Name.optional(),
     /** What argv[0] may be, where an argument fills it. */
     allowed_executables: z.array(z.string().min(1).max(256)).max(256).optional(),
   }),

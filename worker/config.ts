@@ -10,6 +10,7 @@ import { PATTERNS } from '../shared/ids.ts'
 import { Limits, Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { readAuthorities } from './sandbox/authorities.ts'
+import { faultOf, OwnProfiles } from './sandbox/own-profiles.ts'
 
 /** A sentence for the person who set it. */
 export type Refusal = string
@@ -33,7 +34,7 @@ function edgeUrlFault(text: string): string | undefined {
   return protocol === 'https:' || loopback(hostname) ? undefined : 'use https; plain http is for loopback only'
 }
 
-export const Config = z.strictObject({
+const Fields = z.strictObject({
   edge_url: z.string().superRefine((text, { addIssue }) => {
     const fault = edgeUrlFault(text)
     if (fault !== undefined) addIssue(fault)
@@ -71,12 +72,18 @@ export const Config = z.strictObject({
       if (!read.ok) addIssue(read.error)
     })
     .optional(),
+  /** Added to the table of sandbox profiles; a tool's contract names one. */
+  profiles: OwnProfiles,
   /** How long SIGTERM lets running calls go on. */
   drain_ms: z
     .int()
     .min(0)
     .max(30 * 60_000)
     .default(20_000),
+})
+export const Config = Fields.superRefine(({ profiles, home }, { addIssue }) => {
+  const fault = faultOf(profiles, home)
+  if (fault !== undefined) addIssue({ code: 'custom', path: ['profiles'], message: fault })
 })
 export type Config = z.infer<typeof Config>
 

@@ -30,6 +30,8 @@ FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
     "limits": {"pids": 64},      optional: ceilings; a call gets the least of its plan's limits and these
     "private_hosts": [],         optional: "host:port" that tools may reach although its address is private
     "ca_file": "/etc/…/ca.pem",  optional: authorities (PEM) that tools trust beside this host's, for a private CA
+    "profiles": {"NAME": {"from": "c_offline", "ro_binds": ["/opt/…"]}},
+                                 optional: sandboxes with folders of this host to read, for tools whose contract names one
     "drain_ms": 20000            optional: how long SIGTERM lets running calls go on
   }
 COUNTERSIGN_WORKER_<NAME> in the environment wins over the file, e.g. COUNTERSIGN_WORKER_CONCURRENCY=8.

@@ -43,10 +43,10 @@ const told = (seen: string): string =>
     .slice(0, SEEN_CHARS)
     .toWellFormed()
 
-export async function openEquipment({ home, private_hosts, ca_file }: Config): Promise<Equipment> {
+export async function openEquipment({ home, private_hosts, ca_file, profiles }: Config): Promise<Equipment> {
   const authorities = ca_file === undefined ? undefined : readAuthorities(ca_file)
   if (authorities?.ok === false) throw new Error(authorities.error) // the configuration has been read: it was there a moment ago
-  return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value })
+  return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value, profiles })
 }
 
 export async function prove(equipment: Equipment, offered: readonly Tier[], prepared?: PreparedStock): Promise<Proven> {
@@ -59,8 +59,11 @@ export async function prove(equipment: Equipment, offered: readonly Tier[], prep
   return { sandbox: { equipment, facts, prepared }, tiers, findings: findingsOf(facts), lacking }
 }
 
-const findingsOf = ({ tiers, egress, cgroups }: Facts): Finding[] =>
-  Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, limits: cgroups }).flatMap(([part, { checks, lack }]) =>
+const findingsOf = ({ tiers, egress, cgroups, profiles }: Facts): Finding[] =>
+  [
+    ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, limits: cgroups }),
+    ...Object.entries(profiles).map(([name, proof]) => [`profile ${name}`, proof] as const),
+  ].flatMap(([part, { checks, lack }]) =>
     // What the operator switched off is as it should be.
     checks.map(({ name, ok, detail }) => ({ check: `${part}: ${name}`, ok: ok || lack === 'disabled', found: detail })),
   )

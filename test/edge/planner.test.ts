@@ -39,6 +39,14 @@ test('an argument fills exactly one element, whatever it holds', () => {
   }
 })
 
+test('a tool that names a sandbox profile has no plan of tier B, and its plan names it', () => {
+  expect(plans({ executor: { tiers: ['B', 'C'], profile: 'compiler' } }).map(({ tier, profile }) => [tier, profile])).toEqual([
+    ['C', 'compiler'],
+  ])
+  expect(plans({ executor: { tiers: ['B'], profile: 'compiler' } })).toEqual([])
+  expect(plans({})[0]).not.toHaveProperty('profile')
+})
+
 test('what a tool promises of its output is part of the plan, and so of what is decided and run', () => {
   const output_schema = { type: 'object', required: ['lines'] }
   expect(plans({ output_schema })[0]?.executor.output).toEqual(output_schema)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Plan } from '../../shared/plan.ts'
 import { admit, argvDigest, type Command, commandFor, type Ground, type Place } from '../../worker/sandbox/argv.ts'
+import type { OwnProfiles } from '../../worker/sandbox/own-profiles.ts'
 import { planOf } from './arena.ts'
 
 const names = ['bwrap', 'prlimit', 'setpriv', 'unshare', 'nsenter', 'mkfifo', 'socat', 'ip'] as const
@@ -14,8 +15,10 @@ const ground: Ground = {
   ceilings: new Map([['--nofile', 1_024]]),
 }
 
+const OWN = { compiler: { from: 'c_offline', ro_binds: ['/opt/compiler'], tmp_bytes: 1_048_576 } } as const satisfies OwnProfiles
+
 function commandOf(plan: Plan, place: Place): Command {
-  const admitted = admit(Plan.parse(plan))
+  const admitted = admit(Plan.parse(plan), OWN)
   if (!admitted.ok) throw new Error(admitted.error.detail)
   return commandFor(admitted.value, ground, place)
 }
@@ -54,6 +57,7 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
     planOf(['cat', '/input/a'], { workspace: 'run', files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }] }),
     { folder: '/var/lib/worker/runs/1', inputs: '/var/lib/worker/sandbox/input-1' },
   ],
+  'c-offline-own': [{ ...planOf(['wc', '-c']), profile: 'compiler' }, {}],
   'c-offline-ceiling': [planOf(['true'], { limits: { open_files: 65_536 } }), {}],
 }
 

@@ -21,7 +21,12 @@ if (setup.keepDescriptors !== true) closeInheritedDescriptors()
 
 const found = await findHost()
 const host = { ...found, ...setup.host, programs: { ...found.programs, ...setup.programs } }
-const equipment = await equip(host, { folder: setup.folder, privateHosts: setup.privateHosts ?? [], authorities: setup.authorities })
+const equipment = await equip(host, {
+  folder: setup.folder,
+  privateHosts: setup.privateHosts ?? [],
+  authorities: setup.authorities,
+  profiles: setup.profiles ?? {},
+})
 const prepared = setup.prepared === undefined ? undefined : new PreparedStock(equipment, setup.prepared)
 const sandbox: Sandbox = { equipment, facts: await probe(equipment), prepared }
 

@@ -4,12 +4,14 @@ import type { Plan } from '../../shared/plan.ts'
 import type { Facts } from '../../worker/sandbox/facts.ts'
 import type { Host, Programs } from '../../worker/sandbox/host.ts'
 import type { Execution } from '../../worker/sandbox/launch.ts'
+import type { OwnProfiles } from '../../worker/sandbox/own-profiles.ts'
 
 export type Setup = {
   readonly folder: string
   readonly privateHosts?: readonly string[]
   /** PEM, as SandboxOptions has it. */
   readonly authorities?: string
+  readonly profiles?: OwnProfiles
   /** As if `closeInheritedDescriptors` had been forgotten. */
   readonly keepDescriptors?: boolean
   /** What to believe of the host instead of what was found. */

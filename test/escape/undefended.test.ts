@@ -6,7 +6,6 @@ import { createServer as createHttp, type Server } from 'node:http'
 import { type AddressInfo, connect, createServer as createTcp } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { isPublic } from '../../worker/sandbox/address.ts'
-import { EGRESS_CAPS } from '../../worker/sandbox/egress.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
 import { Arena, attack, planOf, processesWith, told, unique } from './arena.ts'
 
@@ -141,13 +140,13 @@ test('N13 not shown here: the worker starts no network of user mode, so there is
 })
 
 test('N15 without the proxy: nobody counts connections', async () => {
-  const most = EGRESS_CAPS.at_once + 5
-  const held = createTcp((socket) => void socket.on('error', () => socket.destroy()))
-  await new Promise<void>((settle) => held.listen(0, '127.0.0.1', settle))
-  const seen = await onHost(`
+  const server = createTcp((socket) => void socket.on('error', () => socket.destroy()))
+  await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+  const source = `
 import socket
-held = [socket.create_connection(('127.0.0.1', ${(held.address() as AddressInfo).port}), 8) for _ in range(${most})]
-tell['at once'] = len(held)`)
-  expect(seen).toEqual({ 'at once': most })
-  held.close()
+held = [socket.create_connection(('127.0.0.1', ${(server.address() as AddressInfo).port}), 8) for _ in range(20)]
+tell['made'] = len(held)`
+  const plan = planOf(attack(source), { tier: 'B', limits: { net_connections: 5 } })
+  expect(told(await arena.launch({ plan }))).toEqual({ made: 20 })
+  server.close()
 })

@@ -1,7 +1,7 @@
 // Promise: what bounds a call is our limits, and not how much this host happens to have. Each attack is made with one limit missing, far from
 // what would hurt the host, and works.
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Arena, attack, eventually, planOf, processesWith, told, UID, unique } from './arena.ts'
@@ -52,16 +52,23 @@ tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in held
   expect(told(await undelegated.launch({ plan }))).toEqual({ ends: [0, 0, 0, 0, 0, 0] })
 })
 
-test('S36 without SIGKILL: whoever is asked to stop says no', async () => {
-  const source =
-    "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\nprint('ready', flush=True)\nwhile True: time.sleep(0.05)"
-  const deaf = spawn('/usr/bin/python3', ['-I', '-c', source], { stdio: ['ignore', 'pipe', 'ignore'] })
-  expect(`${await once(deaf.stdout, 'data')}`).toBe('ready\n')
-  deaf.kill('SIGTERM')
-  expect(`${await once(deaf.stdout, 'data')}`).toBe('no\n')
-  expect([deaf.exitCode, deaf.signalCode]).toEqual([null, null])
-  deaf.kill('SIGKILL')
-  await once(deaf, 'exit')
+test('S36 without SIGKILL: whoever is asked to stop goes on', () => {
+  const source = `
+import signal
+ready, say = os.pipe()
+pid = os.fork()
+if pid == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(say, b'!')
+    while True: signal.pause()
+os.read(ready, 1)
+os.kill(pid, signal.SIGTERM)
+os.kill(pid, signal.SIGSTOP) # only who is alive can be stopped
+tell['alive'] = os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
+os.kill(pid, signal.SIGKILL)
+os.waitpid(pid, 0)`
+  const { stdout, stderr } = spawnSync('/usr/bin/env', attack(source), { encoding: 'utf8' })
+  expect(told({ out: stdout, err: stderr })).toEqual({ alive: true })
 })
 
 test('S37 without a PID namespace and `--die-with-parent`: what a storm leaves lives on', async () => {

@@ -75,6 +75,8 @@ test.each([
   ['a file without certificates', { ...GOOD, ca_file: '/etc/hostname' }, 'holds no certificate'],
   ['a ceiling of nothing', { ...GOOD, limits: { pids: 0 } }, 'limits.pids'],
   ['a ceiling that we do not know', { ...GOOD, limits: { disk: 1 } }, 'limits'],
+  ['a profile that binds the root', { ...GOOD, profiles: { own: { from: 'c_offline', ro_binds: ['/'] } } }, "`own` can't bind `/`"],
+  ['a profile that may write', { ...GOOD, profiles: { own: { from: 'c_offline', binds: ['/srv'] } } }, 'profiles.own'],
   ['a private host without a port', { ...GOOD, private_hosts: ['10.0.0.1'] }, 'host:port'],
 ])('%s is refused, with the field and what to do', (_name, content, said) => {
   write(content)

@@ -10,6 +10,7 @@ import { err, ok, type Result } from '../../shared/result.ts'
 import type { Group } from './cgroups.ts'
 import type { Host, Programs } from './host.ts'
 import { AUTHORITIES, networkEnv } from './network-env.ts'
+import { type OwnProfile, type OwnProfiles, ownMounts, ownProfileOf } from './own-profiles.ts'
 import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, SECRETS, WORKSPACE } from './profiles.ts'
 import type { SocketMode } from './seccomp.ts'
 import { type Refusal, refused } from './verdict.ts'
@@ -70,11 +71,19 @@ const ENV_MAX = 256
 const LOADER_ENV = /^(?:LD_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH)$/
 
 /** A plan that this worker can carry out as written. Everything after works on this, and checks nothing again. */
-export type Admitted = { readonly plan: Plan; readonly profile: ProfileName; readonly cwd: string }
+export type Admitted = {
+  readonly plan: Plan
+  readonly profile: ProfileName
+  /** What this worker's own profile adds to it. */
+  readonly own: OwnProfile | undefined
+  readonly cwd: string
+}
 
-export function admit(plan: Plan): Result<Admitted, Refusal> {
+export function admit(plan: Plan, profiles: OwnProfiles = {}): Result<Admitted, Refusal> {
   const profile = profileOf(plan)
   if (!profile.ok) return profile
+  const own = ownProfileOf(plan, profile.value, profiles)
+  if (!own.ok) return own
   const { argv, env, cwd: asked } = plan.executor
   // The wire's schema says so too. Here NUL ends an option of bubblewrap: a value with one could be an option of its own.
   if ([...argv, ...Object.entries(env).flat(), asked].some((text) => text.includes('\0'))) {
@@ -86,7 +95,7 @@ export function admit(plan: Plan): Result<Admitted, Refusal> {
   if (loader !== undefined) return err(refused('invalid_input', `the environment may not set \`${loader}\``))
   const cwd = inside(asked)
   if (cwd === undefined) return err(refused('workspace_scope_denied', `\`cwd\` must stay in the workspace; it is \`${asked}\``))
-  return ok({ plan, profile: profile.value, cwd })
+  return ok({ plan, profile: profile.value, own: own.value, cwd })
 }
 
 export function commandFor(admitted: Admitted, ground: Ground, place: Place): Command {
@@ -134,7 +143,7 @@ function tierC(admitted: Admitted, profile: 'c_offline' | 'c_relayed', ground: G
 }
 
 function sandbox(
-  { plan, cwd }: Admitted,
+  { plan, own, cwd }: Admitted,
   profile: 'c_offline' | 'c_relayed',
   ground: Ground,
   { folder, inputs, relay }: Place,
@@ -150,6 +159,7 @@ function sandbox(
     ...['--json-status-fd', `${FD.status}`, '--seccomp', `${FD.seccomp}`],
     ...namespaces,
     ...BWRAP_BEFORE,
+    ...(own === undefined ? [] : ownMounts(own)),
     ...workspace,
     ...(relay?.authorities === undefined ? [] : ['--ro-bind', relay.authorities, AUTHORITIES]),
     ...(inputs === undefined ? [] : ['--ro-bind', inputs, INPUT_FOLDER]), // beside the workspace: no link in that leads here

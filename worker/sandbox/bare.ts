@@ -15,8 +15,8 @@ export type BareCommand = {
   readonly status: number
 }
 
-export function bareCommand({ host, filters }: Equipment, plan: Plan, runFolder?: string): BareCommand {
-  const admitted = admit(plan)
+export function bareCommand({ host, filters, profiles }: Equipment, plan: Plan, runFolder?: string): BareCommand {
+  const admitted = admit(plan, profiles)
   if (!admitted.ok) throw new Error(admitted.error.detail)
   const { program, args, env, cwd, bwrap } = commandFor(admitted.value, host, runFolder === undefined ? {} : { folder: runFolder })
   if (bwrap === undefined || filters === undefined) throw new Error('only tier C has a bare form')

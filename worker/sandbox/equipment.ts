@@ -9,6 +9,7 @@ import { joinAuthorities } from './authorities.ts'
 import { Groups } from './cgroups.ts'
 import { namelessFile, scratchFolder } from './descriptors.ts'
 import { type Host, obstacles, wrongPlatform } from './host.ts'
+import type { OwnProfiles } from './own-profiles.ts'
 import { PipeStock } from './pipes.ts'
 import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './profiles.ts'
 import { RelayStock } from './relay.ts'
@@ -22,6 +23,8 @@ export type SandboxOptions = {
   readonly privateHosts?: readonly string[]
   /** Certificates in PEM, of authorities that tools trust beside those of the host. */
   readonly authorities?: string | undefined
+  /** By name: what an operator adds to the table. */
+  readonly profiles?: OwnProfiles
 }
 
 export type Equipment = {
@@ -40,11 +43,12 @@ export type Equipment = {
   /** The file for tools that reach hosts; none where the host's authorities are all. */
   readonly authorities: string | undefined
   readonly profileDigests: Readonly<Record<ProfileName, string>>
+  readonly profiles: OwnProfiles
 }
 export type Filter = { readonly bytes: Buffer; readonly fd: number }
 
 /** Works on any host: what is lacking shows in the proof, and is refused. */
-export async function equip(host: Host, { folder, privateHosts = [], authorities }: SandboxOptions): Promise<Equipment> {
+export async function equip(host: Host, { folder, privateHosts = [], authorities, profiles = {} }: SandboxOptions): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await removeLeftOvers(folder)
   const scratch = scratchFolder()
@@ -63,6 +67,7 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     groups: Groups.open(host.machine, folder),
     privateHosts: new Set(privateHosts),
     authorities: authorities === undefined ? undefined : await joinAuthorities(folder, authorities),
+    profiles,
     profileDigests: {
       b_host: profileDigest('b_host', undefined),
       c_offline: profileDigest('c_offline', filters),

@@ -22,6 +22,8 @@ export type Facts = {
   readonly egress: Proof
   /** No tier needs it; a plan may. */
   readonly cgroups: Proof
+  /** The operator's own, each by the canaries of what it is made from. */
+  readonly profiles: Readonly<Record<string, Proof>>
   readonly versions: Host['versions']
   readonly took_ms: number
 }
@@ -34,9 +36,10 @@ export const lacks = (lack: Lack, details: readonly string[]): Proof => ({
 })
 
 /** Why this worker may not run the plan; undefined if it has proven all that the plan needs. */
-export function unproven({ tiers, egress }: Facts, { tier }: Plan, profile: ProfileName): Refusal | undefined {
+export function unproven({ tiers, egress, profiles }: Facts, { tier, profile: own }: Plan, profile: ProfileName): Refusal | undefined {
   const relayed = 'relayed' in PROFILES[profile] && PROFILES[profile].relayed
-  const lacking = [tiers[tier], ...(relayed ? [egress] : [])].find(({ ok }) => !ok)
+  const named = own === undefined ? [] : [profiles[own] ?? lacks('sandbox_unavailable', [`nothing is known of \`${own}\``])]
+  const lacking = [tiers[tier], ...(relayed ? [egress] : []), ...named].find(({ ok }) => !ok)
   if (lacking === undefined) return undefined
   const failed = lacking.checks.find(({ ok }) => !ok)
   return refused(

@@ -10,6 +10,7 @@ import type { Equipment } from './equipment.ts'
 import { type Facts, unproven } from './facts.ts'
 import { watchFolder } from './folder-watch.ts'
 import { OutputCapture, type OutputChunk, type StreamName } from './output.ts'
+import { ownDigest } from './own-profiles.ts'
 import { type Setting, settle } from './place.ts'
 import type { PreparedStock } from './prepared.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
@@ -67,7 +68,7 @@ const COMPLAINT_CHARS = 2_048
 /** Runs a call on what this worker has proven of itself (L8). */
 export async function launch({ equipment, facts, prepared }: Sandbox, call: Call): Promise<Execution> {
   const started = Date.now()
-  const admitted = admit(call.plan)
+  const admitted = admit(call.plan, equipment.profiles)
   if (!admitted.ok) return notRun(call.plan, undefined, admitted.error, started)
   const { profile } = admitted.value
   const lacking = unproven(facts, call.plan, profile) ?? ungrouped(equipment, call.plan)
@@ -98,7 +99,7 @@ export async function attempt(equipment: Equipment, admitted: Admitted, call: Ca
       stdout: ran.stdout,
       stderr: ran.stderr,
       connections: hangUp().map((connection) => ({ ...connection, host: veil.text(connection.host).slice(0, 260) })),
-      profile_sha256: equipment.profileDigests[profile],
+      profile_sha256: ownDigest(equipment.profileDigests[profile], admitted.own),
       argv_sha256: begun.value.argv_sha256,
     }
   } finally {

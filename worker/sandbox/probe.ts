@@ -42,17 +42,27 @@ export async function probe(equipment: Equipment, offered: readonly Tier[] = Tie
     proof(equipment, 'C', offered, canaries),
     proof(equipment, 'egress', offered, canaries),
   ])
+  const profiles: Record<string, Proof> = {}
+  for (const [name, { from }] of Object.entries(equipment.profiles))
+    profiles[name] = await proof(equipment, from === 'c_offline' ? 'C' : 'egress', offered, canaries, name)
   listener.close()
   return {
     tiers: { B, C },
     egress,
+    profiles,
     cgroups: counting(equipment),
     versions: equipment.host.versions,
     took_ms: Math.round(performance.now() - started),
   }
 }
 
-async function proof(equipment: Equipment, ability: Ability, offered: readonly Tier[], all: readonly Canary[]): Promise<Proof> {
+async function proof(
+  equipment: Equipment,
+  ability: Ability,
+  offered: readonly Tier[],
+  all: readonly Canary[],
+  own?: string,
+): Promise<Proof> {
   const tier = ability === 'B' ? 'B' : 'C'
   if (!offered.includes(tier)) return lacks('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
   const wrong = wrongPlatform(equipment.host, ability)
@@ -60,7 +70,7 @@ async function proof(equipment: Equipment, ability: Ability, offered: readonly T
   const lacking = obstacles(equipment.host, ability)
   if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)
   const canaries = all.filter((canary) => canary.ability === ability)
-  return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary)))).flat())
+  return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary, own)))).flat())
 }
 
 const ofTheKernel = ({ host: { machine }, folder }: Equipment, port: number): Canary[] =>
@@ -79,10 +89,10 @@ function furnish(folder: string, program: Buffer): void {
 }
 
 /** Runs one canary and has it judge what it saw. A canary that did not run proves nothing, whatever it would have shown. */
-async function release(equipment: Equipment, canary: Canary): Promise<readonly Check[]> {
+async function release(equipment: Equipment, canary: Canary, own: string | undefined): Promise<readonly Check[]> {
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
-  const plan = planFor(canary, secret)
-  const admitted = admit(plan)
+  const plan = { ...planFor(canary, secret), ...(own === undefined ? {} : { profile: own }) }
+  const admitted = admit(plan, equipment.profiles)
   if (!admitted.ok) throw new Error(`a canary's plan is not admitted: ${admitted.error.detail}`)
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
