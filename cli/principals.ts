@@ -179,7 +179,7 @@ const showWorker = command({
     const { name, pool, tiers, proof } = found.value
     const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${tiers.length === 0 ? 'no tier' : tiers.join(' and ')}\n`
     if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
-    const parts = Object.entries({ 'tier B': proof.tiers.B, 'tier C': proof.tiers.C, egress: proof.egress })
+    const parts = Object.entries({ 'tier B': proof.tiers.B, 'tier C': proof.tiers.C, egress: proof.egress, cgroups: proof.cgroups })
     const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
       `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
       ...checks.map((check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`),

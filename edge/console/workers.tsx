@@ -74,6 +74,8 @@ function Proven({ proof, tiers }: { proof: WorkerProof; tiers: readonly Tier[] }
       <Told name="Tier B" part={proof.tiers.B} counts={tiers.includes('B')} />
       <Told name="Tier C" part={proof.tiers.C} counts={tiers.includes('C')} />
       <Told name="Egress of tier C" part={proof.egress} counts={proof.egress.ok && tiers.includes('C')} />
+      <Told name="Cgroups" part={proof.cgroups} counts={tiers.length > 0} />
+      {proof.cgroups.ok ? '' : <p class="quiet">Tier C is C-nocgroup here: limits hold for each process alone.</p>}
       <p class="quiet">
         Tried <Time ms={at_ms} />, in {took_ms} ms, on {written(on)}.
       </p>

@@ -23,6 +23,7 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
     C: { ok: false, lack: null, checks: [...proof.tiers.B.checks, { name: 'S06 no user namespace of its own', ok: false, seen: HOSTILE }] },
   },
   egress: { ok: false, lack: 'sandbox_unavailable', checks: [{ name: 'what it needs', ok: false, seen: '`socat` is missing' }] },
+  cgroups: { ok: false, lack: null, checks: [{ name: 'counted together', ok: false, seen: 'no cgroup is delegated' }] },
 })
 
 test('a tier that is not proven says why, and a proven one on what; without JavaScript, on a phone', async () => {
@@ -36,6 +37,8 @@ test('a tier that is not proven says why, and a proven one on what; without Java
     'Tier C: not proven, 1 of 2 checks failed',
     'S06 no user namespace of its own',
     '`socat` is missing',
+    'no cgroup is delegated',
+    'C-nocgroup',
     'v24.0.0',
   ])
     expect(text).toContain(said)
