@@ -247,9 +247,9 @@ test('answered while attempts fail: nobody is asked any more, and the end is tol
 })
 
 test('N14 a redirect is not followed, a huge answer is not read, silence ends; gone is given up at once, and tried again when an operator says so', async () => {
-  await put('pager')
+  await put('strict') // one that no other test has messages waiting for
   receiver.reply = (response) => response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end()
-  const said = async () => must(await hurt.operator('testChannel', { params: { name: 'pager' } }))
+  const said = async () => must(await hurt.operator('testChannel', { params: { name: 'strict' } }))
   expect(await said()).toEqual({ sent: false, why: 'it answered 307; redirects are not followed' })
   expect(receiver.came.filter(({ path }) => path.includes('elsewhere'))).toEqual([])
   receiver.reply = (response) => {
@@ -266,10 +266,10 @@ test('N14 a redirect is not followed, a huge answer is not read, silence ends; g
   expect((await said()).why).toMatch(/no answer within/)
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()
-  expect(await delivered('pager', call, 'asked', 'failed')).toMatchObject({ tries: 1, why: 'it answered 410' })
+  expect(await delivered('strict', call, 'asked', 'failed')).toMatchObject({ tries: 1, why: 'it answered 410' })
   receiver.reply = taking
-  expect(must(await hurt.operator('retryDeliveries', { params: { name: 'pager' } }))).toEqual({ due: 1 })
-  await delivered('pager', call, 'asked', 'sent')
+  expect(must(await hurt.operator('retryDeliveries', { params: { name: 'strict' } }))).toEqual({ due: 1 })
+  await delivered('strict', call, 'asked', 'sent')
 })
 
 test('N14 no channel inside of the network is taken', async () => {

@@ -62,7 +62,7 @@ describe('sole importers', () => {
     ['bullmq', 'edge/pool-object.ts', 'edge/run-object.ts'],
     ['bullmq', 'test/faults/doorbells.ts', 'worker/execution.ts'],
     ['ioredis', 'worker/queue.ts', 'worker/link.ts'],
-    ['execa', 'worker/sandbox/launch.ts', 'worker/sandbox/argv.ts'],
+    ['execa', 'worker/sandbox/start.ts', 'worker/sandbox/argv.ts'],
     ['drizzle-orm/durable-sqlite', 'edge/run-object.ts', 'edge/lifecycle.ts'],
     ['node:child_process', 'worker/sandbox/launch.ts', 'worker/execution.ts'],
     ['child_process', 'infra/start.ts', 'cli/main.ts'],
