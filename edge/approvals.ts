@@ -77,7 +77,7 @@ function planInWords(plan: Plan): string {
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
   const traffic = relayed ? ` and ${Math.ceil(net_bytes / 1024 ** 2).toLocaleString('en')} MiB of traffic` : ''
-  return `${reachInWords(plan)}${filesInWords(plan)}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most`
+  return `${reachInWords(plan)}${filesInWords(plan)}${plan.outputs === true ? ', keeping the files that it leaves' : ''}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most`
 }
 
 /** By name and content: whoever says yes says it to these bytes. */

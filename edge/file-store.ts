@@ -58,9 +58,18 @@ export class FileStore {
     for (const { sha256: digest } of named) this.#db.update(files).set({ named: true }).where(eq(files.sha256, digest)).run()
   }
 
+  whole(digest: string): Uint8Array {
+    const parts = this.#db
+      .select({ bytes: fileParts.bytes })
+      .from(fileParts)
+      .where(eq(fileParts.sha256, digest))
+      .orderBy(asc(fileParts.part))
+    return Buffer.concat(parts.all().map(({ bytes }) => bytes))
+  }
+
   part(digest: string, part: number): Buffer | undefined {
     const where = and(eq(fileParts.sha256, digest), eq(fileParts.part, part))
-    return this.#db.select({ bytes: fileParts.bytes }).from(fileParts).where(where).orderBy(asc(fileParts.part)).get()?.bytes
+    return this.#db.select({ bytes: fileParts.bytes }).from(fileParts).where(where).get()?.bytes
   }
 
   #bytesOf(digest: string): number | undefined {

@@ -7,7 +7,7 @@
 //                       ─▶ lapsed | cancelled
 
 import type { Envelope } from '../shared/dsse.ts'
-import type { InputFile } from '../shared/files.ts'
+import type { InputFile, OutputFiles } from '../shared/files.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
@@ -72,7 +72,7 @@ export type Ended = Live & {
   took?: number
 }
 /** What is known of a finished execution besides its output, which is kept apart. */
-export type Finished = { exit_code: number | null; truncated: boolean; detail: string }
+export type Finished = { exit_code: number | null; truncated: boolean; detail: string; files?: OutputFiles }
 export type Attested = { id: string; execution_sha256: string; executor: string; sandbox_enforcement: string }
 export type Running = Live & {
   worker: string

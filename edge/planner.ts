@@ -41,15 +41,18 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
     secrets: tool.secrets ?? [],
     workspace: tool.workspace,
     ...(files.length === 0 ? {} : { files: [...files] }),
+    ...(tool.output_files === true ? { outputs: true as const } : {}),
     limits: limitsFor(tool, args, budget),
   }
+  if (tool.output_files === true && secretsOf(tool).length > 0)
+    return err(failure('denied', 'a tool that is given secrets keeps no files: nothing would find the secrets in them'))
   const credentials = (tool.credentials ?? []).filter(({ host }) => hosts.value.some((pattern) => covers(pattern, host)))
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
     if (tier === 'B' && executor.profile !== undefined) continue // there are none of that tier
     if (tier === 'B' && secretsOf(tool).length > 0) continue // others of the worker’s user could read them there
-    if (tier === 'B' && files.length > 0) continue // nothing keeps them as they are there
+    if (tier === 'B' && (files.length > 0 || tool.output_files === true)) continue // nothing keeps them as they are there
     for (const mode of modesFor(tier, tool.egress.mode))
       plans.push({ tier, ...shared, ...(credentials.length === 0 ? {} : { credentials }), egress: { mode, hosts: hosts.value } })
   }

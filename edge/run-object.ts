@@ -9,18 +9,19 @@ import { attestationId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import { BUNDLE_FORMAT, type Bundle, type CallState, STATEMENT_TYPE } from '../shared/statement.ts'
+import { type Bundle, type CallState, STATEMENT_TYPE } from '../shared/statement.ts'
 import type { Answer, Approval, Call, DryRun, Editable, JournalEntry, Run } from '../shared/wire.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import type { Unfolded } from './approvals.ts'
 import { dueAt } from './call-times.ts'
 import { directoryAt, type Loaded } from './directory.ts'
 import { type Env, identityOf } from './env.ts'
+import { Evidence } from './evidence.ts'
 import { GroupCommit } from './group-commit.ts'
 import { Leases } from './leases.ts'
 import { type CallRecord, type Canceller, type Event, hasEnded, type Proposal, type Status, step } from './lifecycle.ts'
 import type { Propose } from './proposal.ts'
-import { digestInput, prepare, sameAgain } from './proposal.ts'
+import { prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
@@ -37,7 +38,6 @@ import { edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
 const NO_CALL = failure('not_found', 'no such call')
-const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
 
@@ -54,6 +54,7 @@ export class RunObject extends DurableObject<Env> {
     ring: (record) => this.#ring(record),
   }
   readonly #answers = new Answers(this.env, this.#store, this.#ledger, this.#access)
+  readonly #evidence = new Evidence(this.#store, this.#access)
   readonly #leases = new Leases()
   readonly #work = new Work(this.env, this.#store, this.#answers, this.#leases, this.#access)
   #row: RunRow | undefined = this.#store.run()
@@ -142,19 +143,15 @@ export class RunObject extends DurableObject<Env> {
   }
 
   async attestation(agent: string | null, n: number): Promise<Result<Bundle>> {
-    const record = this.#readable(agent, n)
-    if (record === undefined) return err(NO_CALL)
-    const kept = this.#store.attestation(n)
-    if (kept === undefined) return err(failure('not_found', 'no attestation yet: the call has not ended'))
-    const { tool, args, plan } = record.proposal
-    return ok({ format: BUNDLE_FORMAT, ...kept, call: digestInput(this.#run.record, n, tool, args, plan) })
+    return this.#evidence.attestation(this.#readable(agent, n))
   }
 
   async snapshot(agent: string | null, n: number): Promise<Result<PolicySnapshot>> {
-    const record = this.#readable(agent, n)
-    const text = record === undefined ? undefined : this.#store.snapshot(record.status.decision.snapshot)
-    if (record === undefined || text === undefined) return err(record === undefined ? NO_CALL : NO_SNAPSHOT)
-    return ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
+    return this.#evidence.snapshot(this.#readable(agent, n))
+  }
+
+  async file(agent: string | null, n: number, digest: string): Promise<Result<{ path: string; bytes: Uint8Array }>> {
+    return this.#evidence.file(this.#readable(agent, n), digest)
   }
 
   async explanation(agent: string | null, n: number): Promise<Result<DryRun>> {
@@ -200,6 +197,10 @@ export class RunObject extends DurableObject<Env> {
 
   async inputPart(n: number, worker: string, digest: string, part: number): Promise<Result<{ data: string }>> {
     return this.#work.inputPart(n, worker, digest, part)
+  }
+
+  async putOutput(n: number, worker: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
+    return this.#work.putOutput(n, worker, digest, bytes)
   }
 
   async output(...chunk: Parameters<Work['output']>): ReturnType<Work['output']> {

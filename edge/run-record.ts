@@ -1,5 +1,6 @@
 // A run and its calls as they are stored, and as the wire sees them. Pure views; it decides nothing.
 
+import type { InputFile } from '../shared/files.ts'
 import { callId } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
 import { DEFAULT_BUDGET } from '../shared/limits.ts'
@@ -98,6 +99,12 @@ export function callView(run: RunRecord, { proposal, status }: CallRecord, kept:
   }
 }
 
+/** What it brought and what it left. */
+export const filesOf = ({ proposal, status }: CallRecord): readonly InputFile[] => [
+  ...(proposal.plan?.files ?? []),
+  ...(hasEnded(status) ? (status.finished?.files?.files ?? []) : []),
+]
+
 function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): CallResult {
   const stdout = kept?.stdout ?? Buffer.alloc(0)
   const text = decode(stdout)
@@ -108,6 +115,7 @@ function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): C
     stderr: kept?.stderr.toString('utf8') ?? '',
     exit_code: status.finished?.exit_code ?? null,
     truncated: status.finished?.truncated ?? false,
+    ...(status.finished?.files === undefined ? {} : { files: status.finished.files }),
     ...(status.error === null ? {} : { error: { code: status.error, detail: status.detail ?? status.finished?.detail ?? '' } }),
   }
 }

@@ -4,7 +4,9 @@
 import type { Envelope } from '../shared/dsse.ts'
 import { countersign } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
+import type { OutputFiles } from '../shared/files.ts'
 import { attestationId } from '../shared/ids.ts'
+import { canonical } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
@@ -81,7 +83,11 @@ export class Work {
         worker: worker.id,
         fence: status.state === 'granted' ? status.fence + 1 : 1,
         issued_at_ms: now,
-        deadline_ms: now + (plan.files === undefined ? 0 : LIMITS.files_ms) + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
+        deadline_ms:
+          now +
+          (plan.files === undefined && plan.outputs === undefined ? 0 : LIMITS.files_ms) +
+          plan.limits.timeout_ms +
+          LIMITS.settle_grace_ms,
         ...(sharesFolder(plan) ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) } : {}),
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
@@ -102,6 +108,15 @@ export class Work {
     return bytes === undefined
       ? err(failure('not_found', 'no such part of a file of a call of yours'))
       : ok({ data: bytes.toString('base64') })
+  }
+
+  /** Until it is settled nothing names it, and nobody is shown it. */
+  putOutput(n: number, worker: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
+    return this.#run.commit(() => {
+      const record = this.#store.call(n)
+      const mine = record?.status.state === 'running' && record.status.worker === worker && record.proposal.plan?.outputs === true
+      return mine ? this.#store.files.put(digest, bytes) : err(failure('not_found', 'no such call of yours that keeps files'))
+    })
   }
 
   async output(
@@ -136,6 +151,8 @@ export class Work {
       const checked = checkSettlement(settlement, worker, status.grant, attestationId(row.record.id, n))
       if (!checked.ok) return checked
       const { statement, kept, ending } = checked.value
+      const held = this.#holds(record, statement.predicate.execution.files)
+      if (!held.ok) return held
       const attestation = countersign(settlement.envelope, identityOf(this.#env).signer)
       this.#store.saveAttestation(n, attestation, status.grant)
       this.#store.replaceOutput(n, kept)
@@ -148,6 +165,16 @@ export class Work {
       })
       return done.ok ? ok({ state: ending.state, attestation }) : done
     })
+  }
+
+  /** What is attested as kept is here, byte for byte, and the plan said so. */
+  #holds({ proposal }: CallRecord, left: OutputFiles | undefined): Result<true> {
+    if (left === undefined) return ok(true)
+    const sized = this.#store.files.sized(left.files)
+    const fits = proposal.plan?.outputs === true && sized.ok && canonical(sized.value) === canonical(left.files)
+    if (!fits) return err(failure('attestation_invalid', 'the files are not those that were put'))
+    this.#store.files.keep(left.files)
+    return ok(true)
   }
 
   /** Asked before time is judged, and only while a call waits for the worker that has the run's folder. Who can't be asked has not said it. */

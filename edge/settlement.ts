@@ -106,6 +106,7 @@ export function finishedOf({ predicate }: Statement): { finished: Finished; atte
       exit_code: outcome?.kind === 'exit' ? outcome.code : null,
       truncated: (stdout?.truncated ?? false) || (stderr?.truncated ?? false),
       detail: outcome !== null && 'detail' in outcome ? outcome.detail : '',
+      ...(execution.files === undefined ? {} : { files: execution.files }),
     },
     attestation: { id: attestation_id, execution_sha256, executor, sandbox_enforcement },
   }

@@ -1,4 +1,4 @@
-// Files that a call brings, as the wire, the plan and both sides know them: a path that can only mean one place inside a folder, and the
+// Files that a call brings and leaves, as the wire, the plan and both sides know them: a path that can only mean one place inside a folder, and the
 // digest of the bytes. Pure.
 
 import { z } from 'zod'
@@ -7,12 +7,14 @@ import { LIMITS } from './limits.ts'
 
 /** Where a call finds the files that it brings: a folder of its own, which nothing of an earlier call can reach into. */
 export const INPUT_FOLDER = '/input'
+/** Where a call whose tool says so leaves the files that are kept. */
+export const OUTPUT_FOLDER = '/output'
 
 /** Characters that end a line, hide, reorder or mean nothing: a name that shows as another one (S44). `\` means a folder elsewhere. */
 const UNFIT = /[\p{C}\p{Zl}\p{Zp}\\]/u
 
 /** Why a path is refused; nothing where it names one place below its folder, however it is read. */
-function pathFault(path: string): string | undefined {
+export function pathFault(path: string): string | undefined {
   const parts = path.split('/')
   if (path === '' || Buffer.byteLength(path) > LIMITS.file_path_bytes) return `has 1 to ${LIMITS.file_path_bytes} bytes`
   if (parts.length > LIMITS.file_path_depth) return `has at most ${LIMITS.file_path_depth} parts`
@@ -45,3 +47,15 @@ const InputFile = FileRef.extend({ bytes: z.int().min(0).max(LIMITS.file_bytes) 
 /** As a plan has them. */
 export const InputFiles = listed(InputFile)
 export type InputFile = z.infer<typeof InputFile>
+
+/** `name`: one that could mean or show as another. `no_file`: a link, a device, or what has a second name. `path` as JSON writes it. */
+const LeftFile = z.strictObject({ path: z.string().max(600), why: z.enum(['name', 'no_file', 'too_much', 'not_sent']) })
+export type LeftFile = z.infer<typeof LeftFile>
+/** What a call left, by content. */
+export const OutputFiles = z.strictObject({
+  files: z.array(InputFile).max(LIMITS.call_files),
+  left: z.array(LeftFile).max(64),
+  /** Left beyond those that are told. */
+  more: z.int().min(0),
+})
+export type OutputFiles = z.infer<typeof OutputFiles>

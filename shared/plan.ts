@@ -99,6 +99,8 @@ export const Plan = z.strictObject({
   workspace: Workspace,
   /** Files that the call brings, read-only in a folder of their own; absent where it brings none. */
   files: InputFiles.optional(),
+  /** Files that the call leaves in a folder of their own are kept. */
+  outputs: z.literal(true).optional(),
   limits: Limits,
   /** Only where the worker counts and ends all processes of the call together, by a cgroup. Absent: where it can. */
   cgroup: z.literal(true).optional(),

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import type { Signer } from './dsse.ts'
 import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
 import type { Code } from './failures.ts'
+import { OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import type { Json } from './json.ts'
 import { canonical, digestOf, parseJson } from './json.ts'
@@ -115,6 +116,8 @@ export const Execution = z.strictObject({
   argv_sha256: Sha256.nullable(),
   /** What was in force: of plan, worker and the time that the grant left, the least. Absent where nothing was to be started. */
   limits: Limits.optional(),
+  /** What the call left, where its plan keeps that. */
+  files: OutputFiles.optional(),
   started_at_ms: Time.nullable(),
   ended_at_ms: Time,
 })

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { Explanation } from './explanation.ts'
-import { FileRefs } from './files.ts'
+import { FileRefs, OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
 import { Argv, ArgvItem, Credentials, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
@@ -76,6 +76,8 @@ export const ToolSpec = z.strictObject({
   workspace: Workspace,
   /** Calls may bring files: they lie read-only in `/input`, in tier C alone. */
   input_files: z.boolean().optional(),
+  /** What a call leaves in `/output` is kept, in tier C alone; not beside secrets, which nothing would find in there. */
+  output_files: z.boolean().optional(),
   limits: Limits.partial(),
 })
 export type ToolSpec = z.infer<typeof ToolSpec>
@@ -185,6 +187,8 @@ export const CallResult = z.strictObject({
   encoding: z.enum(['utf-8', 'base64']),
   stderr: z.string(),
   exit_code: z.int().nullable(),
+  /** What it left, where its tool keeps that; the bytes are at `…/files/{sha256}` below the call. */
+  files: OutputFiles.optional(),
   truncated: z.boolean(),
   error: z.strictObject({ code: z.string(), detail: z.string() }).optional(),
 })

@@ -8,11 +8,12 @@ import type { Config } from './config.ts'
 import type { Verified } from './grant.ts'
 import { layInputs } from './inputs.ts'
 import type { Link } from './link.ts'
+import { collect } from './outputs.ts'
 import { judged } from './result.ts'
 import type { NoFolder, RunFolders } from './run-folders.ts'
 import type { InHand } from './running.ts'
 import { launch, type Sandbox } from './sandbox/launch.ts'
-import { removeFolder } from './sandbox/workspace.ts'
+import { ownFolder, removeFolder } from './sandbox/workspace.ts'
 import type { CallOutput } from './streaming.ts'
 
 type Means = {
@@ -24,6 +25,9 @@ type Means = {
   readonly ceilings: Config['limits']
 }
 
+/** What is kept of a grant's time for the settlement that follows the files. */
+const SETTLING_MS = 5_000
+
 /** A tier that this host has not proven is refused by the sandbox itself, never downgraded (L8). */
 export async function perform({ grant, plan, args, argsText, secrets }: Verified, { stop }: InHand, means: Means): Promise<Ran> {
   const { link, runFolders, output } = means
@@ -34,11 +38,13 @@ export async function perform({ grant, plan, args, argsText, secrets }: Verified
   if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
 
   const { call } = grant.facts
-  const inputs = await layInputs(plan.files, { call, link, root: means.sandbox.equipment.folder, signal: stop.signal })
+  const root = means.sandbox.equipment.folder
+  const inputs = await layInputs(plan.files, { call, link, root, signal: stop.signal })
   if (!inputs.ok) {
     if (runFolder.value !== undefined) runFolders.leave(run)
     return unrun(inputs.error, link.clock.now())
   }
+  const outputs = plan.outputs === undefined ? undefined : await ownFolder(root, 'output')
   const limits = least(plan.limits, means.ceilings, grant.deadline_ms - link.clock.now())
   const { enforcement, ...seen } = await launch(means.sandbox, {
     plan: { ...plan, limits },
@@ -46,11 +52,15 @@ export async function perform({ grant, plan, args, argsText, secrets }: Verified
     secrets,
     runFolder: runFolder.value,
     inputs: inputs.value,
+    outputs,
     signal: stop.signal,
     onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
   })
   if (runFolder.value !== undefined) runFolders.leave(run)
-  if (inputs.value !== undefined) await removeFolder(inputs.value)
+  const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
+  const until_ms = grant.deadline_ms - SETTLING_MS
+  const files = still ? await collect(outputs, { call, link, until_ms, signal: stop.signal }) : undefined
+  for (const folder of [inputs.value, outputs]) if (folder !== undefined) await removeFolder(folder)
   const kept = output.end()
   const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
   const execution = {
@@ -59,6 +69,7 @@ export async function perform({ grant, plan, args, argsText, secrets }: Verified
     outcome: stop.signal.reason === 'shutdown' ? interrupted(seen.outcome) : judged(seen.outcome, plan, seen.stdout, kept.stdout),
     sandbox_enforcement: enforcement,
     limits,
+    ...(files === undefined ? {} : { files }),
     started_at_ms: seen.started_at_ms + ahead,
     ended_at_ms: seen.ended_at_ms + ahead,
   }

@@ -11,7 +11,7 @@ import { authorize, decide, isListed } from '../decide.ts'
 import type { AgentPrincipal, Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { agentQuestions, identityOf, runObject, sessionObject } from '../env.ts'
-import { headersOf } from '../headers.ts'
+import { fileHeaders, headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { agentAskedFor, idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import type { Canceller } from '../lifecycle.ts'
@@ -31,6 +31,7 @@ type Names =
   | 'readRun'
   | 'cancelRun'
   | 'readCall'
+  | 'readFile'
   | 'readAttestation'
   | 'readSnapshot'
   | 'explainCall'
@@ -105,6 +106,12 @@ export const agentRoutes: Verbs<Names> = {
   async readCall({ env, request, caller, params }) {
     const run = theCall(env, caller, params)
     return run.ok ? run.value.run.read(reader(caller), run.value.n, waitMs(request)) : run
+  },
+
+  async readFile({ env, caller, params: { sha256, ...params } }) {
+    const run = theCall(env, caller, params)
+    const file = run.ok ? await run.value.run.file(reader(caller), run.value.n, sha256) : run
+    return file.ok ? ok(new Response(file.value.bytes as Uint8Array<ArrayBuffer>, { headers: fileHeaders(file.value.path) })) : file // RPC makes its own buffers
   },
 
   async readAttestation({ env, caller, params }) {

@@ -14,7 +14,7 @@ import { isTenant } from '../intake.ts'
 import { isRunOf } from '../run-id.ts'
 import type { WorkerRow } from '../worker-gate.ts'
 
-export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {
+export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {
   async enroll({ env, body: { token, x, name } }) {
     const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
     const parsed = parseKey(token)
@@ -35,6 +35,11 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'output' | '
   async readInput({ env, caller, params: { call, sha256, part } }) {
     const { worker, object, n } = place(env, caller, call)
     return object === undefined ? err(failure('not_found', 'no such call')) : object.inputPart(n, worker.id, sha256, Number(part))
+  },
+
+  async putOutput({ env, caller, params: { call, sha256 }, body }) {
+    const { worker, object, n } = place(env, caller, call)
+    return object === undefined ? err(failure('not_found', 'no such call')) : object.putOutput(n, worker.id, sha256, body)
   },
 
   async output({ env, caller, params, body: { fence, stream, offset, data } }) {

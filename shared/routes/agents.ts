@@ -94,6 +94,18 @@ export const AGENTS = routes({
     result: wire.Call,
     failures: ['not_found'],
   },
+  readFile: {
+    method: 'GET',
+    path: '/v1/runs/{run}/calls/{call}/files/{sha256}',
+    callers: ['agent', 'operator'],
+    action: 'run.read',
+    params: call.extend({ sha256: wire.Sha256 }),
+    summary: 'Read a file that a call brought or left, as it is',
+    status: 200,
+    result: z.string(),
+    media: 'application/octet-stream',
+    failures: ['not_found'],
+  },
   readAttestation: {
     method: 'GET',
     path: '/v1/runs/{run}/calls/{call}/attestation',

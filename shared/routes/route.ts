@@ -28,7 +28,7 @@ export type Route = {
   readonly result: z.ZodType
   readonly failures: readonly Code[]
   /** Where the answer is not JSON. */
-  readonly media?: 'text/event-stream' | 'text/html' | 'text/plain' | 'application/openapi+json'
+  readonly media?: 'application/octet-stream' | 'text/event-stream' | 'text/html' | 'text/plain' | 'application/openapi+json'
 }
 
 export const Bytes = z.custom<Uint8Array<ArrayBuffer>>((value) => value instanceof Uint8Array)

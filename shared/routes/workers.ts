@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
 import { CallId, Sha256 } from '../wire.ts'
 import * as wire from '../worker-wire.ts'
-import { routes } from './route.ts'
+import { Bytes, routes } from './route.ts'
 
 export const WORKERS = routes({
   enroll: {
@@ -39,6 +39,20 @@ export const WORKERS = routes({
     status: 200,
     result: wire.FilePart,
     failures: ['not_found'],
+  },
+  putOutput: {
+    method: 'PUT',
+    path: '/v1/worker/calls/{call}/files/{sha256}',
+    callers: ['worker'],
+    action: 'worker.settle',
+    params: z.strictObject({ call: CallId, sha256: Sha256 }),
+    summary: 'Put a file that a running call left; the body is its bytes',
+    body: Bytes,
+    raw: true,
+    body_bytes: LIMITS.file_bytes,
+    status: 200,
+    result: z.strictObject({ sha256: Sha256, bytes: z.int() }),
+    failures: ['not_found', 'digest_mismatch', 'too_many_files'],
   },
   output: {
     method: 'POST',

@@ -11,9 +11,10 @@ import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('files', sharedStack())
 const [agent, stranger] = [await desk.agent(), await desk.agent()]
-const [taking, asking, refusing] = [
+const [taking, asking, keeping, refusing] = [
   await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } }),
   await desk.tool({ input_files: true, capabilities: ['process_exec'] }),
+  await desk.tool({ output_files: true, executor: { tiers: ['B', 'C'] } }),
   await desk.tool(),
 ]
 const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
@@ -99,4 +100,45 @@ test.concurrent('their bytes are for the worker that runs the call, while it doe
   expect(refusal(await part(other, call.id, sha256(bytes)))).toBe('404 not_found')
   granted(await peer.settle(claim))
   expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
+})
+
+test.concurrent('what a call left is read by whoever may read the call, as bytes that a browser saves and never shows', async () => {
+  const run = await newRun()
+  const call = granted(await propose(run, keeping, []))
+  expect(call.plan).toMatchObject({ tier: 'C', outputs: true })
+  const claim = granted(await peer.claim(call.id))
+  const page = Buffer.from('<script>alert(1)</script>')
+  const file = { path: 'out/a "b"; é.html', sha256: sha256(page), bytes: page.byteLength }
+  const files = { files: [file], left: [{ path: 'link', why: 'no_file' as const }], more: 0 }
+  expect(refusal(await peer.settle(claim, { files }))).toBe('422 attestation_invalid') // it was never put
+  expect(refusal(await other.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))).toBe('404 not_found')
+  granted(await peer.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))
+  const at = `${desk.url}/v1/runs/${run}/calls/${call.id}/files/${file.sha256}`
+  const get = (key: string) => fetch(at, { headers: { authorization: `Bearer ${key}` } })
+  expect((await get(agent.key)).status).toBe(404)
+  expect(refusal(await peer.settle(claim, { files: { ...files, files: [{ ...file, bytes: 1 }] } }))).toBe('422 attestation_invalid')
+  granted(await peer.settle(claim, { files }))
+
+  const ended = granted(await agent.client('readCall', { params: { run, call: call.id } }))
+  expect(ended.result?.files).toEqual(files)
+  const answer = await get(agent.key)
+  expect(Buffer.from(await answer.arrayBuffer())).toEqual(page)
+  expect(Object.fromEntries(answer.headers)).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-disposition': "attachment; filename*=UTF-8''a%20%22b%22%3B%20%C3%A9.html",
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+  })
+  expect((await get(desk.rootKey)).status).toBe(200)
+  expect((await get(stranger.key)).status).toBe(404)
+  granted(await propose(run, taking, [{ path: 'again', sha256: file.sha256 }])) // one call's output is another one's input
+})
+
+test.concurrent('a tool keeps nothing unless it says so, and never beside secrets', async () => {
+  const run = await newRun()
+  const plain = granted(await peer.claim(granted(await propose(run, taking, [])).id))
+  expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe('422 attestation_invalid')
+  const both = await desk.tool({ output_files: true, secrets: ['db.password'] })
+  const call = granted(await propose(run, both, []))
+  expect(call).toMatchObject({ state: 'denied' })
 })

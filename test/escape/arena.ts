@@ -146,7 +146,7 @@ export class Arena {
   }
 }
 
-type Changes = Partial<Pick<Plan, 'tier' | 'workspace' | 'egress' | 'secrets' | 'credentials' | 'files'>> & {
+type Changes = Partial<Pick<Plan, 'tier' | 'workspace' | 'egress' | 'secrets' | 'credentials' | 'files' | 'outputs'>> & {
   readonly limits?: Partial<Plan['limits']>
   readonly cwd?: string
   readonly env?: Plan['executor']['env']

@@ -58,6 +58,7 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
     { folder: '/var/lib/worker/runs/1', inputs: '/var/lib/worker/sandbox/input-1' },
   ],
   'c-offline-own': [{ ...planOf(['wc', '-c']), profile: 'compiler' }, {}],
+  'c-offline-outputs': [planOf(['true'], { outputs: true }), { outputs: '/var/lib/worker/sandbox/output-1' }],
   'c-offline-ceiling': [planOf(['true'], { limits: { open_files: 65_536 } }), {}],
 }
 
@@ -76,7 +77,7 @@ test.each(Object.entries(CASES))('the command of %s is the golden one', async (n
   await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
 })
 
-test('seed T57: no profile has the host’s root, nor writes anything of the host but the run’s folder', () => {
+test('seed T57: no profile has the host’s root, nor writes anything of the host but the run’s folder and the call’s own', () => {
   for (const [name, [plan, place]] of Object.entries(CASES)) {
     const options = commandOf(plan, place).bwrap?.options.toString().split('\0') ?? []
     const binds = options.flatMap((option, at) => (/bind/.test(option) ? [[option, options[at + 1]]] : []))
@@ -87,7 +88,9 @@ test('seed T57: no profile has the host’s root, nor writes anything of the hos
     expect(
       binds.filter(([option = '']) => !option.startsWith('--ro-bind')),
       name,
-    ).toEqual(place.folder === undefined || plan.tier === 'B' ? [] : [['--bind', place.folder]])
+    ).toEqual(
+      plan.tier === 'B' ? [] : [place.folder, place.outputs].flatMap((folder) => (folder === undefined ? [] : [['--bind', folder]])),
+    )
   }
 })
 

@@ -19,8 +19,8 @@ import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '.
 import { provenTiers, readProof, type WorkerProof } from '../../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 
-type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'readInput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'>
-const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'readInput', 'output', 'settle', 'prove', 'heartbeat', 'keys']
+type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'>
+const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'readInput', 'putOutput', 'output', 'settle', 'prove', 'heartbeat', 'keys']
 
 export type FakeCall = {
   readonly run: string
@@ -64,6 +64,8 @@ export type Proposal = {
   readonly folder?: Grant['folder']
   /** What it brings, by path. */
   readonly files?: Readonly<Record<string, Buffer>>
+  /** Keeps what it leaves. */
+  readonly outputs?: true
 }
 
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
@@ -148,6 +150,7 @@ export class FakeEdge {
     run = `run_${ulid(Date.now())}`,
     folder,
     files,
+    outputs,
   }: Proposal): FakeCall {
     const plan: Plan = {
       tier,
@@ -156,6 +159,7 @@ export class FakeEdge {
       secrets: [],
       workspace: folder === undefined ? 'call' : 'run',
       ...(files === undefined ? {} : { files: Object.entries(files).map(([path, bytes]) => this.#brought(path, bytes)) }),
+      ...(outputs === undefined ? {} : { outputs }),
       limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes },
     }
     const call: FakeCall = {
@@ -260,6 +264,7 @@ export class FakeEdge {
     if (route === 'keys') return note(this.#keys())
     const [, , , , , , digest = '', part] = path.split('/')
     if (route === 'readInput') return note(this.#refuses(request, path, raw) ?? this.#file(digest, Number(part)))
+    if (route === 'putOutput') return note(this.#refuses(request, path, raw) ?? this.#put(digest, raw))
     if (body === undefined || !body.success) return note(problem('invalid_request', 'the body does not fit'))
     if (route === 'enroll') return note(this.#enrol(body.data as { token: string; x: string }))
     const refusal = this.#refuses(request, path, raw)
@@ -335,6 +340,12 @@ export class FakeEdge {
     const grant = this.grantFor(call, worker)
     const claim: Claim = { grant: call.grant, plan: call.plan, args: call.args, facts_digest: grant.facts.digest, secrets: {} }
     return { status: 200, body: this.bend(claim, grant) }
+  }
+
+  #put(digest: string, bytes: Buffer): Reply {
+    if (sha256(bytes) !== digest) return problem('digest_mismatch', 'other bytes')
+    this.files.set(digest, bytes)
+    return { status: 200, body: { sha256: digest, bytes: bytes.byteLength } }
   }
 
   #file(digest: string, part: number): Reply {

@@ -4,6 +4,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { type Client, type Credentials, client } from '../../shared/client.ts'
 import { type Envelope, type PrivateJwk, payloadBytes, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
+import type { OutputFiles } from '../../shared/files.ts'
 import { signRequest } from '../../shared/http-signature.ts'
 import { attestationId, split } from '../../shared/ids.ts'
 import { digestOf, sha256 } from '../../shared/json.ts'
@@ -16,7 +17,7 @@ import { granted } from './desk.ts'
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
 
 /** What was seen of an execution, before anybody signed it. */
-export type Seen = { readonly outcome?: Outcome; readonly stdout?: string; readonly stderr?: string }
+export type Seen = { readonly outcome?: Outcome; readonly stdout?: string; readonly stderr?: string; readonly files?: OutputFiles }
 
 export class PeerWorker {
   readonly id: string
@@ -96,7 +97,7 @@ export class PeerWorker {
     }
   }
 
-  statement({ grant: envelope }: Claim, { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '' }: Seen = {}): Statement {
+  statement({ grant: envelope }: Claim, { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '', files }: Seen = {}): Statement {
     const grant = grantOf(envelope)
     const { call, run } = grant.facts
     const now = Date.now()
@@ -112,6 +113,7 @@ export class PeerWorker {
         connections: [],
         executor: 'peer',
         sandbox_enforcement: 'none',
+        ...(files === undefined ? {} : { files }),
         profile_sha256: null,
         argv_sha256: null,
         started_at_ms: now,

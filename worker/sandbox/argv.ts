@@ -4,7 +4,7 @@
 
 import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
-import { INPUT_FOLDER } from '../../shared/files.ts'
+import { INPUT_FOLDER, OUTPUT_FOLDER } from '../../shared/files.ts'
 import type { Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Group } from './cgroups.ts'
@@ -39,6 +39,8 @@ export type Place = {
   readonly folder?: string
   /** C: the folder of the files that the call brings. */
   readonly inputs?: string
+  /** C: the folder for what the call leaves. */
+  readonly outputs?: string
   readonly relay?: Relay
   /** B: recognises this call's processes, wherever they went (see tree.ts). */
   readonly mark?: number
@@ -146,7 +148,7 @@ function sandbox(
   { plan, own, cwd }: Admitted,
   profile: 'c_offline' | 'c_relayed',
   ground: Ground,
-  { folder, inputs, relay }: Place,
+  { folder, inputs, outputs, relay }: Place,
   { env, argv }: { readonly env: Readonly<Record<string, string>>; readonly argv: readonly string[] },
 ): Command {
   const { namespaces, sockets, relayed } = PROFILES[profile]
@@ -163,6 +165,7 @@ function sandbox(
     ...workspace,
     ...(relay?.authorities === undefined ? [] : ['--ro-bind', relay.authorities, AUTHORITIES]),
     ...(inputs === undefined ? [] : ['--ro-bind', inputs, INPUT_FOLDER]), // beside the workspace: no link in that leads here
+    ...(outputs === undefined ? [] : ['--bind', outputs, OUTPUT_FOLDER]),
     ...['--chdir', at],
     ...secretFiles(plan.secrets),
     ...BWRAP_AFTER,

@@ -40,6 +40,8 @@ export type Call = {
   readonly onOutput?: ((chunk: OutputChunk) => void) | undefined
   /** The host folder with the files that the call brings; there exactly where the plan names some. */
   readonly inputs?: string | undefined
+  /** The host folder for what the call leaves; there exactly where the plan keeps that. */
+  readonly outputs?: string | undefined
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
 }
@@ -115,14 +117,14 @@ type Begun = { readonly setting: Setting; readonly started: Started; readonly ar
 async function begin(
   equipment: Equipment,
   admitted: Admitted,
-  { stdin, secrets, runFolder, inputs, signal }: Call,
+  { stdin, secrets, runFolder, inputs, outputs, signal }: Call,
   prepared: PreparedStock | undefined,
 ): Promise<Result<Begun, Outcome>> {
   const cancelled = (): boolean => signal?.aborted === true
   if (cancelled()) return err({ kind: 'cancelled' })
   const released = prepared?.take(admitted, stdin)
   if (released !== undefined) return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
-  const settled = await settle(equipment, admitted, { runFolder, inputs, secrets })
+  const settled = await settle(equipment, admitted, { runFolder, inputs, outputs, secrets })
   if (!settled.ok) return settled
   const setting = settled.value
   const unused = async (outcome: Outcome): Promise<Result<never, Outcome>> => {
@@ -159,7 +161,7 @@ function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, 
 
 type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
-async function followed({ command, wired, pid, ended }: Started, { folder, mark, group }: Place, call: Veiled): Promise<Ran> {
+async function followed({ command, wired, pid, ended }: Started, { folder, outputs, mark, group }: Place, call: Veiled): Promise<Ran> {
   const stopper = new Stopper(group)
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
@@ -174,7 +176,8 @@ async function followed({ command, wired, pid, ended }: Started, { folder, mark,
 
   const started = Date.now()
   stopper.watch(pid, call)
-  const watch = folder === undefined ? undefined : watchFolder(folder, call.plan.limits, () => stopper.stop('workspace_cap'))
+  const onDisk = [folder, outputs].filter((one) => one !== undefined)
+  const watches = onDisk.map((one) => watchFolder(one, call.plan.limits, () => stopper.stop('workspace_cap')))
   const { exitCode, signal, code } = await ended
   stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
@@ -183,7 +186,7 @@ async function followed({ command, wired, pid, ended }: Started, { folder, mark,
   await drained(streams)
   stdout.take(veiledOut.end())
   stderr.take(veiledErr.end())
-  if ((await watch?.end()) === true) stopper.stop('workspace_cap')
+  for (const watch of watches) if (await watch.end()) stopper.stop('workspace_cap')
 
   const spawnError = pid === undefined ? (code ?? 'unknown') : undefined
   const outOfMemory = group?.outOfMemory() ?? false

@@ -32,6 +32,8 @@ type Given = {
   readonly runFolder?: string | undefined
   /** The folder that holds the plan's files. */
   readonly inputs?: string | undefined
+  /** The folder for what it leaves. */
+  readonly outputs?: string | undefined
   readonly secrets?: Readonly<Record<string, string>> | undefined
 }
 
@@ -60,12 +62,21 @@ export async function settle(equipment: Equipment, admitted: Admitted, given: Gi
 /** bubblewrap itself, and its init in the sandbox. */
 const BWRAP_PROCESSES = 2
 
-async function placeFor(equipment: Equipment, admitted: Admitted, { runFolder, inputs, secrets }: Given): Promise<Result<Setting, NotRun>> {
+async function placeFor(
+  equipment: Equipment,
+  admitted: Admitted,
+  { runFolder, inputs, outputs, secrets }: Given,
+): Promise<Result<Setting, NotRun>> {
   const { plan, profile } = admitted
   if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a folder is for the plan that shares one')
   if ((plan.files !== undefined) !== (inputs !== undefined)) throw new Error('files are for the plan that names them')
+  if ((plan.outputs !== undefined) !== (outputs !== undefined)) throw new Error('what is left is for the plan that keeps it')
   if (profile === 'b_host') return onHost(equipment, admitted, runFolder)
-  const folder = { ...(runFolder === undefined ? {} : { folder: runFolder }), ...(inputs === undefined ? {} : { inputs }) }
+  const folder = {
+    ...(runFolder === undefined ? {} : { folder: runFolder }),
+    ...(inputs === undefined ? {} : { inputs }),
+    ...(outputs === undefined ? {} : { outputs }),
+  }
   if (profile === 'c_offline') return ok({ place: folder, hangUp: nothing, leave: async () => undefined })
   return withRelay(equipment, plan, folder, secrets)
 }

@@ -5,9 +5,9 @@ import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** call: the workspace of a call in tier B. canary: that of a program which tries the sandbox. */
-type Kind = 'call' | 'pipes' | 'relay' | 'canary' | 'input'
+type Kind = 'call' | 'pipes' | 'relay' | 'canary' | 'input' | 'output'
 
-const LEFT_OVER = /^(?:call|pipes|relay|canary|input)-([0-9]+)-/
+const LEFT_OVER = /^(?:call|pipes|relay|canary|input|output)-([0-9]+)-/
 
 export const ownFolder = (root: string, kind: Kind): Promise<string> => mkdtemp(join(root, `${kind}-${process.pid}-`))
 

@@ -1,0 +1,47 @@
+// What is kept of a call beside its record, for whoever may read it: its attestation, the policy snapshot it was decided under, the bytes that
+// it brought and left. It changes nothing.
+
+import { failure } from '../shared/failures.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { PolicySnapshot } from '../shared/snapshot.ts'
+import { BUNDLE_FORMAT, type Bundle } from '../shared/statement.ts'
+import type { CallRecord } from './lifecycle.ts'
+import { digestInput } from './proposal.ts'
+import type { RunAccess } from './run-answers.ts'
+import { filesOf } from './run-record.ts'
+import type { RunStore } from './run-store.ts'
+
+const NO_CALL = failure('not_found', 'no such call')
+const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
+
+export class Evidence {
+  readonly #store: RunStore
+  readonly #run: RunAccess
+
+  constructor(store: RunStore, run: RunAccess) {
+    this.#store = store
+    this.#run = run
+  }
+
+  attestation(record: CallRecord | undefined): Result<Bundle> {
+    const row = this.#run.row()
+    if (row === undefined || record === undefined) return err(NO_CALL)
+    const { n, tool, args, plan } = record.proposal
+    const kept = this.#store.attestation(n)
+    if (kept === undefined) return err(failure('not_found', 'no attestation yet: the call has not ended'))
+    return ok({ format: BUNDLE_FORMAT, ...kept, call: digestInput(row.record, n, tool, args, plan) })
+  }
+
+  snapshot(record: CallRecord | undefined): Result<PolicySnapshot> {
+    const text = record === undefined ? undefined : this.#store.snapshot(record.status.decision.snapshot)
+    if (text === undefined) return err(record === undefined ? NO_CALL : NO_SNAPSHOT)
+    return ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
+  }
+
+  file(record: CallRecord | undefined, digest: string): Result<{ path: string; bytes: Uint8Array }> {
+    const named = record === undefined ? undefined : filesOf(record).find(({ sha256 }) => sha256 === digest)
+    if (named === undefined) return err(failure('not_found', 'no such file of this call'))
+    return ok({ path: named.path, bytes: this.#store.files.whole(digest) })
+  }
+}
