@@ -62,6 +62,8 @@ save ""
 # An evicted key is a doorbell lost in silence; better refuse to take one.
 maxmemory 256mb
 maxmemory-policy noeviction
+# A doorbell has some hundred bytes; what is read from here is parsed by the worker whole.
+proto-max-bulk-len 1mb
 databases 1
 enable-debug-command no
 enable-module-command no

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import type { Envelope } from '../shared/dsse.ts'
 import { Tier } from '../shared/plan.ts'
+import { err } from '../shared/result.ts'
 import { type Part, SEEN_CHARS, sealProof } from '../shared/worker-proof.ts'
 import type { Config } from './config.ts'
 import type { Identity } from './identity.ts'
@@ -49,14 +50,21 @@ export async function openEquipment({ home, private_hosts, ca_file, profiles }: 
   return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value, profiles })
 }
 
+/** What was delegated at the start may have been taken away since: then calls go on without, and that is told. */
+function withStandingGroups(equipment: Equipment): Equipment {
+  const fault = equipment.groups.ok ? equipment.groups.value.fault() : undefined
+  return fault === undefined ? equipment : { ...equipment, groups: err(fault) }
+}
+
 export async function prove(equipment: Equipment, offered: readonly Tier[], prepared?: PreparedStock): Promise<Proven> {
-  const facts = await probe(equipment, offered)
+  const standing = withStandingGroups(equipment)
+  const facts = await probe(standing, offered)
   const tiers = Tier.options.filter((tier) => facts.tiers[tier].ok)
   const lacking = offered.flatMap((tier) => {
     const { lack, checks } = facts.tiers[tier]
     return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
   })
-  return { sandbox: { equipment, facts, prepared }, tiers, findings: findingsOf(facts), lacking }
+  return { sandbox: { equipment: standing, facts, prepared }, tiers, findings: findingsOf(facts), lacking }
 }
 
 const findingsOf = ({ tiers, egress, cgroups, profiles }: Facts): Finding[] =>

@@ -145,6 +145,13 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
+  test('who asks for ever other shapes leaves room for what is asked for now', async () => {
+    const arena = await Arena.open({ prepared: { stale_ms: 600_000 } })
+    for (let i = 0; i < 18; i++) expect((await arena.launch({ plan: planOf(['true'], { cwd: `other${i}` }) })).fromStock).toBe(true)
+    expect((await arena.launch({ plan: planOf(['true']) })).fromStock).toBe(true)
+    await arena.close()
+  })
+
   test('a call that may not wait behind the same wall is started cold', async () => {
     const { there } = prepared.runFolder()
     const cases: LaunchOrder[] = [

@@ -130,16 +130,19 @@ export class Groups {
 
   /** Whether a process enters a group as it should: what can't be shown is not relied on (L8). */
   fault(): string | undefined {
-    const group = this.make({ memory_bytes: 64 * 1024 * 1024, processes: 8 })
+    let group: Group | undefined
     try {
+      group = this.make({ memory_bytes: 64 * 1024 * 1024, processes: 8 })
       const closed = new Array<'ignore'>(FIRST_GROUP_FD - 3).fill('ignore')
       const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', ...closed, ...group.fds]
       const { error, stdout, stderr } = spawnSync(group.enter, ['/bin/cat', '/proc/self/cgroup'], { stdio, env: {}, timeout: 5_000 })
       const inside = `${stdout}`.split('\n').filter((line) => line.endsWith(`/call-${process.pid}-${this.#made}`))
       if (inside.length === foldersOf(this.#tree).length) return undefined
       return `a process did not enter its cgroup: ${error?.message ?? `${stderr}`.trim()}`
+    } catch (error) {
+      return `no cgroup can be made: ${error instanceof Error ? error.message : error}`
     } finally {
-      group.close()
+      group?.close()
     }
   }
 }

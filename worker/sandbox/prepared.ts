@@ -16,6 +16,8 @@ type Released = { readonly setting: Setting; readonly started: Started; readonly
 
 /** bubblewrap's own two processes and perl: 3 MB of memory each that is no file's. */
 const READY_MAX = 16
+/** Whoever asks for ever other shapes has the oldest forgotten. */
+const SHAPES_MAX = 64
 /** Who is asked for again within this time is worth another one. */
 const DEMAND_MS = 1_000
 /** A shape that nobody asked for this long has none waiting, and none waits longer: hosts change. */
@@ -55,7 +57,7 @@ export class PreparedStock {
     const { [BWRAPS_OWN]: _, ...env } = plan.executor.env
     const delivery = deliveryOf(rlimitsOf(plan, this.#equipment.host), env, plan.executor.argv)
     for (let next = shape.waiting.shift(); next !== undefined; next = shape.waiting.shift()) {
-      if (next.gone) {
+      if (next.gone || performance.now() - next.since > this.#stale_ms) {
         void discard(next)
         continue
       }
@@ -112,7 +114,23 @@ export class PreparedStock {
     const executor = { ...plan.executor, argv: [], env: {} } // what is kept is no call's
     const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, stdin, asked: [], waiting: [] }
     this.#shapes.set(key, shape)
+    if (this.#shapes.size > SHAPES_MAX) this.#forgetOne()
     return shape
+  }
+
+  #forgetOne(): void {
+    const [oldest] = [...this.#shapes].toSorted(([, a], [, b]) => lastAsked(a) - lastAsked(b))
+    if (oldest === undefined) return
+    this.#shapes.delete(oldest[0])
+    for (const one of oldest[1].waiting.splice(0)) void discard(one)
+  }
+
+  /** Of shapes that have more than was asked for of late, the one that nobody asked for the longest: it makes room. */
+  #leastWanted(now: number): Shape | undefined {
+    const idle = [...this.#shapes.values()].filter(
+      ({ asked, waiting }) => waiting.length > asked.filter((at) => now - at < DEMAND_MS).length,
+    )
+    return idle.toSorted((a, b) => lastAsked(a) - lastAsked(b))[0]
   }
 
   /** One step; the next one after another rest. */
@@ -128,8 +146,13 @@ export class PreparedStock {
       for (const one of shape.waiting.splice(0)) void discard(one)
     }
     const all = [...this.#shapes.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
-    const lacking = [...this.#shapes.values()].find(({ asked, waiting }) => waiting.length < Math.min(asked.length, READY_MAX))
-    if (lacking !== undefined && all < READY_MAX) {
+    const [lacking] = [...this.#shapes.values()]
+      .filter(({ asked, waiting }) => waiting.length < Math.min(asked.length, READY_MAX))
+      .toSorted((a, b) => lastAsked(b) - lastAsked(a))
+    const idle = lacking === undefined || all < READY_MAX ? undefined : this.#leastWanted(now)
+    const room = all < READY_MAX || (idle !== undefined && lacking !== undefined && lastAsked(idle) < lastAsked(lacking))
+    if (lacking !== undefined && room) {
+      void discard(idle?.waiting.shift())
       this.#making = this.#prepare(lacking).finally(() => {
         this.#making = undefined
       })
@@ -159,6 +182,9 @@ export class PreparedStock {
     }
   }
 }
+
+/** A new one is about to be. */
+const lastAsked = ({ asked }: Shape): number => asked.at(-1) ?? Number.POSITIVE_INFINITY
 
 /** What a plan may hold beyond this is nothing that a gate could be handed; a field that is not known here is no exception. */
 function isPlain({ tier: _tier, executor: _executor, egress: _egress, limits: _limits, cgroup: _cgroup, ...other }: Plan): boolean {

@@ -35,12 +35,18 @@ export class Relay {
   readonly pid: number
   /** Listens already; nobody answers until the call's proxy takes it over. */
   readonly server: Server
+  readonly #holder: ChildProcess
   readonly #folder: string
 
-  private constructor(pid: number, server: Server, folder: string) {
-    this.pid = pid
+  private constructor(holder: ChildProcess, server: Server, folder: string) {
+    this.pid = holder.pid ?? 0
     this.server = server
+    this.#holder = holder
     this.#folder = folder
+  }
+
+  get isAlive(): boolean {
+    return isRunning(this.#holder)
   }
 
   static async prepare(programs: Programs, root: string): Promise<Relay> {
@@ -50,7 +56,7 @@ export class Relay {
     if (path.length > SOCKET_PATH_MAX) throw new Error(`\`${path}\` is too long for a unix socket: give the worker a shorter home`)
     await new Promise<void>((settle, refuse) => server.once('error', refuse).listen(path, settle))
     const holder = hold(programs, path)
-    const relay = new Relay(holder.pid ?? 0, server, folder)
+    const relay = new Relay(holder, server, folder)
     try {
       await listening(holder)
       const [program = '', ...args] = joinNetwork(programs, relay.pid, [programs.ip, 'link', 'set', 'lo', 'up'])
@@ -87,13 +93,14 @@ function hold(programs: Programs, path: string): ChildProcess {
   return child
 }
 
+const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null
+
 /** Read from the namespace's own table: the relay listens, and it is not the host's network where it does. */
 async function listening(holder: ChildProcess): Promise<void> {
   const host = readlinkSync('/proc/self/ns/net')
   const line = new RegExp(`^ *[0-9]+: 00000000:${PORT.toString(16).toUpperCase().padStart(4, '0')} \\S+ 0A `, 'm')
   for (const deadline = Date.now() + PREPARE_WITHIN_MS; Date.now() < deadline; await sleep(POLL_MS)) {
-    if (holder.pid === undefined || holder.exitCode !== null || holder.signalCode !== null)
-      throw new Error('the relay ended while starting')
+    if (!isRunning(holder)) throw new Error('the relay ended while starting')
     try {
       if (readlinkSync(`/proc/${holder.pid}/ns/net`) !== host && line.test(readFileSync(`/proc/${holder.pid}/net/tcp`, 'latin1'))) return
     } catch {
@@ -117,22 +124,28 @@ export class RelayStock {
     this.#root = root
   }
 
-  /** Begins to prepare what is lacking; a failure is told to whoever takes it. */
+  /** Begins to prepare what is lacking. One that fails is nobody's: whoever takes none prepares their own, and is told of that. */
   stock(): void {
-    while (this.#ready.length < READY) this.#ready.push(this.#begin())
+    while (this.#ready.length < READY) {
+      const relay = Relay.prepare(this.#programs, this.#root)
+      this.#ready.push(relay)
+      relay.catch(() => {
+        const at = this.#ready.indexOf(relay)
+        if (at !== -1) this.#ready.splice(at, 1)
+      })
+    }
   }
 
-  take(): Promise<Relay> {
-    return this.#ready.shift() ?? this.#begin()
+  async take(): Promise<Relay> {
+    for (let next = this.#ready.shift(); next !== undefined; next = this.#ready.shift()) {
+      const relay = await next.catch(() => undefined)
+      if (relay?.isAlive) return relay
+      await relay?.close() // it died while it waited
+    }
+    return Relay.prepare(this.#programs, this.#root)
   }
 
   async close(): Promise<void> {
     await Promise.allSettled(this.#ready.splice(0).map(async (relay) => (await relay).close()))
-  }
-
-  #begin(): Promise<Relay> {
-    const relay = Relay.prepare(this.#programs, this.#root)
-    relay.catch(() => undefined)
-    return relay
   }
 }
