@@ -44,7 +44,10 @@ function homeSeen(state: State): string {
   return seen
 }
 
-/** Written at every start: ports may have moved. Belongs to the worker's user, who refuses it otherwise. */
+/**
+ * Written at every start: ports may have moved. What else an operator has written into it stays. Belongs to the worker's user, who
+ * refuses it otherwise.
+ */
 export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home = homeSeen(state)): void {
   const own = (path: string): void => {
     const { uid, gid } = user()
@@ -59,12 +62,24 @@ export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home
     redis_url: redisUrl('worker', secrets, at.redisPort),
     home,
     concurrency: at.concurrency,
-    private_hosts: at.private_hosts,
+    ...(at.private_hosts.length === 0 ? {} : { private_hosts: at.private_hosts }),
     drain_ms: DRAIN_MS,
   }
   const path = join(state.worker, 'worker.json')
-  writePrivate(path, `${JSON.stringify(config, null, 2)}\n`)
+  const before = existsSync(path) ? objectIn(path) : {}
+  writePrivate(path, `${JSON.stringify({ ...before, ...config }, null, 2)}\n`)
   own(path)
+}
+
+/** What can't be read is told, not lost. */
+function objectIn(path: string): object {
+  try {
+    const read: unknown = JSON.parse(readFileSync(path, 'utf8'))
+    if (typeof read === 'object' && read !== null) return read
+  } catch {
+    // Told below.
+  }
+  throw new Error(`\`${path}\` is no JSON object: mend it, or remove it and have it written anew`)
 }
 
 const keyFile = (state: State): string => join(state.worker, 'key.json')

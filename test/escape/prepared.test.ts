@@ -106,7 +106,7 @@ describe('prepared or not', () => {
 })
 
 describe('those that wait', () => {
-  test('S40 none is used twice: nothing of a call is there for the next', async () => {
+  test('none is used twice: nothing of a call is there for the next', async () => {
     const seen = new Set<string>()
     for (let i = 0; i < 20; i++) {
       const source = `
