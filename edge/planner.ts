@@ -1,6 +1,7 @@
 // The planner: what exactly would run, from a tool and its arguments. Pure. It proposes plans from the least isolated
 // that the tool allows to the most; policy forbids the ones it does not want, and so picks the sandbox.
 
+import { cwdFault } from '../shared/cwd.ts'
 import { failure } from '../shared/failures.ts'
 import type { InputFile } from '../shared/files.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../shared/limits.ts'
@@ -26,8 +27,8 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
   if (!hosts.ok) return hosts
   const cwd = executor.cwd === undefined ? '' : (args[executor.cwd.arg] ?? '')
   if (typeof cwd !== 'string') return err(failure('invalid_arguments', 'the folder must be a text'))
-  if (cwd.startsWith('/') || cwd.split('/').includes('..'))
-    return err(failure('workspace_scope_denied', 'the folder must lie inside the workspace: relative, without `..`'))
+  const misplaced = cwdFault(cwd)
+  if (misplaced !== undefined) return err(misplaced)
   const shared = {
     executor: {
       kind: 'process' as const,
@@ -87,6 +88,7 @@ function fill(template: readonly string[], args: Args): Result<string[]> {
   for (const item of argv) {
     const bytes = Buffer.byteLength(item)
     total += bytes
+    if (item.includes('\0')) return err(failure('invalid_arguments', 'an argument of a program can’t hold NUL; send it over stdin'))
     if (bytes > LIMITS.argv_item_bytes)
       return err(failure('invalid_arguments', `an argument is longer than ${LIMITS.argv_item_bytes} bytes; send it over stdin`))
   }

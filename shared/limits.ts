@@ -69,6 +69,8 @@ export const LIMITS = {
   argv_items: 256,
   argv_item_bytes: 128 * KiB - 1,
   argv_bytes: 1 * MiB,
+  /** The folder in the workspace where a call begins: on the host it lies below others, and a path ends at 4,096 bytes. */
+  cwd_bytes: 1 * KiB,
   /** Output kept of one stream of one call; the digest covers all of it. */
   output_bytes: 1 * MiB,
   /** A settlement: both streams in base64, and the statement. */

@@ -5,6 +5,7 @@
 import { endingOf } from '../shared/statement.ts'
 import { type Ran, settlementOf, unrun } from './attestation.ts'
 import type { Config } from './config.ts'
+import { faultOf } from './fault.ts'
 import { type Judged, verifyClaim } from './grant.ts'
 import type { Identity } from './identity.ts'
 import type { Link } from './link.ts'
@@ -69,7 +70,7 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promis
   if (begun.ok && !begun.value) return leaveAlone('it was begun here before') // L2: nobody saw that end, and nobody will pretend to
   inHand.fence = grant.fence
   const ran = begun.ok
-    ? await runAsJudged(judged, inHand, at)
+    ? await runAsJudged(judged, inHand, at).catch((error): Ran => failedByUs(error, call, at))
     : unrun({ kind: 'infra', detail: `the spool can’t be written (${begun.error})` }, link.clock.now())
   const ended = performance.now()
 
@@ -87,7 +88,7 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promis
   })
 }
 
-function runAsJudged(judged: Exclude<Judged, { kind: 'stray' }>, inHand: InHand, at: Station): Promise<Ran> | Ran {
+async function runAsJudged(judged: Exclude<Judged, { kind: 'stray' }>, inHand: InHand, at: Station): Promise<Ran> {
   const { link, runFolders, streaming } = at
   if (judged.kind === 'mistrusted') return unrun({ kind: 'refused', code: 'grant_invalid', detail: judged.reason }, link.clock.now())
   return perform(judged, inHand, {
@@ -97,6 +98,13 @@ function runAsJudged(judged: Exclude<Judged, { kind: 'stray' }>, inHand: InHand,
     ceilings: at.ceilings,
     output: streaming.open(inHand, judged.grant.fence),
   })
+}
+
+/** L5: a bug of ours is an end too, and told; without its text, which may quote an argument. */
+function failedByUs(error: unknown, call: string, { link, log }: Station): Ran {
+  const fault = faultOf(error)
+  log.warn('a call was failed by a fault of ours', { call, ...fault })
+  return unrun({ kind: 'infra', detail: `the worker failed (${fault.code}); its log says where` }, link.clock.now())
 }
 
 function endOf({ execution: { outcome } }: Ran): { state: string; code?: string } {

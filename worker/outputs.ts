@@ -20,8 +20,10 @@ const SENT_WITHIN_MS = 1_000
 
 export async function collect(folder: string, to: To): Promise<OutputFiles> {
   const taken = new Taken()
-  const root = await open(folder, FOLDER)
-  await walk({ handle: root, path: '' }, taken, to)
+  const root = await open(folder, FOLDER).catch(() => undefined)
+  if (root === undefined)
+    taken.leave('.', 'no_file') // the tool closed it
+  else await walk({ handle: root, path: '' }, taken, to)
   return taken.told()
 }
 

@@ -29,51 +29,67 @@ type Means = {
 const SETTLING_MS = 5_000
 
 /** A tier that this host has not proven is refused by the sandbox itself, never downgraded (L8). */
-export async function perform({ grant, plan, args, argsText, secrets }: Verified, { stop }: InHand, means: Means): Promise<Ran> {
+export async function perform(verified: Verified, { stop }: InHand, means: Means): Promise<Ran> {
+  const { grant, plan, args, argsText } = verified
   const { link, runFolders, output } = means
   const stdin = stdinOf(plan, args, argsText)
   if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_input', detail: stdin.error }, link.clock.now())
   const { run } = grant.facts
   const runFolder = plan.workspace === 'run' ? runFolders.enter(run, grant.folder) : ok(undefined)
   if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
-
-  const { call } = grant.facts
-  const root = means.sandbox.equipment.folder
-  const inputs = await layInputs(plan.files, { call, link, root, signal: stop.signal })
-  if (!inputs.ok) {
+  try {
+    return await performIn(runFolder.value, stdin.value, verified, stop.signal, means)
+  } finally {
+    output.end()
     if (runFolder.value !== undefined) runFolders.leave(run)
-    return unrun(inputs.error, link.clock.now())
   }
-  const outputs = plan.outputs === undefined ? undefined : await ownFolder(root, 'output')
-  const limits = least(plan.limits, means.ceilings, grant.deadline_ms - link.clock.now())
-  const { enforcement, ...seen } = await launch(means.sandbox, {
-    plan: { ...plan, limits },
-    stdin: stdin.value,
-    secrets,
-    runFolder: runFolder.value,
-    inputs: inputs.value,
-    outputs,
-    signal: stop.signal,
-    onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
-  })
-  if (runFolder.value !== undefined) runFolders.leave(run)
-  const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
-  const until_ms = grant.deadline_ms - SETTLING_MS
-  const files = still ? await collect(outputs, { call, link, until_ms, signal: stop.signal }) : undefined
-  for (const folder of [inputs.value, outputs]) if (folder !== undefined) await removeFolder(folder)
-  const kept = output.end()
-  const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
-  const execution = {
-    ...seen,
-    connections: [...seen.connections],
-    outcome: stop.signal.reason === 'shutdown' ? interrupted(seen.outcome) : judged(seen.outcome, plan, seen.stdout, kept.stdout),
-    sandbox_enforcement: enforcement,
-    limits,
-    ...(files === undefined ? {} : { files }),
-    started_at_ms: seen.started_at_ms + ahead,
-    ended_at_ms: seen.ended_at_ms + ahead,
+}
+
+async function performIn(
+  runFolder: string | undefined,
+  stdin: Buffer | undefined,
+  { grant, plan, secrets }: Verified,
+  signal: AbortSignal,
+  { link, sandbox, output, ceilings }: Means,
+): Promise<Ran> {
+  const { call } = grant.facts
+  const root = sandbox.equipment.folder
+  const inputs = await layInputs(plan.files, { call, link, root, signal })
+  if (!inputs.ok) return unrun(inputs.error, link.clock.now())
+  const laid = [inputs.value]
+  try {
+    const outputs = plan.outputs === undefined ? undefined : await ownFolder(root, 'output')
+    laid.push(outputs)
+    const limits = least(plan.limits, ceilings, grant.deadline_ms - link.clock.now())
+    const { enforcement, ...seen } = await launch(sandbox, {
+      plan: { ...plan, limits },
+      stdin,
+      secrets,
+      runFolder,
+      inputs: inputs.value,
+      outputs,
+      signal,
+      onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
+    })
+    const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
+    const until_ms = grant.deadline_ms - SETTLING_MS
+    const files = still ? await collect(outputs, { call, link, until_ms, signal }) : undefined
+    const kept = output.end()
+    const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
+    const execution = {
+      ...seen,
+      connections: [...seen.connections],
+      outcome: signal.reason === 'shutdown' ? interrupted(seen.outcome) : judged(seen.outcome, plan, seen.stdout, kept.stdout),
+      sandbox_enforcement: enforcement,
+      limits,
+      ...(files === undefined ? {} : { files }),
+      started_at_ms: seen.started_at_ms + ahead,
+      ended_at_ms: seen.ended_at_ms + ahead,
+    }
+    return { execution, ...kept }
+  } finally {
+    for (const folder of laid) if (folder !== undefined) await removeFolder(folder) // or it goes at the next start
   }
-  return { execution, ...kept }
 }
 
 const withoutFolder = (why: NoFolder): Parameters<typeof unrun>[0] =>

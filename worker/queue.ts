@@ -6,6 +6,7 @@ import { Redis } from 'ioredis'
 import { z } from 'zod'
 import { PATTERNS, split } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
+import { faultOf } from './fault.ts'
 import type { Log } from './log.ts'
 
 export type Doorbell = { readonly run: string; readonly call: string }
@@ -69,7 +70,7 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
       runRetryDelay: 500,
     })
     worker.on('error', outage.noted)
-    worker.on('failed', (_job, error) => log.warn('a call was left by a fault of ours', { reason: error.stack ?? error.message }))
+    worker.on('failed', (_job, error) => log.warn('a call was left by a fault of ours', faultOf(error)))
     return worker
   })
   return {

@@ -21,6 +21,9 @@ export class RunFolders {
   readonly #idle_ms: number
   /** Calls that are in each folder now, and when the last one left. */
   readonly #runs = new Map<string, { inside: number; left_ms: number }>()
+  /** Folders to be removed; one that resists is tried again at each sweep. */
+  readonly #gone = new Set<string>()
+  #removing: Promise<void> = Promise.resolve()
   readonly #sweeping: NodeJS.Timeout
 
   constructor(root: string, idle_ms = IDLE_MS) {
@@ -28,8 +31,9 @@ export class RunFolders {
     this.#idle_ms = idle_ms
     mkdirSync(root, { recursive: true, mode: 0o700 })
     for (const run of readdirSync(root))
-      if (run.startsWith(GONE)) void removeFolder(join(root, run))
+      if (run.startsWith(GONE)) this.#gone.add(join(root, run))
       else if (PATTERNS.run.test(run)) this.#runs.set(run, { inside: 0, left_ms: statSync(join(root, run)).mtimeMs })
+    void this.#remove()
     this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS)
     this.#sweeping.unref()
   }
@@ -56,14 +60,28 @@ export class RunFolders {
     known.left_ms = Date.now()
   }
 
+  /** It never throws: what a disk can do, and what a tool left, is no reason for a worker to end. */
   async sweep(now_ms = Date.now()): Promise<void> {
     for (const [run, { inside, left_ms }] of this.#runs) {
       if (inside > 0 || now_ms - left_ms < this.#idle_ms) continue
       this.#runs.delete(run)
       const gone = join(this.#root, `${GONE}${run}-${now_ms}`)
-      renameSync(join(this.#root, run), gone)
-      await removeFolder(gone)
+      try {
+        renameSync(join(this.#root, run), gone)
+      } catch {
+        continue // somebody else removed it; or it is found again in the next life
+      }
+      this.#gone.add(gone)
     }
+    await this.#remove()
+  }
+
+  /** One removal after the other: two in one folder would be in each other's way. */
+  #remove(): Promise<void> {
+    this.#removing = this.#removing.then(async () => {
+      for (const folder of this.#gone) if (await removeFolder(folder)) this.#gone.delete(folder)
+    })
+    return this.#removing
   }
 
   close(): void {

@@ -39,6 +39,10 @@ test('an argument fills exactly one element, whatever it holds', () => {
   }
 })
 
+test('an argument with NUL, which no program can be given, is refused', () => {
+  expect(refusal({ executor: { argv: ['echo', '{text}'] } }, { text: 'a\0b' })).toBe('invalid_arguments')
+})
+
 test('a tool that names a sandbox profile has no plan of tier B, and its plan names it', () => {
   expect(plans({ executor: { tiers: ['B', 'C'], profile: 'compiler' } }).map(({ tier, profile }) => [tier, profile])).toEqual([
     ['C', 'compiler'],
@@ -120,6 +124,11 @@ test('the folder lies inside the workspace', () => {
   for (const cwd of ['..', '../a', 'a/..', 'a/../../b', '/', '/etc', '//a', './..'])
     expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'workspace_scope_denied'])
   for (const cwd of [5, ['a'], {}, true]) expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'invalid_arguments'])
+  // What no worker could enter is not planned; the bounds are bytes, and each name has one.
+  const long = 'a/'.repeat(LIMITS.cwd_bytes / 2)
+  for (const cwd of ['a'.repeat(255), long]) expect(plans(change, { cwd })[0]?.executor.cwd).toBe(cwd)
+  for (const cwd of ['a'.repeat(256), `b/${'漢'.repeat(86)}/c`, `${long}a`, 'a/'.repeat(2_500), 'a\0b'])
+    expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'invalid_arguments'])
   expect(plans(change, {})[0]?.executor.cwd).toBe('')
 })
 

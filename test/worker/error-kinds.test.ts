@@ -1,5 +1,7 @@
 // The kinds of errors that the seeds name are stable codes of ours: each is brought about for real, on a real worker, and says what to do.
 
+import { readdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { FAILURES } from '../../shared/failures.ts'
 import type { Plan } from '../../shared/plan.ts'
@@ -50,6 +52,24 @@ test('quota_exceeded: CPU time, and a file, beyond the limit', async () => {
   expect(spinning).toMatchObject({ error: 'quota_exceeded', outcome: { kind: 'signal', signal: 'SIGXCPU' } })
   const filling = await ended({ argv: ['dd', 'if=/dev/zero', 'of=f', 'bs=64k', 'count=64'] }, { limits: { file_bytes: 65_536 } })
   expect(filling).toMatchObject({ error: 'quota_exceeded', outcome: { kind: 'signal', signal: 'SIGXFSZ' } })
+})
+
+test('whatever the worker can’t do is told: where a call can’t begin, and where its folders can’t be made', async () => {
+  const onHost: Changes = { tier: 'B', egress: { mode: 'none', hosts: [] } }
+  for (const cwd of ['x'.repeat(256), 'x/'.repeat(2_000)]) {
+    const told = await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd })
+    expect(told).toMatchObject({ error: 'workspace_scope_denied', outcome: { kind: 'refused' } })
+  }
+  const folder = join(lone.state.worker, 'sandbox')
+  renameSync(folder, `${folder}-away`)
+  const detail = expect.stringContaining('(ENOENT)')
+  try {
+    expect((await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd: 'secret' })).outcome).toEqual({ kind: 'infra', detail })
+    expect((await ended({ argv: ['ls'] }, { outputs: true })).outcome).toEqual({ kind: 'infra', detail })
+  } finally {
+    renameSync(`${folder}-away`, folder)
+  }
+  expect(readdirSync(join(lone.state.worker, 'spool'))).toEqual([])
 })
 
 test('disabled: a tier that the worker’s operator switched off', async () => {

@@ -40,6 +40,16 @@ test('regular files are kept, whole and by digest, of a failed call too; nothing
   expect(leftOver()).toEqual([])
 })
 
+test('a folder that the tool closed, nested deeper than a path may be long: the call’s end is told, and nothing of it stays', {
+  timeout: 60_000,
+}, async () => {
+  const deep = "import os\nos.chdir('/output')\nfor _ in range(30):\n  os.mkdir('n' * 250)\n  os.chdir('n' * 250)\n"
+  const { predicate, kept, left } = await leaving(`${deep}os.chmod('/output', 0)`, 'python3')
+  expect(predicate.execution.outcome).toEqual({ kind: 'workspace_cap' }) // what can’t be counted is too much
+  expect([kept, left]).toEqual([{}, { '.': 'no_file' }])
+  expect(leftOver()).toEqual([])
+})
+
 test('S20 a setuid program is bytes: its mode goes nowhere', { timeout: 60_000 }, async () => {
   const { files, kept } = await leaving('cp /usr/bin/true /output/t; chmod 4755 /output/t')
   expect(Object.keys(kept)).toEqual(['t'])

@@ -1,10 +1,11 @@
 // Calls of one run share a folder on this host, which goes when the run has been idle, and not before.
 
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { RunFolders } from '../../worker/run-folders.ts'
+import { removeLeftOvers } from '../../worker/sandbox/workspace.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'countersign-runs-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -56,6 +57,50 @@ test('a folder that calls have worked in is found or said to be lost, never made
   await folders.sweep(Date.now() + 2 * HOUR)
   expect(folders.enter(RUN, 'kept')).toEqual({ ok: false, error: 'lost' })
   expect(existsSync(folder)).toBe(false)
+  folders.close()
+})
+
+/** Deeper than any path may name, closed where it begins, and with a name that is no text. */
+function nest(folder: string): void {
+  const [inner, outer] = [join(root, 'inner'), join(root, 'outer')]
+  mkdirSync(inner)
+  writeFileSync(Buffer.concat([Buffer.from(`${inner}/`), Buffer.from([0xff, 0xfe])]), '')
+  for (let depth = 0; depth < 30; depth++) {
+    mkdirSync(outer)
+    renameSync(inner, join(outer, 'n'.repeat(250)))
+    renameSync(outer, inner)
+  }
+  renameSync(inner, join(folder, 'deep'))
+  chmodSync(join(folder, 'deep'), 0)
+}
+
+test('what a tool nests deeper than a path may be long goes all the same, at a sweep and at the next start', async () => {
+  const at = join(root, 'nested')
+  const folders = new RunFolders(at, HOUR)
+  nest(entered(folders, RUN))
+  folders.leave(RUN)
+  await folders.sweep(Date.now() + 2 * HOUR)
+  expect(readdirSync(at)).toEqual([])
+  folders.close()
+  mkdirSync(join(at, `gone-${RUN}-1`))
+  nest(join(at, `gone-${RUN}-1`))
+  const next = new RunFolders(at, HOUR)
+  await next.sweep()
+  expect(readdirSync(at)).toEqual([])
+  next.close()
+  const left = mkdtempSync(join(at, 'call-4194305-')) // no process has that number
+  nest(left)
+  await removeLeftOvers(at)
+  expect(readdirSync(at)).toEqual([])
+})
+
+test('a sweep that finds nothing where a folder was does not throw', async () => {
+  const at = join(root, 'swept')
+  const folders = new RunFolders(at, HOUR)
+  entered(folders, RUN)
+  folders.leave(RUN)
+  rmSync(at, { recursive: true })
+  await folders.sweep(Date.now() + 2 * HOUR)
   folders.close()
 })
 

@@ -4,6 +4,7 @@
 
 import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
+import { cwdFault } from '../../shared/cwd.ts'
 import { INPUT_FOLDER, OUTPUT_FOLDER } from '../../shared/files.ts'
 import type { Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -96,7 +97,8 @@ export function admit(plan: Plan, profiles: OwnProfiles = {}): Result<Admitted, 
   const loader = names.find((name) => LOADER_ENV.test(name))
   if (loader !== undefined) return err(refused('invalid_input', `the environment may not set \`${loader}\``))
   const cwd = inside(asked)
-  if (cwd === undefined) return err(refused('workspace_scope_denied', `\`cwd\` must stay in the workspace; it is \`${asked}\``))
+  if (cwd === undefined)
+    return err(refused('workspace_scope_denied', '`cwd` must stay in the workspace, and be no longer than a path may be'))
   return ok({ plan, profile: profile.value, own: own.value, cwd })
 }
 
@@ -111,7 +113,7 @@ function grouped(command: Command, { group }: Place): Command {
 
 /** A relative path in normal form; '' is the workspace itself. Judged as written: no `..`, whatever it would lead to. */
 function inside(cwd: string): string | undefined {
-  if (cwd.startsWith('/') || cwd.split('/').includes('..')) return undefined
+  if (cwdFault(cwd) !== undefined) return undefined
   const normal = posix.normalize(cwd).replace(/\/$/, '')
   return normal === '.' ? '' : normal
 }

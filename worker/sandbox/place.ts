@@ -6,6 +6,7 @@ import { realpath } from 'node:fs/promises'
 import { posix, sep } from 'node:path'
 import type { Connection, Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import { faultOf } from '../fault.ts'
 import type { Admitted, Place } from './argv.ts'
 import { trusted } from './authorities.ts'
 import { CallAuthority } from './call-authority.ts'
@@ -88,13 +89,20 @@ async function onHost(
 ): Promise<Result<Setting, NotRun>> {
   const unreachable = await preflight(plan, privateHosts)
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
-  const folder = runFolder ?? (await callFolder(root, cwd))
+  let folder: string
+  try {
+    folder = runFolder ?? (await callFolder(root, cwd))
+  } catch (error) {
+    return err(infra(`the call's folder could not be made (${faultOf(error).code})`)) // the error's own text tells `cwd`
+  }
   if (runFolder !== undefined && !(await leadsInside(folder, cwd)))
     return err(refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace'))
   return ok({
     place: { folder, mark: newMark() },
     hangUp: nothing,
-    leave: async () => (runFolder === undefined ? removeFolder(folder) : undefined),
+    leave: async () => {
+      if (runFolder === undefined) await removeFolder(folder)
+    },
   })
 }
 
