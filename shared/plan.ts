@@ -169,6 +169,16 @@ export const Connection = z.strictObject({
   folded: z.int().min(1).optional(),
   /** Names of secrets that the proxy added. */
   credentials: z.array(z.string().regex(PATTERNS.name)).max(16).optional(),
-  verdict: z.enum(['allowed', 'host_not_listed', 'address_refused', 'unresolvable', 'malformed', 'sni_mismatch', 'cap', 'failed']),
+  verdict: z.enum([
+    'allowed',
+    'host_not_listed',
+    'address_refused',
+    'unresolvable',
+    'malformed',
+    'unknown_client',
+    'sni_mismatch',
+    'cap',
+    'failed',
+  ]),
 })
 export type Connection = z.infer<typeof Connection>

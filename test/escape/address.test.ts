@@ -149,11 +149,21 @@ test('a ClientHello is read in any cut, and nothing else passes for one', () => 
   expect(readClientHello(hello)).toEqual({ kind: 'name', name: 'example.com' })
   for (let length = 0; length < hello.length; length++) expect(readClientHello(hello.subarray(0, length)).kind, `${length}`).toBe('more')
   const body = hello.subarray(5)
-  for (const size of [1, 2, 3, 7, 50]) {
+  const inRecordsOf = (size: number): Buffer => {
     const records: Buffer[] = []
     for (let at = 0; at < body.length; at += size) records.push(record(body.subarray(at, at + size)))
-    expect(readClientHello(Buffer.concat(records))).toEqual({ kind: 'name', name: 'example.com' })
+    return Buffer.concat(records)
   }
+  for (const size of [16, 50, body.length - 1]) {
+    expect(readClientHello(inRecordsOf(size)), `${size}`).toEqual({ kind: 'name', name: 'example.com' })
+  }
+  for (const size of [1, 2, 7, 15]) expect(readClientHello(inRecordsOf(size)), `${size}`).toEqual({ kind: 'malformed' }) // N15
+  const endless = Buffer.concat([record(Buffer.from([1, 0, 0x3f, 0xff, ...Buffer.alloc(12)])), ...Array(8).fill(record(Buffer.alloc(16)))])
+  expect(readClientHello(endless)).toEqual({ kind: 'malformed' })
+  let asked = 0
+  for (let read = readClientHello(Buffer.alloc(0)); read.kind === 'more'; asked++)
+    read = readClientHello(inRecordsOf(16).subarray(0, read.need))
+  expect(asked).toBeLessThanOrEqual(2 * 8)
   expect(readClientHello(clientHello(undefined))).toEqual({ kind: 'name', name: undefined })
   expect(readClientHello(clientHello('a', { twice: true })).kind).toBe('malformed')
   expect(readClientHello(clientHello('a', { hidden: true })).kind).toBe('malformed')

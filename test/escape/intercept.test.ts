@@ -56,10 +56,10 @@ afterAll(async () => {
 
 const KEY = `canary-${unique()}`
 const limits = { timeout_ms: 30_000 }
-function launch(argv: readonly string[], to: Server | undefined, more: Partial<Credential> = { tls: 'intercept' }) {
+function launch(argv: readonly string[], to: Server | undefined, more: Partial<Credential> = { tls: 'intercept' }, key = KEY) {
   const credentials: Credential[] = [{ secret: 'key', host: at(found(to)), header: 'authorization', format: 'Bearer {}', ...more }]
   const egress = { mode: 'strict' as const, hosts: all().map(at) }
-  return arena.launch({ plan: planOf(argv, { egress, credentials, limits }), secrets: { key: KEY } })
+  return arena.launch({ plan: planOf(argv, { egress, credentials, limits }), secrets: { key } })
 }
 const curl = (server: Server | undefined, ...more: string[]): string[] => [
   ...['curl', '-sS', '--max-time', '20', '-H', 'Authorization: Basic bWluZQ==', ...more],
@@ -73,6 +73,19 @@ test('V04 inside TLS the bound host gets it in the place of what the tool said; 
   expect(Buffer.from(seen.out, 'latin1').toString()).toMatch(/^said .*Bearer «secret key»/)
   expect(seen.out).not.toContain(KEY)
   expect(seen.connections).toMatchObject([{ port: portOf(found(bound)), verdict: 'allowed', credentials: ['key'] }])
+})
+
+test('what cannot be said in a header ends its connection, never the worker', async () => {
+  const seen = await launch(curl(bound), bound, { tls: 'intercept' }, `${KEY}\u2192`)
+  expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
+  expect((await launch(curl(bound), bound)).outcome).toEqual({ kind: 'exit', code: 0 })
+  expect(asked).toHaveLength(1)
+})
+
+test('N11 inside TLS too the body of a GET is no second request', async () => {
+  const smuggled = 'GET /smuggled HTTP/1.1\r\nhost: evil.example\r\n\r\n'
+  await launch(curl(bound, '-X', 'GET', '-H', 'Transfer-Encoding: chunked', '--data-binary', smuggled), bound)
+  expect(asked.map(({ body }) => body)).toEqual([smuggled])
 })
 
 test('V04 another host keeps its own TLS, and gets nothing', async () => {

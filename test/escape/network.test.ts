@@ -178,7 +178,7 @@ tell['sockets'] = [name for top in ('/workspace', '/tmp', '/dev', '/etc') for _,
 tell['processes'] = len([name for name in os.listdir('/proc') if name.isdigit()])`
     const seen = await arena.launch({ plan: planOf(attack(source), { egress: allowed() }) })
     expect(told(seen)).toEqual({ credentials: true, 'without token': '407', sockets: [], processes: 2 })
-    expect(seen.connections).toEqual([])
+    expect(seen.connections).toMatchObject([{ verdict: 'unknown_client', folded: 1 }])
     await running
   })
 

@@ -66,14 +66,17 @@ function launch({ argv, runFolder }: Tool, hosts: readonly string[], { url = ori
   return arena.launch({ plan, ...(runFolder === undefined ? {} : { runFolder: runFolder() }) })
 }
 
+/** git asks without the token first, and again when it is told to. */
+const known = ({ connections }: LaunchSeen) => connections.filter(({ verdict }) => verdict !== 'unknown_client')
+
 describe.each(Object.entries(TOOLS))('%s', (_name, tool) => {
   test('works, and each connection is told', async () => {
     const seen = await launch(tool, [origin.authority])
     expect([seen.outcome, seen.err.includes('certificate')], seen.err).toEqual([{ kind: 'exit', code: 0 }, false])
     expect(seen.out).toContain(tool.says)
     const [host, port] = origin.authority.split(':')
-    expect(seen.connections.length).toBeGreaterThan(0)
-    for (const connection of seen.connections) expect(connection).toMatchObject({ host, port: Number(port), verdict: 'allowed' })
+    expect(known(seen).length).toBeGreaterThan(0)
+    for (const connection of known(seen)) expect(connection).toMatchObject({ host, port: Number(port), verdict: 'allowed' })
   })
 
   test('fails for a host that is not listed, and for another port of one that is', async () => {
@@ -82,8 +85,8 @@ describe.each(Object.entries(TOOLS))('%s', (_name, tool) => {
       expect(seen.outcome).toMatchObject({ kind: 'exit' })
       expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
       expect(seen.out).not.toContain(tool.says)
-      expect(seen.connections.length).toBeGreaterThan(0)
-      for (const { verdict, bytes_out } of seen.connections) expect([verdict, bytes_out]).toEqual(['host_not_listed', 0])
+      expect(known(seen).length).toBeGreaterThan(0)
+      for (const { verdict, bytes_out } of known(seen)) expect([verdict, bytes_out]).toEqual(['host_not_listed', 0])
     }
   })
 })

@@ -3,6 +3,9 @@
 
 /** A ClientHello with post-quantum key shares is under 2 KiB. */
 const HELLO_MAX_BYTES = 16 * 1024
+/** Clients put it in one record, a few in two or three. Smaller pieces would only cost us. */
+const MOST_RECORDS = 8
+const SMALLEST_PIECE = 16
 const RECORD_HEADER = 5
 const HANDSHAKE = 22
 const CLIENT_HELLO = 1
@@ -10,13 +13,13 @@ const SERVER_NAME = 0
 /** Encrypted ClientHello: the real name is inside, so the outer one proves nothing. Refused. */
 const ENCRYPTED_CLIENT_HELLO = 0xfe0d
 
-/** more: not all of it is here yet. name: what it asks for, undefined if it names none. */
+/** more: not all of it is here yet; with fewer than `need` bytes nothing more can be said. name: what it asks for, undefined if it names none. */
 export type Hello =
-  | { readonly kind: 'more' }
+  | { readonly kind: 'more'; readonly need: number }
   | { readonly kind: 'name'; readonly name: string | undefined }
   | { readonly kind: 'malformed' }
 
-const MORE: Hello = { kind: 'more' }
+const more = (need: number): Hello => ({ kind: 'more', need })
 const MALFORMED: Hello = { kind: 'malformed' }
 
 export function readClientHello(bytes: Buffer): Hello {
@@ -41,29 +44,28 @@ export function readClientHello(bytes: Buffer): Hello {
   return reader.overrun || extensions.overrun ? MALFORMED : { kind: 'name', name }
 }
 
-/** The handshake message, put together from its records. */
+/** The handshake message, put together from its records. Whoever waits for `need` asks at most twice for each record. */
 function handshakeOf(bytes: Buffer): Buffer | Hello {
   const fragments: Buffer[] = []
   let have = 0
-  for (let at = 0; ; ) {
-    if (at >= HELLO_MAX_BYTES) return MALFORMED
+  for (let at = 0; fragments.length < MOST_RECORDS; ) {
     if (bytes.length > at && bytes[at] !== HANDSHAKE) return MALFORMED
-    if (bytes.length < at + RECORD_HEADER) return MORE
+    const start = at + RECORD_HEADER
+    if (bytes.length < start) return more(start)
     const length = bytes.readUInt16BE(at + 3)
-    if (bytes[at + 1] !== 3 || length === 0 || length > HELLO_MAX_BYTES) return MALFORMED
-    const fragment = bytes.subarray(at + RECORD_HEADER, at + RECORD_HEADER + length)
-    fragments.push(fragment)
-    have += fragment.length
-    const message = Buffer.concat(fragments)
-    if (message.length > 0 && message[0] !== CLIENT_HELLO) return MALFORMED
-    if (message.length >= 4) {
-      const whole = 4 + message.readUIntBE(1, 3)
-      if (whole > HELLO_MAX_BYTES) return MALFORMED
-      if (have >= whole) return have === whole ? message : MALFORMED
-    }
-    if (fragment.length < length) return MORE
-    at += RECORD_HEADER + length
+    have += length
+    if (bytes[at + 1] !== 3 || length === 0 || have > HELLO_MAX_BYTES) return MALFORMED
+    if (have < SMALLEST_PIECE) return MALFORMED // the first says how long the whole is
+    at = start + length
+    if (bytes.length < at) return more(at)
+    fragments.push(bytes.subarray(start, at))
+    const [first] = fragments
+    if (first?.[0] !== CLIENT_HELLO) return MALFORMED
+    const whole = 4 + first.readUIntBE(1, 3)
+    if (have === whole) return Buffer.concat(fragments)
+    if (have > whole || length < SMALLEST_PIECE) return MALFORMED
   }
+  return MALFORMED
 }
 
 /** One host_name, and nothing else. */

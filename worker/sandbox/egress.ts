@@ -21,6 +21,8 @@ export const EGRESS_CAPS = {
   hello_ms: 10_000,
   /** Without a byte in either direction (N15). */
   idle_ms: 30_000,
+  /** Refusals beyond `net_connections` that are still answered. Then the proxy hangs up (N15). */
+  refused_beyond: 32,
 } as const
 
 export type EgressRules = {
@@ -29,7 +31,7 @@ export type EgressRules = {
   readonly privateHosts: ReadonlySet<string>
   /** What a client of this call's proxy must know (N12). */
   readonly token: string
-  /** Attempts, refused ones too, and bytes both ways of all connections together. */
+  /** Attempts, refused ones and those of unknown clients too, and bytes both ways of all connections together. */
   readonly limits: Pick<Limits, 'net_bytes' | 'net_connections'>
   /** What is added to requests to their hosts. */
   readonly additions?: readonly Addition[]
@@ -62,6 +64,8 @@ export class Egress {
   #metering: NodeJS.Timeout | undefined
   #dialling = 0
   #spent = 0
+  #unknown = 0
+  #refused = 0
   #closed = false
 
   constructor(rules: EgressRules) {
@@ -80,7 +84,11 @@ export class Egress {
   async reach(authority: string): Promise<Result<Upstream, Refused>> {
     const to = parseAuthority(authority)
     if (to === undefined) return this.refuse('malformed', { host: authority, port: 0 })
-    if (this.#entries.length >= this.#most.connections || this.#busy >= EGRESS_CAPS.at_once || this.#spent >= this.#most.bytes) {
+    if (
+      this.#entries.length + this.#unknown >= this.#most.connections ||
+      this.#busy >= EGRESS_CAPS.at_once ||
+      this.#spent >= this.#most.bytes
+    ) {
       return this.refuse('cap', to)
     }
     if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)
@@ -101,13 +109,27 @@ export class Egress {
   }
 
   refuse(verdict: Refused, to: Destination = { host: '', port: 0 }): Result<never, Refused> {
+    this.#refused++
     this.#enter(to, verdict)
     return err(verdict)
   }
 
+  /** Who does not show the token is told of in one sum: of what it asks nothing is read. */
+  refuseUnknown(): void {
+    this.#refused++
+    this.#unknown++
+  }
+
+  /** So much was refused that nothing more is heard: to be told so costs too. */
+  get exhausted(): boolean {
+    return this.#refused >= this.#most.connections + EGRESS_CAPS.refused_beyond
+  }
+
   /** What was asked for and what came of it, in order; sums of what is beyond the first. Final once closed. */
   get connections(): readonly Connection[] {
-    return folded(this.#entries)
+    const known = folded(this.#entries)
+    if (this.#unknown === 0) return known
+    return [...known, { host: '', port: 0, address: '', bytes_out: 0, bytes_in: 0, verdict: 'unknown_client', folded: this.#unknown }]
   }
 
   close(): void {

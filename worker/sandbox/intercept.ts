@@ -78,7 +78,11 @@ function serveOne(inner: TLSSocket, passOn: (asked: IncomingMessage, answer: Ser
     if (served) return void inner.destroy()
     served = true
     answer.setHeader('connection', 'close')
-    passOn(asked, answer)
+    try {
+      passOn(asked, answer)
+    } catch {
+      inner.destroy() // a header that Node will not say, a credential's perhaps: nobody else would catch it
+    }
   })
   server.emit('connection', inner)
   return () => served

@@ -15,6 +15,7 @@ import { Veil, type VeiledStream } from './veil.ts'
 const STATUS = {
   allowed: 200,
   malformed: 400,
+  unknown_client: 407,
   host_not_listed: 403,
   address_refused: 403,
   sni_mismatch: 403,
@@ -22,7 +23,6 @@ const STATUS = {
   unresolvable: 502,
   failed: 502,
 } as const satisfies Record<Refused, number>
-const UNKNOWN_CLIENT = 407
 const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n'
 const TLS_PORT = 443
 
@@ -48,6 +48,7 @@ export const proxyServer = (): Server =>
     keepAliveTimeout: EGRESS_CAPS.idle_ms,
     requestTimeout: 0,
     connectionsCheckingInterval: EGRESS_CAPS.hello_ms / 4,
+    requireHostHeader: false, // Node would answer by itself, and nobody would count it
   })
 
 /** Makes a listening server the proxy of this one call. Returns what ends all its connections. */
@@ -61,6 +62,7 @@ export function serveProxy(server: Server, egress: Egress, interception?: Interc
   const [speakHttp] = server.listeners('connection') as ((client: Socket) => void)[] // Node's own, as its documentation has them
   server.removeAllListeners('connection')
   server.on('connection', (client: Socket) => {
+    if (egress.exhausted) return void client.destroy()
     hold(client)
     firstByte(client, (byte) => {
       if (byte !== SOCKS_VERSION) speakHttp?.call(server, client)
@@ -68,11 +70,16 @@ export function serveProxy(server: Server, egress: Egress, interception?: Interc
     })
   })
   server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
+    if (egress.exhausted) return void client.destroy()
     tunnel(egress, interception, asked, client, head).catch(() => client.destroy())
   })
-  server.on('request', (asked: IncomingMessage, answer: ServerResponse) => {
-    forward(egress, asked, answer).catch(() => asked.socket.destroy())
-  })
+  const judge = (asked: IncomingMessage, answer: ServerResponse): void => {
+    if (asked.socket.destroyed) return // what came with it is still being parsed
+    if (egress.exhausted)
+      server.closeAllConnections() // tunnels are not among them
+    else forward(egress, asked, answer).catch(() => asked.socket.destroy())
+  }
+  server.on('request', judge).on('checkExpectation', judge)
   server.on('clientError', (error: NodeJS.ErrnoException, client: Duplex) => {
     if (error.syscall !== undefined) return void client.destroy() // it said nothing wrong: it is gone, killed perhaps
     egress.refuse('malformed')
@@ -103,7 +110,10 @@ async function tunnel(
   client: Duplex,
   head: Buffer,
 ): Promise<void> {
-  if (!egress.knows(asked.headers['proxy-authorization'])) return turnAway(client, UNKNOWN_CLIENT, 'unknown client')
+  if (!egress.knows(asked.headers['proxy-authorization'])) {
+    egress.refuseUnknown()
+    return turnAway(client, STATUS.unknown_client, 'unknown client')
+  }
   const reached = await egress.reach(asked.url ?? '')
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
   if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
@@ -118,13 +128,20 @@ async function forward(egress: Egress, asked: IncomingMessage, answer: ServerRes
   const turn = (status: number, why: string): void => {
     answer.writeHead(status, { connection: 'close', 'content-type': 'text/plain', ...challenge(status) }).end(`${why}\n`)
   }
-  if (!egress.knows(asked.headers['proxy-authorization'])) return turn(UNKNOWN_CLIENT, 'unknown client')
-  const url = asked.method === 'TRACE' ? undefined : absoluteForm(asked.url ?? '') // which would say again what it was told
+  if (!egress.knows(asked.headers['proxy-authorization'])) {
+    egress.refuseUnknown()
+    return turn(STATUS.unknown_client, 'unknown client')
+  }
+  const url = isMalformed(asked) ? undefined : absoluteForm(asked.url ?? '')
   const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
   if (!reached.ok) return turn(STATUS[reached.error], reached.error)
   const { socket, additions } = reached.value
   passOn(asked, answer, { path: url?.path ?? '/', host: url?.host ?? '', over: socket, added: additions('plain') })
 }
+
+/** TRACE would say again what it was told. */
+const isMalformed = ({ method, httpVersion, headers }: IncomingMessage): boolean =>
+  method === 'TRACE' || (httpVersion === '1.1' && headers.host === undefined)
 
 /** The one request of a tunnel that ends here. What is no path is no request for its host. */
 const passOnInside =
@@ -139,7 +156,14 @@ type Passage = { readonly path: string; readonly host: string; readonly over: Du
 
 function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, over, added }: Passage): void {
   // The host that was judged is the one asked for, whatever header came along (N11); a header that is added takes the place of the tool's.
-  const headers = { ...endToEnd(asked.headers), ...readably(added), ...headersOf(added), host, connection: 'close' }
+  const headers = {
+    ...endToEnd(asked.headers),
+    ...readably(added),
+    ...headersOf(added),
+    ...framing(asked.headers),
+    host,
+    connection: 'close',
+  }
   answer.on('close', () => over.destroy())
   const passed = request({ method: asked.method, path, headers, setHost: false, createConnection: () => over })
   passed.on('error', () => asked.socket.destroy())
@@ -148,6 +172,15 @@ function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, ov
   })
   passed.on('response', (got) => passBack(got, answer, added))
   asked.pipe(passed)
+}
+
+/**
+ * A body ends for the host where it ended for us, whatever the method and whatever `connection` names: left to choose, Node writes that
+ * of a GET bare, to be read as a second request that nobody judged (N11).
+ */
+function framing({ 'transfer-encoding': coding, 'content-length': length }: IncomingHttpHeaders): IncomingHttpHeaders {
+  if (coding !== undefined) return { 'transfer-encoding': 'chunked' }
+  return length === undefined ? {} : { 'content-length': length }
 }
 
 /** A host may say again what it was told: what it says is to be in the clear, for it is searched. */
@@ -196,10 +229,10 @@ function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
 }
 
 const challenge = (status: number): { 'proxy-authenticate'?: string } =>
-  status === UNKNOWN_CLIENT ? { 'proxy-authenticate': 'Basic realm="call"' } : {}
+  status === STATUS.unknown_client ? { 'proxy-authenticate': 'Basic realm="call"' } : {}
 
 function turnAway(client: Duplex, status: number, why: string): void {
   const lines = [`HTTP/1.1 ${status} Refused`, 'connection: close', 'content-type: text/plain']
   for (const [name, value] of Object.entries(challenge(status))) lines.push(`${name}: ${value}`)
-  client.end(`${lines.join('\r\n')}\r\n\r\n${why}\n`)
+  client.end(`${lines.join('\r\n')}\r\n\r\n${why}\n`, () => client.destroy())
 }

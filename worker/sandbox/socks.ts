@@ -17,6 +17,7 @@ const IPV6 = 4
 const REPLY = {
   allowed: 0,
   malformed: 1,
+  unknown_client: 2,
   cap: 1,
   host_not_listed: 2,
   address_refused: 2,
@@ -38,7 +39,10 @@ export async function serveSocks(egress: Egress, client: Socket): Promise<void> 
 
 /** The `host:port` that a client who knows the call's token wants; others have had their answer. */
 async function asked(egress: Egress, client: Socket): Promise<string | undefined> {
-  const turnAway = (...bytes: number[]): undefined => void client.end(Buffer.from(bytes))
+  const turnAway = (...bytes: number[]): undefined => {
+    egress.refuseUnknown()
+    client.end(Buffer.from(bytes))
+  }
   const [, methods = 0] = await take(client, 2)
   if (!(await take(client, methods)).includes(PASSWORD.method)) return turnAway(SOCKS_VERSION, NO_METHOD)
   client.write(Buffer.from([SOCKS_VERSION, PASSWORD.method]))

@@ -23,21 +23,26 @@ export async function carry(client: Duplex, { socket, to, mismatch }: Upstream, 
 function asksFor(client: Duplex, host: string): Promise<boolean> {
   const expected = isIP(host) === 0 ? host : undefined
   return new Promise((settle) => {
-    let said: Buffer = Buffer.alloc(0)
+    let said: Buffer[] = []
+    let [have, need] = [0, 0]
     const late = setTimeout(() => decide(false), EGRESS_CAPS.hello_ms)
     const decide = (verdict: boolean): void => {
       clearTimeout(late)
       client.off('readable', listen).off('end', gone).off('close', gone)
-      if (verdict) client.unshift(said)
+      if (verdict) client.unshift(Buffer.concat(said))
       settle(verdict)
     }
     const gone = (): void => decide(false)
     const listen = (): void => {
       const chunk: Buffer | null = client.read()
       if (chunk === null) return
-      said = Buffer.concat([said, chunk])
-      const hello = readClientHello(said)
-      if (hello.kind !== 'more') decide(hello.kind === 'name' && hello.name === expected)
+      said.push(chunk)
+      have += chunk.length
+      if (have < need) return
+      said = [Buffer.concat(said)]
+      const hello = readClientHello(said[0] ?? chunk)
+      if (hello.kind === 'more') need = hello.need
+      else decide(hello.kind === 'name' && hello.name === expected)
     }
     client.on('readable', listen).on('end', gone).on('close', gone)
   })
