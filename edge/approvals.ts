@@ -1,6 +1,7 @@
 // What a human is shown, and the link that lets one human answer. Pure. The answer itself is the RunObject's to take.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { DECEIVING } from '../shared/deceiving.ts'
 import type { Change } from '../shared/explanation.ts'
 import { PATTERNS } from '../shared/ids.ts'
 import { canonical, sha256 } from '../shared/json.ts'
@@ -39,7 +40,7 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
       tool_version: tool.version,
       risk: riskOf(tool, plan),
       command: plan === null ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
-      plan: plan === null ? 'nothing runs' : planInWords(plan),
+      plan: plan === null ? 'nothing runs' : planInWords(shownPlan(plan, redaction)),
       arguments: readable(redaction.of(args)),
       on_yes: onYes(needs),
       ...(standing === null ? {} : { standing }),
@@ -73,6 +74,22 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
   ]
 }
 
+/**
+ * A plan without secrets in what an agent can name there. Text by text, not as words: what looks like a secret over several would hide what
+ * is said between them.
+ */
+export function shownPlan(plan: Plan, redaction: Redaction): Plan {
+  const shown = (text: string): string => String(redaction.of(text))
+  const { egress, executor, files, credentials } = plan
+  return {
+    ...plan,
+    executor: { ...executor, argv: executor.argv.map(shown) },
+    egress: { ...egress, hosts: egress.hosts.map(shown) },
+    ...(credentials === undefined ? {} : { credentials: credentials.map((one) => ({ ...one, host: shown(one.host) })) }),
+    ...(files === undefined ? {} : { files: files.map((one) => ({ ...one, path: shown(one.path) })) }),
+  }
+}
+
 function planInWords(plan: Plan): string {
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
@@ -84,7 +101,7 @@ function planInWords(plan: Plan): string {
 const filesInWords = ({ files = [] }: Plan): string =>
   files.length === 0
     ? ''
-    : `, with files that the agent brings: ${files.map(({ path, bytes, sha256 }) => `\`${path}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
+    : `, with files that the agent brings: ${files.map(({ path, bytes, sha256 }) => `\`${quoted(path)}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
 
 /** Where it runs and what it can touch. */
 export function reachInWords({ tier, egress, profile, secrets, credentials = [], workspace }: Plan): string {
@@ -107,8 +124,7 @@ export function reachInWords({ tier, egress, profile, secrets, credentials = [],
   return `${where}${seen}, ${network}${added}${given}, ${folder}`
 }
 
-/** Characters that make a text look like another: controls, bidirectional and invisible ones, blanks that are no space. */
-const DECEIVING = /(?![\n ])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}\u2800]/gu
+const EACH_DECEIVING = new RegExp(DECEIVING, 'gu')
 
 /** How long one text of the arguments may be on a card; the first under which the whole fits is taken. */
 const LENGTHS = [2_000, 400, 80]
@@ -137,12 +153,12 @@ export function unfolded(prompt: Approval['prompt'], args: Record<string, unknow
 
 /** JSON in which everything shows as what it is, and that means the same. */
 export const unambiguous = (json: string): string =>
-  json.replace(DECEIVING, (char) =>
+  json.replace(EACH_DECEIVING, (char) =>
     Array.from({ length: char.length }, (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''),
   )
 
 /** Whatever would not show as what it is, as its number. */
-export const written = (text: string): string => text.replace(DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+export const written = (text: string): string => text.replace(EACH_DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
 /** JSON for human eyes: nothing renders as something else, and what is left out says how much and what it digests to. */
 export function readable(value: unknown): string {
@@ -154,6 +170,10 @@ export function readable(value: unknown): string {
     .find(({ length }) => length <= LIMITS.card_chars)
   return written(fitting ?? cut(whole, LIMITS.card_chars))
 }
+
+/** A text inside of our words: it ends where its quotes do, and no mark of ours is in it. */
+export const quoted = (text: string): string => unticked(readable(text))
+export const unticked = (text: string): string => text.replaceAll('`', '\\u{60}')
 
 /** Head and tail: what matters is often put last. Well-formed: half a character is none, and not every receiver takes one. */
 export function cut(text: string, length: number): string {

@@ -24,7 +24,7 @@ import type { UsedBy } from './shadow.ts'
 import { shadowOf } from './shadow.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
-import { coverage } from './standing.ts'
+import { coverage, mayStand } from './standing.ts'
 import type { Used } from './usage.ts'
 
 export type Asked = { agent: string; tool: string; args: Record<string, unknown>; files: readonly InputFile[] }
@@ -127,7 +127,10 @@ export function askAbout(directory: Loaded, { record }: RunRow, n: number, situa
     plan,
     decision,
     needs: needed(directory, situation),
-    standing: plan === null ? null : { covers: coverage(record, tool.tool, plan), most_s: longestStanding(directory, situation, plan) },
+    standing:
+      plan === null || !mayStand(plan)
+        ? null
+        : { covers: coverage(record, tool.tool, plan, directory.redaction), most_s: longestStanding(directory, situation, plan) },
     now,
     redaction: directory.redaction,
   })

@@ -27,12 +27,13 @@ import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import type { UsedBy } from './shadow.ts'
-import { keyOf, standingOf } from './standing.ts'
+import { keyOf, mayStand, standingOf } from './standing.ts'
 
 const NO_APPROVAL = failure('not_found', 'no such approval')
 const NO_OPERATOR = failure('forbidden', 'you are no operator any more')
 const REVOKED = failure('link_revoked', 'the link was taken back')
 const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
+const FILES_ONCE = failure('once_only', 'the call brings files, so an answer to it stands for no other; nothing was recorded')
 const SURER_ONLY = failure(
   'surer_only',
   'policy takes a yes to this call in the console or on the command line alone; nothing was recorded',
@@ -128,6 +129,7 @@ export class Answers {
     const { answers = [], edits = [] } = status.approval ?? {}
     const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
     if (status.state !== 'awaiting_approval') return ok({ kind: 'answered', answer: given, decision: judged(given) })
+    if (given.scope !== 'once' && proposal.plan !== null && !mayStand(proposal.plan)) return err(FILES_ONCE)
     if (channel === 'link' && this.#isRevoked(proposal.n, by)) return err(REVOKED) // meanwhile
     if (said.digest === undefined ? word === 'approve' && edits.length > 0 : said.digest !== proposal.digest) return err(OUTDATED) // L3
     if (said.arguments !== undefined) return this.#edit(directory, row, record, booked, given, said)
@@ -236,7 +238,9 @@ export class Answers {
 
   /** The key under which an answer could stand for this call; `null` where nobody has to be asked. */
   #keyFor({ record: run }: RunRow, { proposal: { tool, plan }, decision, ask }: NewCall): string | null {
-    return decision.effect !== 'ask' || ask === null || plan === null ? null : keyOf(run, tool, plan, decision.policy_set)
+    return decision.effect !== 'ask' || ask === null || plan === null || !mayStand(plan)
+      ? null
+      : keyOf(run, tool, plan, decision.policy_set)
   }
 
   /**

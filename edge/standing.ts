@@ -6,10 +6,11 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { ToolRef } from '../shared/statement.ts'
-import type { Standing } from '../shared/wire.ts'
-import { reachInWords, readable } from './approvals.ts'
+import type { Standing, Tool } from '../shared/wire.ts'
+import { quoted, reachInWords, shownPlan, unticked } from './approvals.ts'
 import { assuranceOf } from './assurance.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
+import type { Redaction } from './redaction.ts'
 import type { RunRecord } from './run-record.ts'
 
 /** One that is kept by its session: the key is what it covers. */
@@ -30,6 +31,9 @@ const reachOf = ({ tier, executor, egress, profile, secrets, credentials, worksp
   workspace,
 })
 
+/** Files are what a human looks at one by one, and often what the program runs: a call that brings any is answered by itself alone. */
+export const mayStand = (plan: Plan): boolean => (plan.files ?? []).length === 0
+
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
 /** What an answer covers, within one session of one agent. */
@@ -44,24 +48,30 @@ export const keyOf = ({ agentSince, device, channel }: RunRecord, { name, digest
     reach: reachOf(plan),
   })
 
-export function coverage({ agent, session, device, channel }: RunRecord, { name, version }: Omit<ToolRef, 'digest'>, plan: Plan): string {
-  const from = [...(channel === null ? [] : [`channel \`${channel}\``]), ...(device === null ? [] : [`device \`${device}\``])]
+/** As the card tells it, and with it whatever stands. */
+export function coverage({ agent, session, device, channel }: RunRecord, tool: Tool, plan: Plan, redaction: Redaction): string {
+  const { name, version, input_files } = tool
+  const shown = shownPlan(plan, redaction)
+  const without = input_files === true ? ', as long as it brings no files' : ''
+  const told = (name: string): string => unticked(String(redaction.of(name)))
+  const from = [...(channel === null ? [] : [`channel \`${told(channel)}\``]), ...(device === null ? [] : [`device \`${told(device)}\``])]
   const where = from.length === 0 ? '' : `, from ${from.join(' and ')}`
-  const program = readable(plan.executor.argv[0] ?? '')
-  return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${session}\`${where} that runs ${program} ${reachInWords(plan)}, whatever its other arguments`
+  const program = quoted(shown.executor.argv[0] ?? '')
+  return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${told(session)}\`${where} that runs ${program} ${reachInWords(shown)}, whatever its other arguments${without}`
 }
 
 /** What stands from now on, because of this answer to this call; nothing, where it was given to the call alone. */
 export function standingOf(run: RunRecord, { proposal, status }: CallRecord, answer: Answered, policySet: string): Kept | null {
   const { tool, plan, digest } = proposal
   const seconds = secondsOf(answer)
-  if (seconds === 0 || plan === null || status.approval === null) return null
+  const covers = status.approval?.prompt.standing?.covers
+  if (seconds === 0 || plan === null || status.approval === null || covers === undefined || !mayStand(plan)) return null
   const id = newStandingId(answer.at_ms)
   const { by, since_ms, decision, channel, scope, reason, at_ms } = answer
   const standing: Standing = {
     id,
     decision,
-    covers: coverage(run, tool, plan),
+    covers,
     agent: run.agent,
     agent_since_ms: run.agentSince,
     session: run.session,

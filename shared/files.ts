@@ -2,6 +2,7 @@
 // digest of the bytes. Pure.
 
 import { z } from 'zod'
+import { DECEIVING } from './deceiving.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS } from './limits.ts'
 
@@ -10,8 +11,8 @@ export const INPUT_FOLDER = '/input'
 /** Where a call whose tool says so leaves the files that are kept. */
 export const OUTPUT_FOLDER = '/output'
 
-/** Characters that end a line, hide, reorder or mean nothing: a name that shows as another one (S44). `\` means a folder elsewhere. */
-const UNFIT = /[\p{C}\p{Zl}\p{Zp}\\]/u
+/** Characters that end a line or mean nothing. `\` means a folder elsewhere; a backtick ends what our texts quote (G09). */
+const UNFIT = /[\p{C}\\`]/u
 
 /** Why a path is refused; nothing where it names one place below its folder, however it is read. */
 export function pathFault(path: string): string | undefined {
@@ -20,7 +21,7 @@ export function pathFault(path: string): string | undefined {
   if (parts.length > LIMITS.file_path_depth) return `has at most ${LIMITS.file_path_depth} parts`
   if (parts.includes('') || parts.includes('.') || parts.includes('..')) return 'is relative, in its shortest form, without `..`'
   if (parts.some((part) => Buffer.byteLength(part) > 255)) return 'has parts of at most 255 bytes'
-  if (UNFIT.test(path) || path !== path.normalize('NFC')) return 'is of plain characters, in the form NFC'
+  if (UNFIT.test(path) || DECEIVING.test(path) || path !== path.normalize('NFC')) return 'is of plain characters, in the form NFC'
   if (parts.some((part) => part.toLowerCase() === '.git')) return 'names no `.git`: programs obey what lies there' // S45
   return undefined
 }

@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest'
 import { askRecord, cut, needsUnfolding, unfolded } from '../../edge/approvals.ts'
 import { marker, Redaction } from '../../edge/redaction.ts'
+import { pathFault } from '../../shared/files.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
 import type { Capability, Tool } from '../../shared/wire.ts'
@@ -154,6 +155,27 @@ test.each(Object.entries(DECEIVING))('G09 what can’t be seen, or turns the tex
   const shown = argumentsOf({ text: `pay ${char}bob`, [`na${char}me`]: 1 })
   expect(shown).not.toContain(char)
   expect(shown.split(`\\u{${char.codePointAt(0)?.toString(16)}}`)).toHaveLength(3)
+})
+
+test.each(Object.entries(DECEIVING))('G09 a file’s path has none of them: %s', (_name, char) => {
+  expect(pathFault(`in/da${char}ta.csv`)).toBeDefined()
+})
+
+test('G09 a file’s path can’t go on in our words: no backtick is in one, and it is quoted', () => {
+  expect(pathFault('a` (1 bytes)')).toBeDefined()
+  for (const path of ['in/data.csv', 'Grüße, señor (1).txt', '日本語/テ.txt', 'out/a "b"; é.html'])
+    expect([path, pathFault(path)]).toEqual([path, undefined])
+  const { prompt } = card({}, { plan: { files: [{ path: 'a" (1 bytes). It was `checked', sha256: SHA, bytes: 3 }] } })
+  expect(prompt.plan).toContain(`\`"a\\" (1 bytes). It was \\u{60}checked"\` (3 bytes, sha256 ${SHA})`)
+})
+
+test('V02 what looks like the two ends of a secret hides nothing that is said between them', () => {
+  const files = [`-----BEGIN ${'RSA'} PRIVATE KEY-----`, 'run.sh', '-----END RSA PRIVATE KEY-----'].map((path) => ({
+    path,
+    sha256: SHA,
+    bytes: 3,
+  }))
+  expect(card({}, { plan: { files } }).prompt.plan).toMatch(/"run\.sh".*for 30 s/)
 })
 
 test('G09 ordinary text of any language stays as it is', () => {

@@ -59,7 +59,7 @@ test.concurrent('they are of the plan, so of digest, card and evidence; and of t
   expect(call.plan).toMatchObject({ tier: 'C', files: [{ ...files[0], bytes: 4 }] })
   const asked = granted(await propose(run, asking, files))
   const { prompt } = granted(await desk.root('readApproval', { params: { id: asked.approval?.id ?? '' } }))
-  expect(prompt.plan).toContain(`\`in/data.csv\` (4 bytes, sha256 ${sha256('a,b\n')})`)
+  expect(prompt.plan).toContain(`\`"in/data.csv"\` (4 bytes, sha256 ${sha256('a,b\n')})`)
 
   const [one, two] = [await propose(run, taking, files), await propose(run, taking, [{ path: 'in/data.csv', sha256: sha256('c,d\n') }])]
   expect(granted(one).plan?.files).not.toEqual(granted(two).plan?.files)
@@ -141,4 +141,24 @@ test.concurrent('a tool keeps nothing unless it says so, and never beside secret
   const both = await desk.tool({ output_files: true, secrets: ['db.password'] })
   const call = granted(await propose(run, both, []))
   expect(call).toMatchObject({ state: 'denied' })
+})
+
+test.concurrent('L3 no answer stands for a call that brings files: others may be under the same name', async () => {
+  const session = desk.name()
+  const run = granted(await agent.client('createRun', { body: { session } })).id
+  granted(await put(run, 'echo harmless'))
+  granted(await put(run, 'echo not seen'))
+  const bringing = async (text: string) => granted(await propose(run, asking, [{ path: 'run.sh', sha256: sha256(text) }]))
+  const first = await bringing('echo harmless')
+  const of = (call: typeof first) => ({ params: { id: call.approval?.id ?? '' } })
+  const card = granted(await desk.root('readApproval', of(first)))
+  expect([card.prompt.standing, card.options.map(({ scope }) => scope)]).toEqual([undefined, ['once', 'once']])
+  for (const decision of ['approve', 'deny'] as const)
+    expect(refusal(await desk.root('answerApproval', { ...of(first), body: { decision, scope: 'session' } }))).toBe('403 once_only')
+
+  const bare = granted(await propose(run, asking, []))
+  expect(granted(await desk.root('readApproval', of(bare))).prompt.standing?.covers).toContain('as long as it brings no files')
+  granted(await desk.root('answerApproval', { ...of(bare), body: { decision: 'approve', scope: 'session' } }))
+  expect(granted(await propose(run, asking, [])).state).toBe('granted')
+  for (const text of ['echo harmless', 'echo not seen']) expect((await bringing(text)).state).toBe('awaiting_approval')
 })

@@ -4,7 +4,9 @@
 import { afterAll, expect, test } from 'vitest'
 import { Sealing } from '../../edge/sealing.ts'
 import { openVault, SUPPOSED_VAULT } from '../../edge/vault.ts'
+import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import type { Call } from '../../shared/wire.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -175,4 +177,35 @@ test('L6 a secret that can’t be opened is one that is not there; where only po
   expect(vault.withholds({ name: 't', secrets: ['db'] })).toBe('there is no secret `db` for `t`')
   expect(vault.values(['db'])).toBeUndefined()
   expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([undefined, undefined])
+})
+
+test('V02 a value is on no card: neither as the path of a file, nor as a host, a program or a session', async () => {
+  const value = 's3cr3t-value-of-erp'
+  await secret(value, ['some.tool'])
+  const shownFor = async (call: Call) => {
+    const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval?.id ?? '' } }))
+    expect(JSON.stringify(prompt)).not.toContain(value)
+    return prompt
+  }
+  const taking = await desk.tool({ input_files: true, capabilities: ['process_exec'] })
+  const run = granted(await agent.client('createRun', { body: {} })).id
+  granted(await agent.client('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))
+  const files = [{ path: `in/${value}/data.csv`, sha256: sha256('x') }]
+  const bringing = granted(await agent.client('proposeCall', { params: { run }, body: { tool: taking, args: {}, files } }))
+  expect((await shownFor(bringing)).plan).toMatch(/"in\/«redacted, mark [0-9a-f]{16}»\/data.csv"/)
+
+  const reaching = await desk.tool({
+    capabilities: ['process_exec'],
+    input_schema: { type: 'object', properties: { command: { type: 'string' }, host: { type: 'string' } } },
+    executor: { argv: ['{command}'] },
+    egress: { mode: 'strict', hosts: ['.example.org:443'], named_by: { arg: 'host' } },
+  })
+  const args = { command: value, host: `${value}.example.org:443` }
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: reaching, args, run: { session: `a\`${value}` } } }))
+  const { plan, standing } = await shownFor(call)
+  for (const text of [plan, standing?.covers]) expect(text).toMatch(/with network to «redacted, mark [0-9a-f]{16}».example.org:443 only/)
+  expect(standing?.covers).toContain('in session `a\\u{60}«redacted')
+  granted(await desk.root('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'approve', scope: 'session' } }))
+  const stands = granted(await desk.root('listStanding', {})).items.find(({ approval }) => approval === call.approval?.id)
+  expect(stands?.covers).toBe(standing?.covers)
 })
