@@ -25,7 +25,18 @@ import { permitted } from './decide.ts'
 import type { Env } from './env.ts'
 import { headersOf } from './headers.ts'
 import type { Identified } from './intake.ts'
-import { headersFit, identifyByKey, identifyBySignature, parseBody, parseHeaders, parseParams, readBody, shaped } from './intake.ts'
+import {
+  claimant,
+  headersFit,
+  identifyByKey,
+  identifyBySignature,
+  isSmall,
+  parseBody,
+  parseHeaders,
+  parseParams,
+  readBody,
+  shaped,
+} from './intake.ts'
 import { logError } from './log.ts'
 import { problem } from './problem.ts'
 
@@ -91,6 +102,8 @@ type Admitted = { caller: Identified | null; params: unknown; query: unknown; he
 async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
   const fit = headersFit(request)
   if (!fit.ok) return fit
+  const known = route.body === undefined || isSmall(request) ? ok(null) : await knock(route, request, env)
+  if (!known.ok) return known
   const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request, route.body_bytes)
   if (!bytes.ok) return bytes
   const identified = await identify(route, request, bytes.value, env)
@@ -122,6 +135,13 @@ async function identify(route: Route, request: Request, bytes: Uint8Array, env: 
   const may = action === null ? ok(true) : permitted(directory, principal, action)
   return may.ok ? identified : may
 }
+
+/**
+ * Strangers make us hold little (G10): asked before a larger body is read, and again behind it, by the directory of then. A signature covers
+ * the body, so that of a worker only its name can be known here.
+ */
+const knock = (route: Route, request: Request, env: Env): Promise<Result<unknown>> =>
+  route.callers.includes('worker') ? claimant(request, env) : identify(route, request, new Uint8Array(), env)
 
 app.notFound((context) => {
   const allowed = Object.values(ROUTES as Record<string, Route>).filter(({ path }) =>

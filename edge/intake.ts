@@ -34,15 +34,21 @@ export async function identifyByKey(request: Request, env: Env): Promise<Result<
   return principal === undefined ? err(UNKNOWN) : ok({ directory, principal, worker: null })
 }
 
+/** The enrolled worker that a request says to be of; whether it is, its signature says. */
+export async function claimant(request: Request, env: Env) {
+  const claimed = readSignatureInput(request.headers.get('signature-input') ?? undefined)
+  if (claimed === undefined || !identityOf(env).tenants.has(claimed.tenant)) return err(UNSIGNED)
+  const worker = (await directoryWith(env, claimed.tenant, claimed.worker)).workers.get(claimed.worker)
+  return worker === undefined ? err(UNSIGNED) : ok({ claimed, worker })
+}
+
 /** The worker behind a signature over method, authority, path and body. */
 export async function identifyBySignature(request: Request, body: Uint8Array, env: Env): Promise<Result<Identified>> {
   const header = (name: string): string | undefined => request.headers.get(name) ?? undefined
-  const input = header('signature-input')
-  const claimed = readSignatureInput(input)
-  if (claimed === undefined || !identityOf(env).tenants.has(claimed.tenant)) return err(UNSIGNED)
+  const named = await claimant(request, env)
+  if (!named.ok) return named
+  const { claimed, worker } = named.value
   const { tenant } = claimed
-  const worker = (await directoryWith(env, tenant, claimed.worker)).workers.get(claimed.worker)
-  if (worker === undefined) return err(UNSIGNED)
   const { host, pathname } = new URL(request.url)
   const signed = { method: request.method, authority: host, path: pathname, body }
   const headers = { digest: header('content-digest'), signature: header('signature') }
@@ -60,6 +66,10 @@ export function headersFit(request: Request): Result<true> {
   for (const [name, value] of request.headers) size += name.length + value.length
   return size <= LIMITS.headers_bytes ? ok(true) : err(failure('headers_too_large', `more than ${LIMITS.headers_bytes} bytes`))
 }
+
+/** No body, or one that says how little it is; the runtime reads no more than was announced. */
+export const isSmall = ({ body, headers }: Request): boolean =>
+  body === null || Number(headers.get('content-length') ?? Number.NaN) <= LIMITS.unknown_body_bytes
 
 /** The body's bytes, counted as they come: no announced length is believed, and nobody holds a place by being slow (G10). */
 export async function readBody(request: Request, limit: number = LIMITS.body_bytes): Promise<Result<Uint8Array>> {

@@ -1,6 +1,6 @@
 // What a RunObject keeps, and how it is read and written: prepared once per object, used on every call.
 
-import { and, asc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import migrations from '../migrations/run/migrations.js'
 import type { Envelope } from '../shared/dsse.ts'
 import { callId } from '../shared/ids.ts'
@@ -136,6 +136,13 @@ function recordStatements(db: Database) {
       .where(eq(output.n, p('n')))
       .orderBy(asc(output.offset))
       .prepare(),
+    outputEnd: db
+      .select({ end: sql<number>`${output.offset} + length(${output.bytes})` })
+      .from(output)
+      .where(and(eq(output.n, p('n')), eq(output.stream, p('stream'))))
+      .orderBy(desc(output.offset))
+      .limit(1)
+      .prepare(),
     dropOutput: db
       .delete(output)
       .where(eq(output.n, p('n')))
@@ -261,6 +268,10 @@ export class RunStore {
 
   saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
     this.#q.saveOutput.run({ n, stream, offset, bytes })
+  }
+
+  outputEnd(n: number, stream: 'stdout' | 'stderr'): number {
+    return this.#q.outputEnd.get({ n, stream })?.end ?? 0
   }
 
   /** What was streamed gives way to what was settled. */

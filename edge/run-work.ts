@@ -31,7 +31,7 @@ import { checkSettlement, finishedOf } from './settlement.ts'
 
 export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
 
-const SECRET_GONE = failure('not_claimable', 'a secret that the call needs was removed')
+const SECRET_GONE = failure('not_claimable', 'the tool of the call may not have a secret that it needs any more')
 
 /** What a worker says that it can do, when it claims. */
 export type Means = { readonly tiers: readonly string[]; readonly cgroups: boolean }
@@ -63,8 +63,10 @@ export class Work {
         return err(failure('not_claimable', 'no such call in your pool'))
       const { proposal, status } = record
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
-      // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given anew, as policy is asked anew.
-      const secrets = directory.vault.values(secretsOf(plan))
+      // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given anew, while the tool may have them.
+      const { vault } = directory
+      const withheld = vault.withholds({ name: proposal.tool.name, secrets: plan.secrets, credentials: plan.credentials })
+      const secrets = withheld === undefined ? vault.values(secretsOf(plan)) : undefined
       const handOver = (grant: Envelope): Result<Claim> =>
         secrets === undefined ? err(SECRET_GONE) : ok({ grant, plan, args, facts_digest: digest, secrets })
       if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return handOver(status.grant) // its first answer was lost
@@ -119,6 +121,7 @@ export class Work {
     })
   }
 
+  /** A stream is kept whole from its beginning: what lies behind a gap, was there before or is beyond the plan's bound is not taken. */
   async output(
     n: number,
     worker: string,
@@ -128,13 +131,16 @@ export class Work {
     data: Uint8Array,
   ): Promise<Result<{ next: number; stop: boolean }>> {
     return this.#run.commit(() => {
-      const status = this.#store.call(n)?.status
+      const record = this.#store.call(n)
+      const status = record?.status
       if (status?.state !== 'running' || status.worker !== worker || status.fence !== fence)
         return err(failure('stale_fence', 'the call is not running under this fence'))
-      const next = offset + data.byteLength
       this.#leases.hold(n, status.deadline)
-      if (next <= LIMITS.output_bytes) this.#store.saveOutput(n, stream, offset, Buffer.from(data))
-      return ok({ next, stop: status.cancelRequested })
+      const end = this.#store.outputEnd(n, stream)
+      const most = record?.proposal.plan?.limits.output_bytes ?? 0
+      const fresh = offset > end ? Buffer.alloc(0) : Buffer.from(data.subarray(end - offset, most - offset))
+      if (fresh.byteLength > 0) this.#store.saveOutput(n, stream, end, fresh)
+      return ok({ next: end + fresh.byteLength, stop: status.cancelRequested })
     })
   }
 

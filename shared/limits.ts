@@ -6,6 +6,8 @@ const MiB = 1024 * KiB
 export const LIMITS = {
   /** A request body. Arguments of real tools stay far below; a Durable Object value ends at 2 MB. */
   body_bytes: 1 * MiB,
+  /** A body that is read before anybody knows who sends it. Calls are smaller, so that most requests ask the tenant once. */
+  unknown_body_bytes: 16 * KiB,
   /** How long a body may take to arrive. */
   body_ms: 10_000,
   /** Call arguments after parsing; they travel in one claim beside the plan. */

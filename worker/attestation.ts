@@ -15,8 +15,8 @@ export function settlementOf(grant: Grant, grant_sha256: string, ran: Ran, signe
   const settlement = sealed(grant, grant_sha256, ran, signer)
   const { envelope, output } = settlement
   const beside = envelope.payload.length + BESIDE_BYTES
-  if (beside + output.stdout.length + output.stderr.length <= LIMITS.body_bytes) return settlement
-  return sealed(grant, grant_sha256, shortened(ran, Math.floor(((LIMITS.body_bytes - beside) * 3) / 4)), signer)
+  if (beside + output.stdout.length + output.stderr.length <= LIMITS.settlement_bytes) return settlement
+  return sealed(grant, grant_sha256, shortened(ran, Math.floor(((LIMITS.settlement_bytes - beside) * 3) / 4)), signer)
 }
 
 function sealed(grant: Grant, grant_sha256: string, { execution, stdout, stderr }: Ran, signer: Signer): Settlement {

@@ -36,6 +36,23 @@ test('G10 a body that announces too much is refused before it comes', async () =
   }
 })
 
+test('G10 whom nobody knows is refused before more than a little of a body is there', async () => {
+  for (const [method, path] of [
+    ['PUT', `/v1/runs/run_x/files/${'0'.repeat(64)}`],
+    ['POST', '/v1/calls'],
+    ['PUT', `/v1/worker/calls/call_x/files/${'0'.repeat(64)}`],
+    ['POST', '/v1/worker/attestations'],
+  ] as const) {
+    for (const length of [`content-length: ${LIMITS.body_bytes}`, 'transfer-encoding: chunked']) {
+      const answer = await open()
+        .head(method, path, ['content-type: application/json', length])
+        .answered(LIMITS.body_ms / 2)
+      expect([path, length, answer.status]).toEqual([path, length, 401])
+    }
+  }
+  await serves()
+})
+
 test('G10 a body that announces nothing and goes on is cut off at the limit', async () => {
   const request = open().head('POST', '/v1/calls', [...auth, 'transfer-encoding: chunked'])
   const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`

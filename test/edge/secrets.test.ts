@@ -110,6 +110,24 @@ test('V03 another’s, a removed one and one that never was deny alike, at once 
   expect([state, decision.reason]).toEqual(['cancelled', `there is no secret \`${name}\` for \`${tool}\``])
 })
 
+test('V03 a claim that is asked for again hands over nothing that was taken from the tool, bound to a host, or removed', async () => {
+  const { tool, name } = await wanting('lent for a while')
+  const call = await approved(tool)
+  granted(await peer.claim(call.id))
+  const again = async () => {
+    const claim = await peer.claim(call.id)
+    return claim.ok ? claim.value.secrets : refusal(claim)
+  }
+  expect(await again()).toEqual({ [name]: 'lent for a while' })
+  granted(await put(name, 'for another tool now', ['other.tool']))
+  expect(await again()).toBe('409 not_claimable')
+  const bound = { value: 'for a host alone now', tools: [tool], hosts: ['erp.example.com:443'] }
+  granted(await desk.root('putSecret', { params: { name }, body: bound }))
+  expect(await again()).toBe('409 not_claimable')
+  granted(await put(name, 'its own once more', [tool]))
+  expect(await again()).toEqual({ [name]: 'its own once more' })
+})
+
 test('policy says which tool, and whose call, a secret is for', async () => {
   const { tool, name } = await wanting('for nobody at all')
   const texts = {

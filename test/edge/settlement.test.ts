@@ -233,3 +233,22 @@ test('streamed output gives way to what was settled', async () => {
   expect((await read(call)).result?.output).toBe('half of it, and the rest')
   expect(refusal(await chunk(10, 'too late'))).toBe('409 stale_fence')
 })
+
+test('a stream is taken from where it ends, whatever is sent again, left out or sent beyond its bound', async () => {
+  const tool = await desk.tool({ limits: { output_bytes: 4_096 } })
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const claim = granted(await peer.claim(call.id))
+  const send = async (offset: number, text: string, stream: 'stdout' | 'stderr' = 'stdout') =>
+    granted(await peer.client('output', { params: { call: call.id }, body: { fence: 1, stream, offset, data: base64(text) } })).next
+  expect(await send(0, '0123456789')).toBe(10)
+  expect(await send(0, '0123456789')).toBe(10) // its answer was lost
+  expect(await send(0, '0123456789abc')).toBe(13) // and there was more by then
+  expect(await send(20, 'behind a gap')).toBe(13)
+  expect(await send(13, '')).toBe(13)
+  expect(await send(0, 'another stream', 'stderr')).toBe(14)
+  const large = 'z'.repeat(4_000)
+  for (const offset of [1, 2, 3, 4, 5, 6, 7, 8]) expect(await send(offset, large)).toBe(4_000 + offset)
+  expect(await send(4_008, large)).toBe(4_096) // the plan's bound
+  expect(await send(4_096, large)).toBe(4_096)
+  granted(await peer.settle(claim))
+})

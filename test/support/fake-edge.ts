@@ -12,9 +12,10 @@ import { type Code, FAILURES } from '../../shared/failures.ts'
 import type { InputFile } from '../../shared/files.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/http-signature.ts'
 import { attestationId, callId, newWorkerId, split, ulid } from '../../shared/ids.ts'
-import { digestOf, type Json, parseJson, sha256 } from '../../shared/json.ts'
+import { BODY, digestOf, type Json, parseJson, sha256 } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan, Stdin } from '../../shared/plan.ts'
+import type { Route } from '../../shared/routes/route.ts'
 import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '../../shared/statement.ts'
 import { provenTiers, readProof, type WorkerProof } from '../../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../../shared/worker-wire.ts'
@@ -253,9 +254,9 @@ export class FakeEdge {
   }
 
   #answer(route: WorkerRoute, path: string, request: IncomingMessage, raw: Buffer): Reply {
-    const parsed = raw.byteLength === 0 ? undefined : parseJson(raw)
-    const read = ROUTES[route]
-    const body = 'body' in read ? read.body.safeParse(parsed?.ok ? parsed.value : undefined) : undefined
+    const read: Route = ROUTES[route]
+    const parsed = raw.byteLength === 0 ? undefined : parseJson(raw, { ...BODY, bytes: read.body_bytes ?? BODY.bytes })
+    const body = read.body?.safeParse(parsed?.ok ? parsed.value : undefined)
     const note = (reply: Reply): Reply => {
       const refused = reply.status >= 400 ? (reply.body as { code: Code }).code : undefined // `problem` made it
       this.heard.push({ route, headers: request.headers, body: body?.data, refused })
