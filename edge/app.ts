@@ -137,8 +137,8 @@ async function identify(route: Route, request: Request, bytes: Uint8Array, env: 
 }
 
 /**
- * Strangers make us hold little (G10): asked before a larger body is read, and again behind it, by the directory of then. A signature covers
- * the body, so that of a worker only its name can be known here.
+ * Strangers make us hold little (G10): asked before a larger body is read, and again behind it, by the directory of then. A signature
+ * covers the body, so that of a worker only its name can be known here.
  */
 const knock = (route: Route, request: Request, env: Env): Promise<Result<unknown>> =>
   route.callers.includes('worker') ? claimant(request, env) : identify(route, request, new Uint8Array(), env)

@@ -1,5 +1,5 @@
-// What is kept of a call beside its record, for whoever may read it: its attestation, the policy snapshot it was decided under, the bytes that
-// it brought and left. It changes nothing.
+// What is kept of a call beside its record, for whoever may read it: its attestation, the policy snapshot it was decided under, the bytes
+// that it brought and left. It changes nothing.
 
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'

@@ -121,7 +121,10 @@ export type Event =
   | { kind: 'cancel'; by: Canceller }
   /** Of one operator, or of all: the question stays. */
   | { kind: 'links_revoked'; by: string; of: string | null }
-  /** Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9); `folderGone`: why the run's folder is. */
+  /**
+   * Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9); `folderGone`: why the run's
+   * folder is.
+   */
   | { kind: 'due'; leaseUntil?: number; folderGone?: string }
 
 /** What the objects do once the new record is stored. */

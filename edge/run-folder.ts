@@ -1,5 +1,5 @@
-// Where the folder is that the calls of a run share (`workspace: run`): on the worker that claimed the first of them, and there alone. Pure.
-// Whether that worker is still there is asked by the run's work; what is gone is an event of the call.
+// Where the folder is that the calls of a run share (`workspace: run`): on the worker that claimed the first of them, and there alone.
+// Pure. Whether that worker is still there is asked by the run's work; what is gone is an event of the call.
 
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'

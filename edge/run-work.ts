@@ -63,7 +63,8 @@ export class Work {
         return err(failure('not_claimable', 'no such call in your pool'))
       const { proposal, status } = record
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
-      // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given anew, while the tool may have them.
+      // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given anew, while the tool may
+      // have them.
       const { vault } = directory
       const withheld = vault.withholds({ name: proposal.tool.name, secrets: plan.secrets, credentials: plan.credentials })
       const secrets = withheld === undefined ? vault.values(secretsOf(plan)) : undefined
@@ -183,7 +184,10 @@ export class Work {
     return ok(true)
   }
 
-  /** Asked before time is judged, and only while a call waits for the worker that has the run's folder. Who can't be asked has not said it. */
+  /**
+   * Asked before time is judged, and only while a call waits for the worker that has the run's folder. Who can't be asked has not said
+   * it.
+   */
   async folderGone({ folder, record }: RunRow): Promise<string | undefined> {
     const now = Date.now()
     const waits = ({ proposal, status }: CallRecord) => status.state === 'granted' && sharesFolder(proposal.plan)

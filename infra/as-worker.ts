@@ -1,6 +1,7 @@
 // Owns the change from root to an unprivileged user, for the worker and for tests that attack as it would. That user may not be able to
 // reach a folder that we can (a clone below a 0700 home), so the folders it needs are bound at a fixed place, in a mount namespace that
-// vanishes with the process. It decides nothing about what runs then. The stage is a tmpfs that only it sees; of its cgroup, see delegate.ts.
+// vanishes with the process. It decides nothing about what runs then. The stage is a tmpfs that only it sees; of its cgroup, see
+// delegate.ts.
 
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs'

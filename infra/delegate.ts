@@ -1,6 +1,6 @@
 // Owns the delegation of cgroups to a worker that root starts without systemd: a group that is given to the worker's user,
-// and removed when no process is in it any more. Where it can't be done nothing is: the worker says by itself what it lacks. Where systemd starts
-// the worker, `Delegate=` does this.
+// and removed when no process is in it any more. Where it can't be done nothing is: the worker says by itself what it lacks. Where
+// systemd starts the worker, `Delegate=` does this.
 
 import { randomBytes } from 'node:crypto'
 import { chownSync, existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'

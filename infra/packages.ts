@@ -22,7 +22,10 @@ const STACK: readonly Need[] = [
   { package: 'ca-certificates', oneOf: ['/etc/ssl/certs/ca-certificates.crt'] },
 ]
 
-/** What only the tests need: a browser for the pages, what attacks are written in, and programs that have to work in a sandbox as they are. */
+/**
+ * What only the tests need: a browser for the pages, what attacks are written in, and programs that have to work in a sandbox as they
+ * are.
+ */
 const TESTS: readonly Need[] = [
   { package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] },
   { package: 'python3', oneOf: ['/usr/bin/python3'] },

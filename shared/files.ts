@@ -1,5 +1,5 @@
-// Files that a call brings and leaves, as the wire, the plan and both sides know them: a path that can only mean one place inside a folder, and the
-// digest of the bytes. Pure.
+// Files that a call brings and leaves, as the wire, the plan and both sides know them: a path that can only mean one place inside a
+// folder, and the digest of the bytes. Pure.
 
 import { z } from 'zod'
 import { DECEIVING } from './deceiving.ts'

@@ -25,8 +25,8 @@ export const Secret = z.strictObject({ name: Name, version: z.int().min(1), ...s
 export type Secret = z.infer<typeof Secret>
 
 /**
- * How a value may stand in a text: as it is, in lower case as names of hosts are, as JSON and URLs write it, in hexadecimal digits, and in base64 wherever in it the value
- * begins; each longer line of it by itself. Compressed or encrypted it is not found.
+ * How a value may stand in a text: as it is, in lower case as names of hosts are, as JSON and URLs write it, in hexadecimal digits, and
+ * in base64 wherever in it the value begins; each longer line of it by itself. Compressed or encrypted it is not found.
  */
 export function formsOf(value: string): string[] {
   const trimmed = value.trim()

@@ -1,5 +1,5 @@
-// What a worker has proven of itself: the outcome of its canaries, signed with its key. The edge offers a worker no call of a tier that such
-// a proof does not hold (L8, K04), and shows operators why.
+// What a worker has proven of itself: the outcome of its canaries, signed with its key. The edge offers a worker no call of a tier that
+// such a proof does not hold (L8, K04), and shows operators why.
 
 import type { KeyObject } from 'node:crypto'
 import { z } from 'zod'

@@ -1,5 +1,6 @@
-// Owns the files that a call brings, on their way from the edge into a folder that the sandbox shows read-only: fetched by digest, each held
-// against the plan before anything runs (P08). The folder is new and ours alone, so no link of an earlier call leads out of it (S40, S41).
+// Owns the files that a call brings, on their way from the edge into a folder that the sandbox shows read-only: fetched by digest, each
+// held against the plan before anything runs (P08). The folder is new and ours alone, so no link of an earlier call leads out of it (S40,
+// S41).
 
 import { createHash } from 'node:crypto'
 import { mkdir, open } from 'node:fs/promises'

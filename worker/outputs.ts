@@ -1,6 +1,6 @@
-// Owns the collecting of what a call left in its output folder, once every process of it is gone: regular files alone, under plain names, each
-// opened below the folder that was opened before it, so that no link leads out (S40, S41) and nothing that blocks is waited for (S43).
-// Whatever a tool left there is data: nothing is run, no mode is kept (S20). What is not taken is told.
+// Owns the collecting of what a call left in its output folder, once every process of it is gone: regular files alone, under plain names,
+// each opened below the folder that was opened before it, so that no link leads out (S40, S41) and nothing that blocks is waited for
+// (S43). Whatever a tool left there is data: nothing is run, no mode is kept (S20). What is not taken is told.
 
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'

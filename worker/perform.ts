@@ -106,7 +106,10 @@ function stdinOf({ executor: { stdin } }: Plan, args: Record<string, unknown>, a
   return typeof text === 'string' ? ok(Buffer.from(text)) : err(`the argument \`${stdin.arg}\` is to be standard input and is no text`)
 }
 
-/** No process gets more than this worker gives, and none outlives its grant: what is left until the deadline may be less than the plan's time. */
+/**
+ * No process gets more than this worker gives, and none outlives its grant: what is left until the deadline may be less than the plan's
+ * time.
+ */
 function least(limits: Limits, ceilings: Config['limits'], left_ms: number): Limits {
   const names = Object.keys(ceilings) as (keyof Limits)[] // the keys of limits
   const lowered = names.map((name) => [

@@ -1,6 +1,6 @@
 // Owns the output of a running call: it keeps what the sandbox keeps, for the settlement, and sends the head of it to the edge while the
-// call still runs, so that who waits can watch. Sending is a courtesy: what fails is left out, and the settlement tells it whole. One
-// clock serves all calls; the sandbox bounds how much there is to keep.
+// call still runs, for an edge that outlives this worker. Sending is a courtesy: what fails is left out, and the settlement tells it
+// whole. One clock serves all calls; the sandbox bounds how much there is to keep.
 
 import { LIMITS } from '../shared/limits.ts'
 import type { Link } from './link.ts'

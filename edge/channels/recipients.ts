@@ -1,6 +1,6 @@
-// Whom a channel asks, and whether a message is still of use: asked when it is made, and again whenever it is about to leave; and what of its
-// settings comes to nobody, told to whoever puts a channel or goes away. Pure. It refuses no channel: an operator may be made after one that
-// names them.
+// Whom a channel asks, and whether a message is still of use: asked when it is made, and again whenever it is about to leave; and what of
+// its settings comes to nobody, told to whoever puts a channel or goes away. Pure. It refuses no channel: an operator may be made after
+// one that names them.
 
 import type { Channel, ChannelShown } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -43,7 +43,10 @@ export function useless(
   return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
 }
 
-/** The channels through which somebody is asked in another's stead: those that write to the other by name, and know where to write to them. */
+/**
+ * The channels through which somebody is asked in another's stead: those that write to the other by name, and know where to write to
+ * them.
+ */
 export function reachedThrough({ operators }: Loaded, channels: readonly Channel[], operator: string, to: string): string[] {
   const away = operators.get(operator)
   return channels.filter(({ channel }) => isNamed(channel, away) && knows(channel, to)).map(({ name }) => name)

@@ -3,7 +3,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. Each lane rests before each of its own. */
+/**
+ * How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. Each lane rests before each of
+ * its own.
+ */
 export type Extent = { readonly ms: number; readonly count: number; readonly rest_ms?: number }
 
 /** Times in milliseconds. */

@@ -1,5 +1,5 @@
-// Operators see which tiers each worker has proven, when, on what, and why not: on the console’s page and on the command line, as the worker
-// signed it. What a worker says is text and nothing else.
+// Operators see which tiers each worker has proven, when, on what, and why not: on the console’s page and on the command line, as the
+// worker signed it. What a worker says is text and nothing else.
 
 import { expect, test } from 'vitest'
 import type { WorkerProof } from '../../shared/worker-proof.ts'

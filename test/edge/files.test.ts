@@ -1,5 +1,5 @@
-// Files that calls bring: put into the run by digest, named by the call, and part of all that is said of it. The bytes reach the worker that
-// runs the call, while it runs it, and nobody else.
+// Files that calls bring: put into the run by digest, named by the call, and part of all that is said of it. The bytes reach the worker
+// that runs the call, while it runs it, and nobody else.
 
 import { expect, test } from 'vitest'
 import { bearer, client } from '../../shared/client.ts'

@@ -1,5 +1,5 @@
-// Promise: a secret that is bound to a host is added by the call's proxy to requests to exactly that host and port, in the place of whatever
-// the tool said there; the tool never holds it, also where the host says it again, and the record says that it was added.
+// Promise: a secret that is bound to a host is added by the call's proxy to requests to exactly that host and port, in the place of
+// whatever the tool said there; the tool never holds it, also where the host says it again, and the record says that it was added.
 
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

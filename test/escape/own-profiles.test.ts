@@ -1,5 +1,5 @@
-// Promise: what an operator adds to the table of profiles is there for the tools that name it, to read only, and opens nothing else; and it is
-// proven before it is used.
+// Promise: what an operator adds to the table of profiles is there for the tools that name it, to read only, and opens nothing else; and
+// it is proven before it is used.
 
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'

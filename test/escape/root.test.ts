@@ -1,5 +1,5 @@
-// Promise: that the worker is no root is a defence of its own. Whatever options bubblewrap is given, started by root its tool has ways to the
-// host; started by another user the same program fails. The worker refuses to start as root (test/worker/life.test.ts).
+// Promise: that the worker is no root is a defence of its own. Whatever options bubblewrap is given, started by root its tool has ways to
+// the host; started by another user the same program fails. The worker refuses to start as root (test/worker/life.test.ts).
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
-// Promise: what is refused in the other files is refused by our defences, and not because it would not have worked. Each attack is made where
-// one of them is missing: by a tool of tier B, which has the network of the host, or by the guard that one would write first. It works there.
+// Promise: what is refused in the other files is refused by our defences, and not because it would not have worked. Each attack is made
+// where one of them is missing: by a tool of tier B, which has the network of the host, or by the guard that one would write first. It
+// works there.
 
 import { createSocket } from 'node:dgram'
 import { createServer as createHttp, type Server } from 'node:http'

@@ -1,5 +1,5 @@
-// Promise: what bounds a call is our limits, and not how much this host happens to have. Each attack is made with one limit missing, far from
-// what would hurt the host, and works.
+// Promise: what bounds a call is our limits, and not how much this host happens to have. Each attack is made with one limit missing, far
+// from what would hurt the host, and works.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,5 @@
-// Promise: policy may refuse tier C where limits hold for each process alone (`C-nocgroup`); the call then goes to workers that have cgroups,
-// and to no other, and is judged by that again when one claims it.
+// Promise: policy may refuse tier C where limits hold for each process alone (`C-nocgroup`); the call then goes to workers that have
+// cgroups, and to no other, and is judged by that again when one claims it.
 
 import { expect, test } from 'vitest'
 import { Desk, granted, refusal } from '../support/desk.ts'

@@ -1,5 +1,5 @@
-// Promise: a metered module means what it meant, pays for what it does, and can't go on for ever: not in a run, not at its start, and not in
-// one instruction. What it may not have is refused with a sentence.
+// Promise: a metered module means what it meant, pays for what it does, and can't go on for ever: not in a run, not at its start, and not
+// in one instruction. What it may not have is refused with a sentence.
 
 import { describe, expect, test } from 'vitest'
 import { COUNTER, meter } from '../../edge/skills/meter.ts'

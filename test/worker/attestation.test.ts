@@ -1,4 +1,5 @@
-// Promise: a settlement fits into its request, whatever was seen; what of the output does not is cut out of the middle, and the statement says so.
+// Promise: a settlement fits into its request, whatever was seen; what of the output does not is cut out of the middle, and the statement
+// says so.
 
 import { expect, test } from 'vitest'
 import { digestOf, sha256 } from '../../shared/json.ts'

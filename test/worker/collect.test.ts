@@ -1,4 +1,5 @@
-// The collector alone, over folders that no sandbox would let a tool make: it waits for nothing, and what is swapped under it leads nowhere.
+// The collector alone, over folders that no sandbox would let a tool make: it waits for nothing, and what is swapped under it leads
+// nowhere.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

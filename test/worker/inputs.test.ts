@@ -1,4 +1,5 @@
-// The files that a call brings are those that were decided, whole, and stay as they are: fetched by digest, read-only, beside the workspace.
+// The files that a call brings are those that were decided, whole, and stay as they are: fetched by digest, read-only, beside the
+// workspace.
 
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'

@@ -13,7 +13,10 @@ const SERVER_NAME = 0
 /** Encrypted ClientHello: the real name is inside, so the outer one proves nothing. Refused. */
 const ENCRYPTED_CLIENT_HELLO = 0xfe0d
 
-/** more: not all of it is here yet; with fewer than `need` bytes nothing more can be said. name: what it asks for, undefined if it names none. */
+/**
+ * more: not all of it is here yet; with fewer than `need` bytes nothing more can be said. name: what it asks for, undefined if it names
+ * none.
+ */
 export type Hello =
   | { readonly kind: 'more'; readonly need: number }
   | { readonly kind: 'name'; readonly name: string | undefined }

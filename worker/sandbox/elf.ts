@@ -1,6 +1,6 @@
-// Owns a program for canaries: it makes the system calls of a table, one after the other, writes what came back, eight bytes each, and
-// ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so its 100 bytes of code are written here, for
-// each machine. Pure: it makes bytes and runs nothing.
+// Owns static executables of our own making, and one for canaries: it makes the system calls of a table, one after the other, writes what
+// came back, eight bytes each, and ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so its 100
+// bytes of code are written here, for each machine. Pure: it makes bytes and runs nothing.
 
 import { type Machine, numberOf } from './syscalls.ts'
 
@@ -13,7 +13,8 @@ const PAGE = 0x10000
 const CODE_AT = 0x400000
 const DATA_AT = CODE_AT + PAGE
 const ROW_BYTES = 7 * 8
-const HEADERS_BYTES = 64 + 2 * 56
+const HEADER_BYTES = 64
+const SEGMENT_BYTES = 56
 
 /** A child of `clone` waits until its namespace ends: whatever the table tries, one process tells of it. */
 const CODE: Readonly<Record<Machine, (table: number, results: number) => Buffer>> = {
@@ -63,11 +64,7 @@ const CODE: Readonly<Record<Machine, (table: number, results: number) => Buffer>
 }
 
 /** By the gate of 32-bit programs: the kernel must not let it pass (S12). Only x86_64 has such a gate. */
-export const I386: Buffer = executable(
-  'x86_64',
-  Buffer.of(0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05),
-  Buffer.alloc(0),
-)
+export const I386: Buffer = executable('x86_64', Buffer.of(0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05))
 
 /** The table's calls, then the telling of what came back. */
 export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer {
@@ -100,23 +97,26 @@ export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer
 export const resultsIn = (bytes: Buffer): number[] =>
   Array.from({ length: Math.floor(bytes.byteLength / 8) }, (_, index) => Number(bytes.readBigInt64LE(index * 8)))
 
-/** ELF, static: one part to run, and one to read and write, for no machine should have to map both at once. */
-function executable(machine: Machine, code: Buffer, data: Buffer): Buffer {
-  const header = Buffer.alloc(64)
+/** ELF, static: one part to run, and, where there are data, one to read and write, for no machine should have to map both at once. */
+export function executable(machine: Machine, code: Buffer, data?: Buffer): Buffer {
+  const headers_bytes = HEADER_BYTES + (data === undefined ? 1 : 2) * SEGMENT_BYTES
+  const header = Buffer.alloc(HEADER_BYTES)
   header.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]) // ELF, 64 bits, little-endian, version 1
   header.writeUInt16LE(2, 16) // ET_EXEC
   header.writeUInt16LE(machine === 'x86_64' ? 62 : 183, 18)
   header.writeUInt32LE(1, 20)
-  header.writeBigUInt64LE(BigInt(CODE_AT + HEADERS_BYTES), 24)
+  header.writeBigUInt64LE(BigInt(CODE_AT + headers_bytes), 24)
   header.writeBigUInt64LE(64n, 32) // where the program headers are
-  header.set([64, 0, 56, 0, 2, 0, 64, 0], 52) // their sizes, and how many
-  const code_bytes = HEADERS_BYTES + code.byteLength
-  const parts = [segment(5, 0, CODE_AT, code_bytes), segment(6, PAGE, DATA_AT, data.byteLength)]
+  header.set([HEADER_BYTES, 0, SEGMENT_BYTES, 0, data === undefined ? 1 : 2, 0, 64, 0], 52) // their sizes, and how many
+  const code_bytes = headers_bytes + code.byteLength
+  const text = segment(5, 0, CODE_AT, code_bytes)
+  if (data === undefined) return Buffer.concat([header, text, code])
+  const parts = [text, segment(6, PAGE, DATA_AT, data.byteLength)]
   return Buffer.concat([header, ...parts, code, Buffer.alloc(PAGE - code_bytes), data])
 }
 
 function segment(flags: number, offset: number, address: number, bytes: number): Buffer {
-  const part = Buffer.alloc(56)
+  const part = Buffer.alloc(SEGMENT_BYTES)
   part.writeUInt32LE(1, 0) // PT_LOAD
   part.writeUInt32LE(flags, 4)
   for (const [index, value] of [offset, address, address, bytes, bytes, PAGE].entries()) part.writeBigUInt64LE(BigInt(value), 8 + index * 8)

@@ -5,9 +5,10 @@
 // v1: writes `0` to the `tasks` of both groups (which moves the writer alone, in microseconds), then becomes the command.
 // v2: asks clone3 for a child inside the group (CLONE_INTO_CGROUP), which becomes the command; waits for it, and ends as it ended, by the
 // same signal too. It dies with the worker, and the command with it.
-// Either closes the two descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is the
-// command's. 125 is its own failure.
+// Either closes the two descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is
+// the command's. 125 is its own failure.
 
+import { executable } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
 export type GroupVersion = 'v1' | 'v2'
@@ -177,13 +178,6 @@ const END: Readonly<Record<Machine, Listing>> = {
   `,
 }
 
-const ELF_MACHINE: Readonly<Record<Machine, number>> = { x86_64: 62, aarch64: 183 }
-const ELF_HEADER = 64
-const PROGRAM_HEADER = 56
-const LOADED_AT = 0x400000
-/** The largest page of both machines. */
-const ALIGNMENT = 0x10000
-
 const CLONE_INTO_CGROUP = 2n ** 33n
 const SIGCHLD = 17n
 
@@ -205,23 +199,5 @@ const bytesOf = (listing: Listing): Buffer =>
 
 export function enterProgram(machine: Machine, version: GroupVersion): Buffer {
   const code = [ENTRY[machine][version], END[machine]].map(bytesOf)
-  const body = Buffer.concat([...code, Buffer.from(NOT_ENTERED), DATA[version]])
-  const size = BigInt(ELF_HEADER + PROGRAM_HEADER + body.byteLength)
-  const start = BigInt(LOADED_AT)
-  const head = Buffer.alloc(ELF_HEADER + PROGRAM_HEADER)
-  head.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]) // 64 bits, little-endian
-  head.writeUInt16LE(2, 16) // an executable
-  head.writeUInt16LE(ELF_MACHINE[machine], 18)
-  head.writeUInt32LE(1, 20)
-  head.writeBigUInt64LE(start + BigInt(head.byteLength), 24) // where it begins
-  head.writeBigUInt64LE(BigInt(ELF_HEADER), 32)
-  head.writeUInt16LE(ELF_HEADER, 52)
-  head.writeUInt16LE(PROGRAM_HEADER, 54)
-  head.writeUInt16LE(1, 56)
-  head.writeUInt32LE(1, ELF_HEADER) // one segment, loaded
-  head.writeUInt32LE(5, ELF_HEADER + 4) // to be read and executed, not written
-  for (const at of [16, 24]) head.writeBigUInt64LE(start, ELF_HEADER + at)
-  for (const at of [32, 40]) head.writeBigUInt64LE(size, ELF_HEADER + at)
-  head.writeBigUInt64LE(BigInt(ALIGNMENT), ELF_HEADER + 48)
-  return Buffer.concat([head, body])
+  return executable(machine, Buffer.concat([...code, Buffer.from(NOT_ENTERED), DATA[version]]))
 }

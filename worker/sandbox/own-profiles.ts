@@ -1,6 +1,6 @@
-// Owns the profiles that an operator adds to the table: tier C as it is, with folders of the host to read and another size of /tmp. They can
-// only add what is read. What would open the wall (a socket, a device, the worker's own folder, the root) is refused when they are read, and
-// each is proven by the canaries of the profile that it is made from. How they become an argv is argv.ts.
+// Owns the profiles that an operator adds to the table: tier C as it is, with folders of the host to read and another size of /tmp. They
+// can only add what is read. What would open the wall (a socket, a device, the worker's own folder, the root) is refused when they are
+// read, and each is proven by the canaries of the profile that it is made from. How they become an argv is argv.ts.
 
 import { createHash } from 'node:crypto'
 import { type Dirent, readdirSync, realpathSync } from 'node:fs'

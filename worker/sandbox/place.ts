@@ -106,7 +106,10 @@ async function onHost(
   })
 }
 
-/** An earlier call of the run may have left a symbolic link there. What is outside is told like what is not there: nobody learns which (T98). */
+/**
+ * An earlier call of the run may have left a symbolic link there. What is outside is told like what is not there: nobody learns which
+ * (T98).
+ */
 async function leadsInside(folder: string, cwd: string): Promise<boolean> {
   try {
     const [root, real] = [await realpath(folder), await realpath(posix.join(folder, cwd))]

@@ -1,5 +1,6 @@
 // Owns the HTTP that a sandbox speaks to its call's proxy: CONNECT, and plain HTTP in absolute form; whoever speaks SOCKS is handed to
-// socks.ts. Every request is judged by egress.ts, also the second on one connection. It follows no redirect: the tool asks again, and is judged again (N08).
+// socks.ts. Every request is judged by egress.ts, also the second on one connection. It follows no redirect: the tool asks again, and is
+// judged again (N08).
 
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

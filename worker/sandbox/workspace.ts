@@ -23,7 +23,10 @@ export async function callFolder(root: string, cwd: string): Promise<string> {
   return folder
 }
 
-/** What workers left that were killed, and what could not be removed then. One that still runs may share the root (`doctor` beside `run`) and keeps its own. */
+/**
+ * What workers left that were killed, and what could not be removed then. One that still runs may share the root (`doctor` beside
+ * `run`) and keeps its own.
+ */
 export async function removeLeftOvers(root: string): Promise<void> {
   const left = (await readdir(root)).filter((name) => isOver(Number(LEFT_OVER.exec(name)?.[1])))
   await Promise.all(left.map((name) => removeFolder(join(root, name))))
