@@ -16,14 +16,26 @@ const UNTOUCHED: ReadonlySet<string> = new Set(RefusalCode.options)
 /** What time makes of a running call: nobody knows what it did. */
 const UNSEEN: ReadonlySet<string> = new Set(['indeterminate', 'granted'])
 
-/** What is known of the folder once this has happened to a call that was claimed, or is now. */
-export function folderAfter(folder: RunFolder | null, { proposal, status }: CallRecord, event: Event): RunFolder | null {
+/**
+ * What is known of the folder once this has happened to a call that was claimed, or is now. Where no call has left anything in it, and
+ * none of those `live` is in it, it is nowhere: the next one may go to another worker, this one may not do for the run.
+ */
+export function folderAfter(
+  folder: RunFolder | null,
+  { proposal, status }: CallRecord,
+  event: Event,
+  live: () => readonly CallRecord[],
+): RunFolder | null {
   if (!sharesFolder(proposal.plan)) return folder
   if (event.kind === 'claimed' && status.state === 'running') return folder ?? { worker: event.worker, used: false }
   if (folder === null || folder.used) return folder
-  const touched = event.kind === 'settled' ? !UNTOUCHED.has(event.error ?? '') : event.kind === 'due' && UNSEEN.has(status.state)
-  return touched ? { ...folder, used: true } : folder
+  if (event.kind === 'due' && UNSEEN.has(status.state)) return { ...folder, used: true }
+  if (event.kind !== 'settled') return folder
+  if (!UNTOUCHED.has(event.error ?? '')) return { ...folder, used: true }
+  return live().some(isIn) ? folder : null
 }
+
+const isIn = ({ proposal, status }: CallRecord): boolean => sharesFolder(proposal.plan) && status.state === 'running'
 
 /** The one worker that may claim a call; null where any of its pool may. */
 export const holderOf = (folder: RunFolder | null, plan: Plan | null): string | null =>

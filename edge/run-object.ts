@@ -315,7 +315,7 @@ export class RunObject extends DurableObject<Env> {
     else this.#store.updateCall(record, due, mirror)
     this.#ledger.note(record)
     const run = this.#store.append(this.#run, now, journal.kind, proposal.n, { ...journal.body, ...journalled(record, before === null) })
-    this.#save({ ...run, folder: folderAfter(run.folder, record, event) })
+    this.#save({ ...run, folder: folderAfter(run.folder, record, event, () => this.#store.live()) })
     if (due !== null) this.#arm(due)
     if (effects.includes('ring')) this.#ring(record)
     if (before?.state === 'granted' && status.state !== 'granted') this.#outbox.left(proposal)

@@ -33,12 +33,32 @@ test.concurrent('the first claim says where the folder is, and later calls of th
   expect(grantOf(granted(await holder.claim(later.id)).grant).folder).toBe('kept')
 })
 
+const NOT_HERE = { outcome: { kind: 'refused', code: 'sandbox_unavailable', detail: 'not here' } } as const
+
+test.concurrent('a worker that refused all that it was given of a run has it no more, whoever comes next', async () => {
+  const run = await newRun()
+  const [first, beside, next] = [await propose(run), await propose(run), await propose(run)]
+  const [one, two] = [granted(await holder.claim(first.id)), granted(await holder.claim(beside.id))]
+  granted(await holder.settle(one, NOT_HERE))
+  expect(refusal(await other.claim(next.id))).toBe('409 not_claimable') // one is in the folder still
+  granted(await holder.settle(two, NOT_HERE))
+  const moved = granted(await other.claim(next.id))
+  expect(grantOf(moved.grant).folder).toBe('new')
+  granted(await other.settle(moved))
+  const last = await propose(run)
+  expect(refusal(await holder.claim(last.id))).toBe('409 not_claimable')
+  const kept = granted(await other.claim(last.id))
+  expect(grantOf(kept.grant).folder).toBe('kept')
+  granted(await other.settle(kept, NOT_HERE)) // what the one before left is there still
+  expect(refusal(await holder.claim((await propose(run)).id))).toBe('409 not_claimable')
+})
+
 test.concurrent('a call that was refused before it began leaves the folder new; one whose worker fell silent does not', {
   timeout: 60_000,
 }, async () => {
   const run = await newRun()
   const refused = granted(await holder.claim((await propose(run)).id))
-  granted(await holder.settle(refused, { outcome: { kind: 'refused', code: 'sandbox_unavailable', detail: 'not here' } }))
+  granted(await holder.settle(refused, NOT_HERE))
   const silent = await propose(run)
   expect(grantOf(granted(await holder.claim(silent.id)).grant).folder).toBe('new')
   await eventually('it is given up', async () => (await read(run, silent.id)).state === 'indeterminate', WITHIN)
