@@ -5,6 +5,7 @@ import { ROUTES } from '../shared/api.ts'
 import type { Code } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
 import type { Caller, Route } from '../shared/routes/route.ts'
+import { isForNow } from './problem.ts'
 
 type Schema = Record<string, unknown>
 
@@ -156,7 +157,11 @@ function problems({ failures, callers, body, action }: Route): Schema {
       .filter(([status]) => status >= 400)
       .map(([status, names]) => [
         status,
-        { description: names.join(', '), content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } },
+        {
+          description: names.join(', '),
+          ...(isForNow(status) ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } } : {}),
+          content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+        },
       ]),
   )
 }

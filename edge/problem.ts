@@ -21,7 +21,7 @@ export function problem({ code, detail, errors }: Failure, headers: Record<strin
     headers: {
       ...headersOf('application/problem+json'),
       ...(status === 401 ? { 'www-authenticate': 'Bearer realm="countersign"' } : {}),
-      ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
+      ...(isForNow(status) ? { 'retry-after': '1' } : {}),
       ...headers,
     },
   })
@@ -29,3 +29,6 @@ export function problem({ code, detail, errors }: Failure, headers: Record<strin
 
 /** Codes that only tell how a call ended are no refusals; one that gets here is a bug of ours. */
 const httpStatus = (status: number): number => (status === 200 ? 500 : status)
+
+/** What is refused for now is told when to try again. */
+export const isForNow = (status: number): boolean => status === 503 || status === 429

@@ -10,7 +10,14 @@ import { Bytes, list, number, routes } from './route.ts'
 
 const run = z.strictObject({ run: wire.RunId })
 const call = z.strictObject({ run: wire.RunId, call: wire.CallId })
-const PROPOSE: readonly Code[] = ['invalid_arguments', 'idempotency_key_reused', 'run_cancelled', 'too_many_pending']
+const PROPOSE: readonly Code[] = [
+  'invalid_arguments',
+  'idempotency_key_reused',
+  'run_cancelled',
+  'run_ended',
+  'too_many_pending',
+  'queue_full',
+]
 
 export const AGENTS = routes({
   createRun: {

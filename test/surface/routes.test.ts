@@ -220,9 +220,15 @@ test('/openapi.json has every route of the table, and no other', async () => {
     expect([path, operation.security.length > 0]).toEqual([path, !(route?.callers.includes('anyone') || route?.callers.includes('link'))])
     expect([path, operation.requestBody !== undefined]).toEqual([path, route?.body !== undefined])
     expect(Object.keys(operation.responses)).toContain(String(route?.status))
+    for (const status of ['429', '503'])
+      if (status in operation.responses) expect(operation.responses[status]).toHaveProperty(['headers', 'Retry-After'])
     const inPath = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map(({ name }) => `{${name}}`)
     expect(inPath.sort()).toEqual((path.match(/\{\w+\}/g) ?? []).sort())
   }
+  expect(paths['/v1/runs/{run}/calls']?.['post']?.responses).toMatchObject({
+    409: { description: expect.stringContaining('run_ended') },
+    503: { description: expect.stringContaining('queue_full') },
+  })
 })
 
 test('/docs lists every route, every failure and every limit', async () => {
