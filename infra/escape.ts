@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { testedIn } from './check/attacks.ts'
+import { titlesOf } from './check/titles.ts'
 import { readTree } from './check/tree.ts'
 import { attacksOf, rowsOf, written } from './escape-table.ts'
 import { installForTests } from './packages.ts'
@@ -20,7 +21,7 @@ const ready = installForTests(say)
 if (!ready.ok) fail(say, ready.error)
 
 const attacks = attacksOf(readFileSync(join(ROOT, 'SECURITY.md'), 'utf8'))
-const named = testedIn(readTree(ROOT))
+const named = testedIn(titlesOf(readTree(ROOT)))
 const files = [...new Set(attacks.flatMap(({ line }) => named.get(line) ?? []))].filter((file) => file.endsWith('.test.ts'))
 
 const folder = mkdtempSync(join(tmpdir(), 'cs-escape-'))

@@ -2,31 +2,24 @@
 // attack at the start of its title (`S22 …`), and the table follows. It does not judge whether the test is any good.
 
 import { readFileSync, writeFileSync } from 'node:fs'
-import { parseSync, Visitor } from 'oxc-parser'
-import { readTree, type Tree } from './tree.ts'
+import { CODE } from '../escape-table.ts'
+import { type Title, titlesOf } from './titles.ts'
+import { readTree } from './tree.ts'
 
 const DOCUMENT = 'SECURITY.md'
-export const CODE = '[SNWGPQKTJV]\\d\\d'
 /** `S22 …`, and for a test of several `P04, P05 …` or `P04 P05 …`. */
 const TITLE = new RegExp(`^${CODE}(?:,? ${CODE})*(?=:? \\S)`)
 const ROW = new RegExp(`^\\| (${CODE}) \\| ([^|]+) \\| ([^|]*) \\|$`)
 const UNTESTED = 'not yet'
 
 /** Where each attack is named by a test: by its code, the files in order. */
-export function testedIn(tree: Tree): Map<string, string[]> {
+export function testedIn(titles: readonly Title[]): Map<string, string[]> {
   const found = new Map<string, string[]>()
-  for (const [file, source] of [...tree].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    if (!/^test\/.*\.ts$/.test(file)) continue
-    const add = (text: unknown): void => {
-      for (const code of TITLE.exec(String(text))?.[0].match(new RegExp(CODE, 'g')) ?? []) {
-        const files = found.get(code) ?? []
-        if (!files.includes(file)) found.set(code, [...files, file])
-      }
+  for (const { file, text } of titles) {
+    for (const code of TITLE.exec(text)?.[0].match(new RegExp(CODE, 'g')) ?? []) {
+      const files = found.get(code) ?? []
+      if (!files.includes(file)) found.set(code, [...files, file])
     }
-    new Visitor({
-      Literal: ({ value }) => add(value),
-      TemplateLiteral: ({ quasis }) => add(quasis[0]?.value.cooked),
-    }).visit(parseSync(file, source).program)
   }
   return found
 }
@@ -49,7 +42,8 @@ export function filled(document: string, tested: ReadonlyMap<string, readonly st
 
 if (import.meta.main) {
   const current = readFileSync(DOCUMENT, 'utf8')
-  const { document, strangers } = filled(current, testedIn(readTree(process.cwd())))
+  const titles = titlesOf(readTree(process.cwd()))
+  const { document, strangers } = filled(current, testedIn(titles))
   for (const code of strangers) console.log(`a test names ${code}, which ${DOCUMENT} does not list; add its row`)
   const stale = document !== current
   if (stale && process.argv.includes('--write')) writeFileSync(DOCUMENT, document)

@@ -75,7 +75,7 @@ export function factsOf(path: string, source: string): Facts {
 }
 
 /** `a.b['c']` as `a.b.c`; undefined for anything that is not a plain chain of names. */
-function nameOf(node: Expression): string | undefined {
+export function nameOf(node: Expression): string | undefined {
   if (node.type === 'Identifier') return node.name
   if (node.type === 'CallExpression') return nameOf(node.callee) // `test.each(table)('…')`, `test.skipIf(x)('…')`
   if (node.type !== 'MemberExpression') return undefined

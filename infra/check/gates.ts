@@ -16,6 +16,7 @@ const GATES: readonly Gate[] = [
   { name: 'format and lint', argv: ['biome', 'check', '--error-on-warnings', '--max-diagnostics=50', '.'] },
   { name: 'imports', argv: ['node', 'infra/check/imports.ts'] },
   { name: 'attacks', argv: ['node', 'infra/check/attacks.ts'] },
+  { name: 'seeds', argv: ['node', 'infra/check/seeds.ts'] },
   { name: 'duplicates', argv: ['node', 'infra/check/duplicates.ts'] },
 ]
 

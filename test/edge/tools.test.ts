@@ -164,7 +164,7 @@ test.each([
   ['a host with a scheme', { egress: { mode: 'strict' as const, hosts: ['https://example.com'] } }, 'invalid_request'],
   ['a host of everything', { egress: { mode: 'strict' as const, hosts: ['*'] } }, 'invalid_request'],
   ['an unknown tier', { executor: { tiers: ['A' as 'B'] } }, 'invalid_request'],
-])('a contract that can’t be kept is not registered: %s', async (_name, change, code) => {
+])('%s: a contract that can’t be kept is not registered', async (_name, change, code) => {
   const answer = await desk.root('putTool', { params: { name: desk.name() }, body: toolSpec(change) })
   expect(answer).toMatchObject({ ok: false, error: { code } })
 })

@@ -47,14 +47,14 @@ function launch(argv: readonly string[], credentials: Credential[] = [credential
 const curl = (url: string, ...more: string[]): string[] => ['curl', '-sS', '-i', '--max-time', '10', ...more, `http://${url}`]
 const keys = (): unknown[] => asked.map(({ headers }) => headers['x-api-key'])
 
-test('V04 N7 exactly the bound host gets it; another host, another name of it and another port do not', async () => {
+test('V04 exactly the bound host gets it; another host, another name of it and another port do not (seed N7)', async () => {
   await launch(curl(`${at(bound)}/`))
   await launch(curl(`${at(bound).toUpperCase()}/`))
   for (const url of [at(other), at(bound, '127.0.0.1')]) await launch(curl(`${url}/`))
   expect(keys()).toEqual([KEY, KEY, undefined, undefined])
 })
 
-test('V04 N5 a redirect leads to a request of its own, which has none', async () => {
+test('V04 a redirect leads to a request of its own, which has none (seed N5)', async () => {
   const seen = await launch(curl(`${at(bound)}/elsewhere`, '--location'))
   expect(asked.map(({ port }) => port)).toEqual([portOf(bound), portOf(other)])
   expect(keys()).toEqual([KEY, undefined])

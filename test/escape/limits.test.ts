@@ -90,7 +90,7 @@ try:
     tell['wrote'] = 60
 except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
 
-  test('S29 what is written into memory counts as memory', async () => {
+  test('S29 what is written into memory counts as memory (seed N12)', async () => {
     const plan = planOf(attack(FILL), { limits: { memory_bytes: 40 * MiB } })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
     expect(told(await without.launch({ plan }))).toEqual({ wrote: 60 })
@@ -117,7 +117,7 @@ try:
 except OSError as e: tell['end'] = errno.errorcode[e.errno]
 tell['forks'] = len(children)`
 
-  test('S27 tier B counts the processes of each call, not those of the user', async () => {
+  test('S27 tier B counts the processes of each call, not those of the user (seed N12)', async () => {
     const plan = planOf(attack(FORKS), { tier: 'B', limits: { pids: 16 } })
     expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
     expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
@@ -208,7 +208,7 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(60)`
 
-  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark (the seeds’ T51)', async () => {
+  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark (seed T51)', async () => {
     const limits = { timeout_ms: 1_500 }
     const word = unique()
     const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })
@@ -221,11 +221,24 @@ time.sleep(60)`
     await eventually('it is gone', () => processesWith(other).length === 0, 20_000)
   })
 
-  test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it (the seeds’ N8)', async () => {
+  test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it (seed N8)', async () => {
     const word = unique()
     const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }) })
     expect([seen.outcome, seen.out, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, 'done\n', []])
     expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(5_000)
+  })
+
+  test('a program that fails at its start, or after its first words, ends its call and all that it started (seed T52)', async () => {
+    for (const tier of TIERS) {
+      for (const [say, out] of [
+        ['', ''],
+        ['echo up; ', 'up\n'],
+      ] as const) {
+        const word = unique()
+        const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & ${say}exit 3`], { tier }) })
+        expect([seen.outcome, seen.out, processesWith(word)], tier).toEqual([{ kind: 'exit', code: 3 }, out, []])
+      }
+    }
   })
 
   test('S37 no group is left of calls, however they ended', async () => {

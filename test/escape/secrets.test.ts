@@ -117,6 +117,16 @@ test('V01 a value is not in the output: plain, JSON, hexadecimal, URL, base64 at
   expect(seen.stdout.sha256).toBe(sha256) // of what left, so that nobody can try values against it
 })
 
+test('V01 a call that fails tells no value, neither in what it said nor in how it ended (seed T54)', async () => {
+  const value = canary()
+  for (const script of ['cat /run/secrets/token >&2; exit 3', 'cat /run/secrets/token; kill -9 $$', '"$(cat /run/secrets/token)"']) {
+    const seen = await arena.launch({ ...given(value), plan: planOf(['bash', '-c', script], { secrets: ['token'] }) })
+    expect(seen.outcome, script).not.toEqual({ kind: 'exit', code: 0 })
+    expect(utf8(seen.out + seen.err), script).toContain(MARK)
+    expect(JSON.stringify(seen), script).not.toContain(value)
+  }
+})
+
 test('V01 control: a value that the call was not given is not known', async () => {
   const value = unique()
   const seen = await arena.launch({ ...given(canary()), plan: planOf(['echo', value], { secrets: ['token'] }) })

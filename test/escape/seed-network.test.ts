@@ -200,6 +200,14 @@ describe('requests', () => {
     expect([bitten.out, asked]).toEqual(['other', ['POST /taken Bearer secret']])
   })
 
+  test('seed T65: what is asked twice is asked of its host twice, and judged each time: no answer is kept for anybody', async () => {
+    for (const hosts of [[there], [there], [here]]) {
+      const seen = await run(curl(`http://${there}/once`), { hosts })
+      expect(failed(seen)).toBe(hosts[0] !== there)
+    }
+    expect(asked).toEqual(['GET /once undefined', 'GET /once undefined'])
+  })
+
   test('seed T63: other schemes, and credentials in a URL, are not for the proxy', async () => {
     expect(failed(await run(curl('file:///etc/shadow')))).toBe(true)
     const source = `
