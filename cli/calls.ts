@@ -4,6 +4,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Call, JournalEntry } from '../shared/wire.ts'
+import { FILE_FLAG, namesOf, putFiles, readFiles } from './call-files.ts'
 import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
 import { writeText } from './files.ts'
@@ -36,20 +37,33 @@ const call = command({
     args: ARGUMENTS,
     wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and none for an approval` },
     run: { value: 'RUN', what: 'the run to propose it in; a new one if you say nothing' },
+    file: FILE_FLAG,
     raw: RAW,
   },
   does: 'Propose a call and wait for its end',
   key: 'agent',
   exits: CALL_EXITS,
-  examples: [`countersign call text.stats --args '{"text":"who signs, answers"}'`],
+  examples: [
+    `countersign call text.stats --args '{"text":"who signs, answers"}'`,
+    'countersign call report.make --file sales.csv --file q3.json:in/terms.json',
+  ],
   async run({ args: { TOOL: tool }, flags, api, paint }) {
     const args = readArguments(flags.args)
     if (!args.ok) return args
+    const files = readFiles(flags.file)
+    if (!files.ok) return files
     const wait = readWait(flags.wait, DEFAULT_WAIT_S)
     if (!wait.ok) return wait
     const body = { tool, args: args.value }
+    const held = files.value.length === 0 ? ok(flags.run) : await putFiles(api, flags.run, files.value)
+    if (!held.ok) return held
     const proposed =
-      flags.run === undefined ? await api('proposeCallInNewRun', { body }) : await api('proposeCall', { params: { run: flags.run }, body })
+      held.value === undefined
+        ? await api('proposeCallInNewRun', { body })
+        : await api('proposeCall', {
+            params: { run: held.value },
+            body: files.value.length === 0 ? body : { ...body, files: namesOf(files.value) },
+          })
     if (!proposed.ok) return proposed
     const { id, run, state, ended_at_ms } = proposed.value
     // A human may take long: who does not say how long to wait for one is told at once what to do.

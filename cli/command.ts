@@ -6,8 +6,8 @@ import type { Result } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Paint } from './text.ts'
 
-/** With `value` a flag takes one, and help calls it that; without, it is a switch. */
-export type Flag = { readonly value?: string; readonly short?: string; readonly what: string }
+/** With `value` a flag takes one, and help calls it that; without, it is a switch. `many`: it may be given several times. */
+export type Flag = { readonly value?: string; readonly many?: true; readonly short?: string; readonly what: string }
 type Flags = Readonly<Record<string, Flag>>
 /** By name, in order; a name that ends in `?` may be left out. */
 type Arguments = Readonly<Record<string, string>>
@@ -15,7 +15,13 @@ type Arguments = Readonly<Record<string, string>>
 type ArgumentValues<A> = {
   readonly [K in keyof A as K extends `${infer N}?` ? N : K]: K extends `${string}?` ? string | undefined : string
 }
-type FlagValues<F> = { readonly [K in keyof F]: F[K] extends { readonly value: string } ? string | undefined : boolean }
+type FlagValues<F> = {
+  readonly [K in keyof F]: F[K] extends { readonly many: true }
+    ? readonly string[]
+    : F[K] extends { readonly value: string }
+      ? string | undefined
+      : boolean
+}
 
 export type Given<A = Record<never, never>, F = Record<never, never>> = {
   readonly args: ArgumentValues<A>
@@ -68,7 +74,7 @@ type Shape<A, F> = {
 export type Command = Omit<Shape<Arguments, Flags>, 'run'> & {
   readonly run: (given: Omit<Given, 'args' | 'flags'> & { readonly args: Values; readonly flags: Values }) => Answer
 }
-export type Values = Readonly<Record<string, string | boolean | undefined>>
+export type Values = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
 /** Types a command by its own arguments and flags. The parser fills them by the same table, so that the two can't differ. */
 export const command = <const A extends Arguments, const F extends Flags>(shape: Shape<A, F>): Command => shape as unknown as Command // see above

@@ -1,6 +1,7 @@
 // Every command there is. Help, the parser and the tests read this table.
 
 import { APPROVALS } from './approvals.ts'
+import { CALL_FILES } from './call-files.ts'
 import { CALLS } from './calls.ts'
 import { CHANNELS } from './channels.ts'
 import type { Command } from './command.ts'
@@ -17,6 +18,7 @@ import { verify } from './verify.ts'
 
 export const COMMANDS: readonly Command[] = [
   ...CALLS,
+  ...CALL_FILES,
   verify,
   ...APPROVALS,
   ...EDITS,

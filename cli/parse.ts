@@ -71,7 +71,7 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
     strict: false, // its own refusals do not say what was meant
     tokens: true,
   })
-  const values = new Map<string, string | boolean>()
+  const values = new Map<string, string | boolean | readonly string[]>()
   const positionals: string[] = []
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(token.value)
@@ -80,21 +80,22 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
     const flag = Object.hasOwn(flags, name) ? flags[name] : undefined
     if (flag === undefined)
       return err(usage(`\`${command.words.join(' ')}\` has no flag \`${rawName}\`${meant(name, Object.keys(flags), '--')}`))
-    if (values.has(name)) return err(usage(`\`${rawName}\` is given twice`))
+    if (values.has(name) && flag.many !== true) return err(usage(`\`${rawName}\` is given twice`))
     if (flag.value === undefined && value !== undefined) return err(usage(`\`${rawName}\` takes no value`))
     // A forgotten value must not swallow the next flag; one that does begin so is written behind a `=`.
     if (flag.value !== undefined && (value === undefined || (!inlineValue && value.startsWith('--')))) {
       return err(usage(`\`${rawName}\` needs a value: ${rawName} ${flag.value}`))
     }
-    values.set(name, value ?? true)
+    const before = values.get(name)
+    values.set(name, flag.many === true ? [...(typeof before === 'object' ? before : []), value ?? ''] : (value ?? true))
   }
   const args = assign(command, positionals.slice(command.words.length))
   if (!args.ok) return args
-  const given = Object.fromEntries(
-    Object.entries(command.flags).map(([name, { value }]) => [name, values.get(name) ?? (value === undefined ? false : undefined)]),
-  )
+  const given = Object.fromEntries(Object.entries(command.flags).map(([name, flag]) => [name, values.get(name) ?? unsaid(flag)]))
   return ok({ kind: 'run', command, args: args.value, flags: given, json: values.has('json') })
 }
+
+const unsaid = ({ value, many }: Flag) => (many === true ? [] : value === undefined ? false : undefined)
 
 function assign(command: Command, given: readonly string[]): Result<Values, Trouble> {
   const names = Object.keys(command.args)

@@ -18,6 +18,8 @@ const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint
 const decided = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
 
+const counted = (files: number): string => `${files} ${files === 1 ? 'file' : 'files'}`
+
 export function showCall(call: Call, paint: Paint): string {
   const { id, tool, state, decision, approval, result, attestation } = call
   const took =
@@ -38,6 +40,9 @@ export function showCall(call: Call, paint: Paint): string {
   if (result?.error !== undefined)
     rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
+  const [brought, kept] = [call.plan?.files?.length ?? 0, result?.files?.files.length ?? 0]
+  if (brought > 0) rows.push(['brought', `${counted(brought)}: countersign calls inputs ${id}`])
+  if (result?.files !== undefined) rows.push(['left', `${counted(kept)}: countersign calls outputs ${id}`])
   if (attestation !== undefined)
     rows.push(['attested', `${attestation.id} by ${attestation.executor} (${attestation.sandbox_enforcement})`])
   const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)

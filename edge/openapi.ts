@@ -113,7 +113,9 @@ function operation(name: string, route: Route): Schema {
   const content =
     media === undefined
       ? { 'application/json': { schema: jsonSchema(route.result, 'output') } }
-      : { [media]: { schema: { type: 'string' } } }
+      : media === 'application/octet-stream'
+        ? BYTES
+        : { [media]: { schema: { type: 'string' } } }
   return {
     operationId: name,
     summary,

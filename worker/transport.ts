@@ -54,7 +54,12 @@ export function openTransport(base: URL, { refusedAt, within_ms = ANSWER_WITHIN_
         answered = true
         const status = answer.statusCode ?? 0
         if (status === 401) refusedAt?.(answer.headers.date)
-        collect(answer, (text) => settle({ ok: status >= 200 && status < 300, json: async () => parsed(text, status) }), fail)
+        const told = (bytes: Buffer) => ({
+          ok: status >= 200 && status < 300,
+          json: async () => parsed(bytes.toString('utf8'), status),
+          arrayBuffer: async () => new Uint8Array(bytes).buffer,
+        })
+        collect(answer, (bytes) => settle(told(bytes)), fail)
       })
       request.end(body)
     })
@@ -62,7 +67,7 @@ export function openTransport(base: URL, { refusedAt, within_ms = ANSWER_WITHIN_
   return { send, close: () => agent.destroy() }
 }
 
-function collect(answer: IncomingMessage, done: (text: string) => void, fail: (error: Error) => void): void {
+function collect(answer: IncomingMessage, done: (bytes: Buffer) => void, fail: (error: Error) => void): void {
   const chunks: Buffer[] = []
   let bytes = 0
   answer.on('data', (chunk: Buffer) => {
@@ -71,7 +76,7 @@ function collect(answer: IncomingMessage, done: (text: string) => void, fail: (e
     if (bytes > ANSWER_MAX_BYTES) answer.destroy(new Error(`the answer is longer than ${ANSWER_MAX_BYTES} bytes`))
   })
   answer.once('error', fail)
-  answer.once('end', () => done(Buffer.concat(chunks).toString('utf8')))
+  answer.once('end', () => done(Buffer.concat(chunks)))
 }
 
 /** An answer that is no JSON is not the edge's: a proxy's error page, a captive portal. */

@@ -109,7 +109,7 @@ export const AGENTS = routes({
     params: call.extend({ sha256: wire.Sha256 }),
     summary: 'Read a file that a call brought or left, as it is',
     status: 200,
-    result: z.string(),
+    result: Bytes,
     media: 'application/octet-stream',
     failures: ['not_found'],
   },

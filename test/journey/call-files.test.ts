@@ -1,0 +1,114 @@
+// Files by the command line: what a call brings is put by its digest and named in the call; what it brought and left is saved below one
+// folder, byte for byte, and nothing that lies there is lost or led around.
+
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { readFiles } from '../../cli/call-files.ts'
+import { saveBytes } from '../../cli/files.ts'
+import { sha256 } from '../../shared/json.ts'
+import { countersign } from '../support/countersign.ts'
+import { Desk, granted } from '../support/desk.ts'
+import { PeerWorker } from '../support/peer-worker.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('call-files', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool({ input_files: true, output_files: true })
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const folder = mkdtempSync(join(tmpdir(), 'countersign-files-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const by = (key: string) => ({ env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key }, cwd: folder })
+const said = (ran: { out: string; err: string }) => {
+  if (ran.out === '') throw new Error(ran.err)
+  return JSON.parse(ran.out)
+}
+
+test('brought by a call, read by whoever is to approve it, and left: each byte for byte', { timeout: 60_000 }, async () => {
+  writeFileSync(join(folder, 'sales.csv'), 'a,b\n1,2\n')
+  writeFileSync(join(folder, 'q3.json'), Buffer.from([0, 255, 13, 10]))
+  const call = said(
+    await countersign(['call', tool, '--file', 'sales.csv', '--file', 'q3.json:in/terms.json', '--wait', '0', '--json'], by(agent.key)),
+  )
+  expect(call.plan.files).toEqual([
+    { path: 'sales.csv', sha256: sha256('a,b\n1,2\n'), bytes: 8 },
+    { path: 'in/terms.json', sha256: sha256(Buffer.from([0, 255, 13, 10])), bytes: 4 },
+  ])
+  const read = await countersign(['calls', 'inputs', call.id, '--to', 'read'], by(desk.rootKey))
+  expect(read).toMatchObject({ code: 0, out: expect.stringContaining(`sales.csv      8      ${sha256('a,b\n1,2\n')}`) })
+  expect(readFileSync(join(folder, 'read/in/terms.json'))).toEqual(Buffer.from([0, 255, 13, 10]))
+
+  const claim = granted(await peer.claim(call.id))
+  const left = Buffer.from('sum\n3\n')
+  granted(await peer.client('putOutput', { params: { call: call.id, sha256: sha256(left) }, body: left }))
+  const files = [{ path: 'out/sum.csv', sha256: sha256(left), bytes: left.byteLength }]
+  granted(await peer.settle(claim, { files: { files, left: [{ path: 'link', why: 'no_file' }], more: 0 } }))
+  mkdirSync(join(folder, 'results/out'), { recursive: true })
+  writeFileSync(join(folder, 'results/out/sum.csv'), 'mine')
+  const save = ['calls', 'outputs', call.id, '--to', 'results']
+  const kept = await countersign(save, by(agent.key))
+  expect(kept).toMatchObject({ code: 1, err: expect.stringContaining('`results/out/sum.csv` is there already') })
+  expect(readFileSync(join(folder, 'results/out/sum.csv'), 'utf8')).toBe('mine')
+  const saved = await countersign([...save, '--overwrite'], by(agent.key))
+  expect(saved).toMatchObject({ code: 0, out: expect.stringContaining('not kept: link (no_file)') })
+  expect(readFileSync(join(folder, 'results/out/sum.csv'))).toEqual(left)
+  expect(readdirSync(join(folder, 'results/out'))).toEqual(['sum.csv'])
+
+  const again = said(await countersign(['runs', 'put', '--run', call.run, '--file', 'sales.csv:x', '--json'], by(agent.key)))
+  expect(again).toEqual({ run: call.run, files: [{ path: 'x', sha256: sha256('a,b\n1,2\n'), bytes: 8 }] })
+})
+
+test('S40 S44 what would lie elsewhere, or in the place of another, is not saved', () => {
+  const [into, elsewhere] = [join(folder, 'into'), join(folder, 'elsewhere')]
+  mkdirSync(into)
+  mkdirSync(elsewhere)
+  symlinkSync(elsewhere, join(into, 'linked'))
+  symlinkSync(join(elsewhere, 'target'), join(into, 'dangling'))
+  writeFileSync(join(into, 'file'), 'mine')
+  const code = (path: string, overwrite = false) => {
+    const saved = saveBytes(into, path, Buffer.from('x'), overwrite)
+    return saved.ok ? 'saved' : saved.error.code
+  }
+  for (const overwrite of [false, true])
+    expect(['../x', '/x', 'linked/x', 'file/x', 'a\u202eb', '.git/config'].map((path) => code(path, overwrite))).toEqual(
+      Array(6).fill('unwritable'),
+    )
+  expect([code('dangling'), code('dangling', true), code('file')]).toEqual(['exists', 'exists', 'exists'])
+  expect([readdirSync(elsewhere), existsSync(join(folder, 'x')), readFileSync(join(into, 'file'), 'utf8')]).toEqual([[], false, 'mine'])
+  expect([code('new/file'), code('file', true), code('new/file')]).toEqual(['saved', 'saved', 'exists'])
+})
+
+test('what a name can not be is a usage error, and nothing is read', () => {
+  const told = (...given: string[]) => {
+    const read = readFiles(given)
+    return read.ok ? 'read' : `${read.error.exit} ${read.error.detail}`
+  }
+  writeFileSync(join(folder, 'a'), 'a')
+  const a = join(folder, 'a')
+  expect([told(a), told(`${a}:b`), told(a, `${a}:b`)]).toEqual(['read', 'read', 'read'])
+  expect(told(`${a}:../b`)).toContain('2 `--file')
+  expect(told(`${a}:`)).toContain('write PATH:NAME')
+  expect(told(':b')).toContain('has a file before its `:`')
+  expect(told(a, a)).toContain('each path is named once')
+  expect(told(join(folder, 'none'))).toContain('1 `')
+})
+
+test('bytes of another digest than the call names are not saved', async () => {
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const named = { ...call, plan: { ...call.plan, files: [{ path: 'a', sha256: sha256('right'), bytes: 5 }] } }
+  const server = createServer((request, response) => {
+    const isFile = request.url?.includes('/files/') === true
+    response.writeHead(200, { 'content-type': isFile ? 'application/octet-stream' : 'application/json' })
+    response.end(isFile ? 'wrong' : JSON.stringify(named))
+  })
+  await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo // it listens on a port, not on a pipe
+  const env = { COUNTERSIGN_URL: `http://127.0.0.1:${port}`, COUNTERSIGN_KEY: agent.key }
+  const ran = await countersign(['calls', 'inputs', call.id, '--to', 'wrong', '--json'], { env, cwd: folder })
+  expect(said(ran)).toMatchObject({ error: { code: 'digest_mismatch' } })
+  expect(readdirSync(join(folder, 'wrong'))).toEqual([])
+})
