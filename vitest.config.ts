@@ -1,11 +1,14 @@
-// How the tests run: one file at a time (two cores, real processes), and one stack for all files that say `sharedStack`. It starts only
-// when one of them is among what runs. Files that are not code load as wrangler's rules say.
+// How the tests run: two files at a time where each has processes of its own (they mostly wait), one at a time where they share something:
+// the stack of all files that say `sharedStack`, which starts only when one of them is among what runs, or the machine, whose mounts and
+// control groups some compare before and after. Files that are not code load as wrangler's rules say.
 
 import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 
 const files = globSync('test/**/*.test.ts', { cwd: import.meta.dirname })
 const sharing = files.filter((file) => /\bsharedStack\b/.test(readFileSync(file, 'utf8')))
+/** What the whole machine has, before and after: nobody else may start or end anything meanwhile. */
+const counting = ['test/escape/many.test.ts', 'test/faults/child.test.ts', 'test/faults/leavings.test.ts', 'test/journey/start.test.ts']
 /** Attacks from inside: played once more in sandboxes that were set up before their call was known. */
 const attacking = files.filter((file) => /^test\/escape\/(?:files|kernel|limits|processes|seeds|syscalls)\.test\.ts$/.test(file))
 
@@ -15,6 +18,8 @@ const common = {
   hookTimeout: 120_000,
   teardownTimeout: 30_000,
   allowOnly: false,
+  maxWorkers: 1,
+  sequence: { groupOrder: 1 },
 } as const
 const server = { deps: { inline: [/\.wasm$/] } }
 
@@ -31,10 +36,21 @@ const asBundled = {
 
 export default defineConfig({
   test: {
-    fileParallelism: false,
     passWithNoTests: false,
     projects: [
-      { plugins: [asBundled], test: { ...common, server, name: 'alone', include: ['test/**/*.test.ts'], exclude: sharing } },
+      {
+        plugins: [asBundled],
+        test: {
+          ...common,
+          server,
+          name: 'alone',
+          include: ['test/**/*.test.ts'],
+          exclude: [...sharing, ...counting],
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      { plugins: [asBundled], test: { ...common, server, name: 'counting', include: counting } },
       {
         plugins: [asBundled],
         test: { ...common, server, name: 'prepared', include: attacking, env: { COUNTERSIGN_ARENA: 'prepared' } },
