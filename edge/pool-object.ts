@@ -19,19 +19,29 @@ export class PoolObject extends DurableObject<Env> {
   readonly #pending = new Map<string, Ring>()
   #sending = false
 
-  /** Returns at once: whoever waits for the call must not wait for Redis. */
+  /** Nobody waits for this: whoever waits for the call must not wait for Redis. */
   async ring(ring: Ring): Promise<void> {
-    this.#out(this.#rings.waits(ring, Date.now()))
+    const rings = this.#rings.waits(ring, Date.now())
+    const heard = this.#rings.stuck(ring, Date.now()) && (await this.#noneLies(ring))
+    this.#out(heard ? [...rings, ...this.#rings.heard(ring, Date.now())] : rings)
   }
 
   /** The call waits for no worker any more. */
-  async left(run: string, call: string): Promise<void> {
-    this.#out(this.#rings.left(run, call, Date.now()))
+  async left(call: Pick<Ring, 'agent' | 'run' | 'call'>): Promise<void> {
+    this.#out(this.#rings.left(call, Date.now()))
   }
 
   /** Whether there is no room for one more call of this run. */
-  async full(run: string): Promise<boolean> {
+  async full(run: Pick<Ring, 'agent' | 'run'>): Promise<boolean> {
     return this.#rings.full(run, Date.now())
+  }
+
+  /** Of the queue of this doorbell. Redis that does not answer has not said so. */
+  async #noneLies({ worker }: Ring): Promise<boolean> {
+    const waiting = await this.#queueOf(worker)
+      .getWaitingCount()
+      .catch(() => null)
+    return waiting === 0
   }
 
   #out(rings: readonly Ring[]): void {

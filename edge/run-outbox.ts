@@ -22,7 +22,7 @@ export const QUEUE_FULL = failure('queue_full', 'as many calls wait for this poo
 /** Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again. */
 export const queueFull = (env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord): Promise<boolean> =>
   poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
-    .full(id)
+    .full({ agent, run: id })
     .catch(() => false)
 
 /**
@@ -46,15 +46,16 @@ export class Outbox {
   /** A lost ring is rung again by the alarm. */
   ring({ n, pool, plan }: Proposal, until: number): void {
     const { record, folder } = this.#run.row()
-    const { tenant, id } = record
-    const ring = poolObject(this.#env, tenant, pool).ring({ run: id, call: callId(id, n), until, worker: holderOf(folder, plan) })
-    ring.catch(() => undefined)
+    const { tenant, agent, id } = record
+    const ring = { agent, run: id, call: callId(id, n), until, worker: holderOf(folder, plan) }
+    const told = poolObject(this.#env, tenant, pool).ring(ring)
+    told.catch(() => undefined)
   }
 
-  /** It waits for no worker any more: the next of the run may be rung. Where this is lost, its doorbell holds up the others for seconds. */
+  /** It waits for no worker any more: the next of its agent may be rung. Where this is lost, its doorbell holds a place for seconds. */
   left({ n, pool }: Proposal): void {
-    const { tenant, id } = this.#run.row().record
-    const told = poolObject(this.#env, tenant, pool).left(id, callId(id, n))
+    const { tenant, agent, id } = this.#run.row().record
+    const told = poolObject(this.#env, tenant, pool).left({ agent, run: id, call: callId(id, n) })
     told.catch(() => undefined)
   }
 

@@ -139,11 +139,14 @@ export const LIMITS = {
   pending_approvals_per_run: 50,
   /** Calls of one session that are open at once, where policy counts by session: each new one asks the runs of all. */
   session_open_calls: 1_000,
-  /** Calls that may wait for a worker: in one pool, and of one run there. Beyond, proposals are refused until some have been claimed. */
+  /**
+   * Calls that may wait for a worker: in one pool, and of one run there. Beyond, proposals are refused until some have been claimed; in a
+   * full pool, whose agent has less than an equal share of it is let in still.
+   */
   waiting_calls_per_pool: 10_000,
   waiting_calls_per_run: 1_000,
-  /** Of one run, in Redis at a time: so many stand before the first call of another run. Enough for one claim to follow the other. */
-  doorbells_per_run: 8,
+  /** Of one agent, in Redis at a time: so many stand before the first call of another. Enough for one claim to follow the other. */
+  doorbells_per_agent: 8,
   /** What would change a denial: facts of one alternative, alternatives told, and those that the engine is asked about to find them. */
   explanation_facts: 3,
   explanation_changes: 3,
