@@ -1,6 +1,6 @@
 // `node infra/check/seeds.ts`: prints which test re-expresses which seed, and fails where one is named by none. Seeds are what the tests
-// of an earlier system of this kind promised (T…), and where it failed (N…); a title says `(seed T31)` or `(seeds T33, N2)`. T1–T8 are cases of policy
-// (policies/cases), and what is not listed belongs to parts that are not built yet.
+// of an earlier system of this kind promised (T…), and where it failed (N…); a title says `(seed T31)` or `(seeds T33, N2)`. T1–T8 are
+// cases of policy (policies/cases), and what is not listed belongs to parts that are not built yet.
 
 import { type Title, titlesOf } from './titles.ts'
 import { readTree } from './tree.ts'

@@ -1,7 +1,7 @@
 // infra/check reads the attacks and seeds from what the tests are called, and notices a table that says otherwise.
 
 import { expect, test } from 'vitest'
-import { filled, testedIn } from '../../infra/check/attacks.ts'
+import { filled, testedIn, unproven } from '../../infra/check/attacks.ts'
 import { namedBy } from '../../infra/check/seeds.ts'
 import { titlesOf } from '../../infra/check/titles.ts'
 
@@ -67,4 +67,17 @@ test('the table follows the tests: filled, moved and emptied', () => {
 
 test('an attack that no row lists is named', () => {
   expect(filled(row('S22', 'not yet'), new Map([['S99', ['test/a.test.ts']]])).strangers).toEqual(['S99'])
+})
+
+test('what a sandbox must hold off needs a test, and a twin or a reason why there is none', () => {
+  const document = [row('S22', 'not yet'), row('G01', 'not yet')].join('\n')
+  const called = (...texts: string[]) =>
+    unproven(
+      document,
+      texts.map((text) => ({ file: 'test/a.test.ts', text })),
+    )
+  expect(called(title('S22'))).toEqual(['S22: nothing shows that the test bites'])
+  expect(called('S22 without an empty environment: it is read')).toEqual(['S22: no test'])
+  expect(called(title('S22'), 'S22 without an empty environment: it is read')).toEqual([])
+  expect(called(title('S22'), 'S22 not shown here: nothing here can')).toEqual([])
 })

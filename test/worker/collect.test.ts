@@ -1,17 +1,20 @@
 // The collector alone, over folders that no sandbox would let a tool make: it waits for nothing, and what is swapped under it leads
-// nowhere.
+// nowhere. With one of its checks taken out it does.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { publicKey } from '../../shared/dsse.ts'
 import { newWorkerId } from '../../shared/ids.ts'
 import { type Link, openLink } from '../../worker/link.ts'
 import { collect } from '../../worker/outputs.ts'
 import { FakeEdge, newSigner } from '../support/fake-edge.ts'
+import { weakened } from '../support/weakened.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'countersign-collect-'))
 const edge = new FakeEdge()
@@ -29,13 +32,20 @@ afterAll(async () => {
 })
 
 const CALL = 'call_01JZ0000000000000000000000_1'
-const collected = (folder: string, within_ms = 20_000) =>
-  collect(folder, { call: CALL, link, until_ms: Date.now() + within_ms, signal: AbortSignal.timeout(60_000) })
+const collected = (folder: string, { by = collect, within_ms = 20_000 } = {}) =>
+  by(folder, { call: CALL, link, until_ms: Date.now() + within_ms, signal: AbortSignal.timeout(60_000) })
+
+const OUTPUTS = 'worker/outputs.ts'
+async function without(...weaknesses: readonly (readonly [from: string, to: string])[]): Promise<typeof collect> {
+  const load = weakened(...weaknesses.map(([from, to]) => [OUTPUTS, from, to] as const))
+  return (await load<typeof import('../../worker/outputs.ts')>(OUTPUTS)).collect
+}
+/** What was taken, and what it holds. */
+const taken = ({ files }: Awaited<ReturnType<typeof collect>>): string[] =>
+  files.map(({ path, sha256 }) => `${path} ${edge.files.get(sha256)}`)
 
 test('S43 FIFOs, sockets and devices are told and never waited for', async () => {
-  const folder = join(root, 'special')
-  mkdirSync(folder)
-  expect(spawnSync('/usr/bin/mkfifo', [join(folder, 'fifo')]).status).toBe(0)
+  const folder = withFifo('special')
   symlinkSync('/dev/zero', join(folder, 'zero'))
   const server = createServer()
   await new Promise<void>((listening) => server.listen(join(folder, 'socket'), listening))
@@ -46,8 +56,29 @@ test('S43 FIFOs, sockets and devices are told and never waited for', async () =>
   expect(left).toEqual(['fifo', 'socket', 'zero'].map((path) => ({ path, why: 'no_file' })))
 })
 
-test('S41 a folder that is swapped for a link all the while never leads outside', { timeout: 60_000 }, async () => {
-  const [folder, outside] = [join(root, 'swapped'), join(root, 'outside')]
+test('S43 without a look at what it is: a FIFO is taken for a file', async () => {
+  const folder = withFifo('taken')
+  expect(taken(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual(['fifo '])
+})
+
+test('S43 without O_NONBLOCK: a FIFO is waited for, until somebody writes', async () => {
+  const folder = withFifo('waiting')
+  const collecting = collected(folder, { by: await without([' | constants.O_NONBLOCK', '']) })
+  expect(await Promise.race([collecting, sleep(1_000, 'it waits')])).toBe('it waits')
+  await (await open(join(folder, 'fifo'), 'w')).close()
+  expect((await collecting).left).toEqual([{ path: 'fifo', why: 'no_file' }])
+})
+
+function withFifo(name: string): string {
+  const folder = join(root, name)
+  mkdirSync(folder)
+  expect(spawnSync('/usr/bin/mkfifo', [join(folder, 'fifo')]).status).toBe(0)
+  return folder
+}
+
+/** A folder in which `a` and a link out of it change places all the while; what was read of it until `wanted` was, or for long. */
+async function swapping(name: string, wanted: RegExp, by: (folder: string) => Promise<typeof collect>): Promise<string[]> {
+  const [folder, outside] = [join(root, name), join(root, `${name}-outside`)]
   for (const made of [folder, outside, join(folder, 'a')]) mkdirSync(made)
   writeFileSync(join(outside, 'in'), 'canary')
   writeFileSync(join(folder, 'a', 'in'), 'inside')
@@ -59,18 +90,55 @@ while True: libc.renameat2(-100, a, -100, b, 2)`
   const swapper = spawn('python3', ['-c', exchange], { stdio: 'ignore' })
   const seen = new Set<string>()
   try {
-    const until = Date.now() + 30_000 // until the swapper has begun, and 300 times at the least
-    for (let n = 0; n < 300 || (seen.size < 2 && Date.now() < until); n++)
-      for (const { path, sha256 } of (await collected(folder)).files) seen.add(`${path} ${edge.files.get(sha256)}`)
+    const collector = await by(folder)
+    const until = Date.now() + 30_000
+    for (let n = 0; n < 300 || (![...seen].some((file) => wanted.test(file)) && Date.now() < until); n++)
+      for (const file of taken(await collected(folder, { by: collector }))) seen.add(file)
   } finally {
     swapper.kill('SIGKILL')
   }
-  expect([...seen].toSorted()).toEqual(['a/in inside', 'b/in inside']) // it was swapped, and both places were read
+  return [...seen].toSorted()
+}
+
+test('S41 a folder that is swapped for a link all the while never leads outside', { timeout: 60_000 }, async () => {
+  expect(await swapping('swapped', /^b/, async () => collect)).toEqual(['a/in inside', 'b/in inside']) // both places were read
+})
+
+const HELD = '`/proc/self/fd/$' + '{handle.fd}`' // with no placeholder in it
+
+test('S41 without folders that are held open: one that is swapped leads outside', { timeout: 60_000 }, async () => {
+  const byPath = (folder: string) => without([HELD, `\`${folder}/\${above}\``])
+  expect((await swapping('followed', /canary/, byPath)).join()).toContain('canary')
+})
+
+test('S40 without O_NOFOLLOW: what a link leads to is taken', async () => {
+  const [folder, secret] = [join(root, 'linked'), join(root, 'secret')]
+  mkdirSync(folder)
+  writeFileSync(secret, 'canary')
+  symlinkSync(secret, join(folder, 'link'))
+  const following = [
+    'constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK',
+    'constants.O_RDONLY | constants.O_NONBLOCK',
+  ] as const
+  expect([taken(await collected(folder)), taken(await collected(folder, { by: await without(following) }))]).toEqual([[], ['link canary']])
+})
+
+test('S44, S45 without the rule of names: files are taken under any', async () => {
+  const folder = join(root, 'named')
+  const names = ['.git/hooks/pre-commit', 'a\u001b[2J', 'a\nb', 'a\u202eb']
+  mkdirSync(join(folder, '.git', 'hooks'), { recursive: true })
+  for (const name of names) writeFileSync(join(folder, name), 'x')
+  const unnamed = [' || pathFault(path) !== undefined', ''] as const
+  const by = await without(unnamed)
+  expect([taken(await collected(folder)), taken(await collected(folder, { by })).toSorted()]).toEqual([
+    [],
+    names.map((name) => `${name} x`).toSorted(),
+  ])
 })
 
 test('what can’t be sent in time is told', async () => {
   const folder = join(root, 'late')
   mkdirSync(folder)
   writeFileSync(join(folder, 'plain'), 'x')
-  expect(await collected(folder, 0)).toEqual({ files: [], left: [{ path: 'plain', why: 'not_sent' }], more: 0 })
+  expect(await collected(folder, { within_ms: 0 })).toEqual({ files: [], left: [{ path: 'plain', why: 'not_sent' }], more: 0 })
 })
