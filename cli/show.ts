@@ -73,6 +73,7 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ['digest', digest],
     ['requested', time(requested_at)],
     ['expires', time(expires_at)],
+    ...(prompt.files === undefined ? [] : [['files', `${counted(prompt.files.length)}: countersign calls inputs ${call}`]]),
     ...answers.map(({ by, decision, channel, scope, standing, at_ms, reason }) => [
       'answer',
       `${decision}${scope === 'once' ? '' : ` (${standing ?? scope})`} by ${by} over ${channel} at ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,

@@ -28,6 +28,7 @@ type Asked = {
 }
 
 export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now, redaction }: Asked): AskRecord {
+  const shown = plan === null ? null : shownPlan(plan, redaction)
   return {
     id,
     requestedAt: now,
@@ -40,8 +41,9 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
       tool_version: tool.version,
       risk: riskOf(tool, plan),
       command: plan === null ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
-      plan: plan === null ? 'nothing runs' : planInWords(shownPlan(plan, redaction)),
+      plan: shown === null ? 'nothing runs' : planInWords(shown),
       arguments: readable(redaction.of(args)),
+      ...(shown?.files === undefined ? {} : { files: shown.files }),
       on_yes: onYes(needs),
       ...(standing === null ? {} : { standing }),
       policies: decision.policies,

@@ -9,6 +9,7 @@ import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { Approval, Edit } from '../shared/wire.ts'
 import { type Unfolded, written } from './approvals.ts'
+import { BroughtFiles } from './brought-files.tsx'
 import { headersOf } from './headers.ts'
 import { PAGE_SCRIPT } from './page-script.ts'
 import { secondsOf } from './standing.ts'
@@ -123,6 +124,8 @@ type Shown = {
   events: string | null
   approver: string
   nonce: string | null
+  /** Below which address the files are that the call brings; `null` where the approver may not read them. */
+  files: string | null
   now: number
   /** What the card left out, and which part of it is asked for; no part opens none. */
   whole?: Result<readonly Unfolded[]>
@@ -131,11 +134,11 @@ type Shown = {
   change?: unknown
 }
 
-export function approvalPage({ approval, events, approver, nonce, now, whole = ok([]), part = 0, change = '' }: Shown) {
+export function approvalPage({ approval, events, approver, nonce, files, now, whole = ok([]), part = 0, change = '' }: Shown) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
   const rest = <Wholes whole={whole} part={part} />
-  if (!open) return <EndedPage approval={approval} events={events} rest={rest} />
+  if (!open) return <EndedPage approval={approval} events={events} files={files} rest={rest} />
   return (
     <Page title={prompt.title}>
       <form method="post" data-live={events ?? undefined}>
@@ -148,7 +151,7 @@ export function approvalPage({ approval, events, approver, nonce, now, whole = o
         <div aria-live="polite" id="answers">
           <Answers answers={approval.answers} />
         </div>
-        <Facts approval={approval} />
+        <Facts approval={approval} files={files} />
         {rest}
         {change as string}
         <div class="field">
@@ -206,7 +209,8 @@ export function Further({ covers, most_s, options }: NonNullable<Approval['promp
 }
 
 /** What became of it, or what it waits for: there is nothing to answer here. */
-function EndedPage({ approval, events = null, rest = '' }: { approval: Approval; events?: string | null; rest?: unknown }) {
+type Ended = { approval: Approval; events?: string | null; files?: string | null; rest?: unknown }
+function EndedPage({ approval, events = null, files = null, rest = '' }: Ended) {
   const { prompt, status, answers } = approval
   const last = answers.at(-1)
   const waits = status === 'pending' && events !== null
@@ -232,14 +236,16 @@ function EndedPage({ approval, events = null, rest = '' }: { approval: Approval;
         </p>
       </section>
       <h2>{prompt.title}</h2>
-      <Facts approval={approval} />
+      <Facts approval={approval} files={files} />
       {rest as string}
       {waits ? <script>{raw(PAGE_SCRIPT)}</script> : ''}
     </Page>
   )
 }
 
-export function Facts({ approval: { status, prompt, digest, call, requested_at, expires_at, edits = [] } }: { approval: Approval }) {
+/** `files`: below which address the bytes of those are that the call brings. */
+export function Facts({ approval, files = null }: { approval: Approval; files?: string | null }) {
+  const { status, prompt, digest, call, requested_at, expires_at, edits = [] } = approval
   return (
     <>
       {edits.map((edit) => (
@@ -256,6 +262,7 @@ export function Facts({ approval: { status, prompt, digest, call, requested_at, 
           {prompt.command === '' ? '' : <pre class="command">{prompt.command}</pre>}
           <Prose text={prompt.plan} />
         </dd>
+        <BroughtFiles files={prompt.files} at={files} />
         <dt>Arguments</dt>
         <dd>
           <pre>{prompt.arguments}</pre>

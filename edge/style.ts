@@ -36,6 +36,9 @@ details .buttons{margin:.75rem 0 1rem}
 summary{cursor:pointer;padding:.75rem 0;font-size:.875rem;font-weight:600;color:var(--soft)}
 details dl{margin:0 0 1rem}
 details dt:first-child{margin-top:0}
+ul.files{list-style:none;margin:.25rem 0 0;padding:0}
+ul.files li{padding:.25rem 0}
+ul.files a{display:block;padding:.625rem 0}
 .field{margin:1.25rem 0 0}
 label{display:block;font-weight:600;font-size:.9375rem}
 textarea{display:block;width:100%;min-height:4.25rem;margin-top:.375rem;padding:.5rem .625rem;font:inherit;color:inherit;background:var(--paper);border:1px solid var(--field);border-radius:.5rem;resize:vertical}

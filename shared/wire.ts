@@ -289,6 +289,8 @@ export const Approval = z.strictObject({
     /** Where and how it would run, in words. */
     plan: z.string(),
     arguments: z.string(),
+    /** What the call brings, by content; paths as the card shows them. The bytes are at `…/files/{sha256}` below the call. */
+    files: z.array(z.strictObject({ path: z.string(), sha256: Sha256, bytes: z.int() })).optional(),
     on_yes: z.string(),
     /** What an answer with more than the scope `once` would cover, and for how long policy lets a yes stand: 0, not at all. */
     standing: z.strictObject({ covers: z.string(), most_s: z.int().min(0) }).optional(),

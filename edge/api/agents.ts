@@ -11,7 +11,7 @@ import { authorize, decide, isListed } from '../decide.ts'
 import type { AgentPrincipal, Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { agentQuestions, identityOf, runObject, sessionObject } from '../env.ts'
-import { fileHeaders, headersOf } from '../headers.ts'
+import { fileAnswer, headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { agentAskedFor, idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import type { Canceller } from '../lifecycle.ts'
@@ -111,7 +111,7 @@ export const agentRoutes: Verbs<Names> = {
   async readFile({ env, caller, params: { sha256, ...params } }) {
     const run = theCall(env, caller, params)
     const file = run.ok ? await run.value.run.file(reader(caller), run.value.n, sha256) : run
-    return file.ok ? ok(new Response(file.value.bytes as Uint8Array<ArrayBuffer>, { headers: fileHeaders(file.value.path) })) : file // RPC makes its own buffers
+    return file.ok ? ok(fileAnswer(file.value)) : file
   },
 
   async readAttestation({ env, caller, params }) {

@@ -12,6 +12,7 @@ import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
 import type { Incoming, Verb, Verbs } from '../app.ts'
 import { needsUnfolding } from '../approvals.ts'
+import { broughtFile } from '../brought-files.tsx'
 import { argumentsIn, asksForChange, changedIn, type Draft, textToChange } from '../change-page.tsx'
 import { refusedPage, signInPage } from '../console/frame.tsx'
 import { historyPage } from '../console/history.tsx'
@@ -29,6 +30,7 @@ import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, tenantObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
+import { fileAnswer } from '../headers.ts'
 import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
@@ -82,6 +84,13 @@ export const consoleRoutes: Verbs<Names> = {
     if (!approval.ok) return approval
     const text = textToChange(await run.editable(n))
     return ok(await shown(env, session, place.value, approval.value, text === null ? null : { text }, { part: partIn(request.url) }))
+  }),
+
+  consoleFile: page('consoleFile', async ({ env, params }, session) => {
+    const place = placeOf(env, session, params.id)
+    if (!place.ok) return place
+    const file = await broughtFile(place.value, params.sha256)
+    return file.ok ? ok(fileAnswer(file.value)) : file
   }),
 
   consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {
@@ -146,7 +155,17 @@ async function shown(
     tenantObject(env, session.directory.tenant).approvals({ status: 'pending', alike: 'each', group }),
     needsUnfolding(approval.prompt) ? run.unfolded(n) : ok([]),
   ])
-  const page = detailPage({ session, approval, alike, mayAnswer: mayAnswer(session), draft, whole, part, now: Date.now() })
+  const page = detailPage({
+    session,
+    approval,
+    alike,
+    mayAnswer: mayAnswer(session),
+    mayRead: permitted(session, CONSOLE.consoleFile.action),
+    draft,
+    whole,
+    part,
+    now: Date.now(),
+  })
   return withScript(html(page, status), SCRIPT)
 }
 

@@ -12,12 +12,14 @@ import { Answer } from '../../shared/wire.ts'
 import type { Verbs } from '../app.ts'
 import type { Link } from '../approvals.ts'
 import { isRevoked, macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
+import { broughtFile } from '../brought-files.tsx'
 import { argumentsIn, asksForChange, ChangeFields, changedIn, changePage, type Draft, textToChange } from '../change-page.tsx'
 import { authorize } from '../decide.ts'
 import { directoryOf } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
+import { fileAnswer } from '../headers.ts'
 import { isTenant, readBody } from '../intake.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
@@ -32,10 +34,11 @@ const INVALID = failure(
 )
 const MAY_NOT = failure('forbidden', 'you may not answer approvals any more')
 
+const MAY_NOT_READ = failure('forbidden', 'policy lets you answer approvals, and not read what runs hold')
 const OUTDATED = failure('outdated', 'an operator has changed the arguments, so this link asks about something that is not to run any more')
 const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
 
-export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval'> = {
+export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval' | 'readLinkedFile'> = {
   async showApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
@@ -59,13 +62,21 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     return followed.ok ? followed : ok(refused(followed.error))
   },
 
+  async readLinkedFile({ env, params }) {
+    const opened = await open(env, params.token)
+    if (!opened.ok) return ok(refused(opened.error))
+    const { approval, run, mayRead } = opened.value
+    const file = mayRead ? await broughtFile({ run, n: split(approval.id).n }, params.sha256) : err(MAY_NOT_READ)
+    return ok(file.ok ? fileAnswer(file.value) : refused(file.error))
+  },
+
   async submitApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const form = await readForm(request, LIMITS.page_edit_bytes)
     const still = await open(env, params.token) // who sends slowly may have been removed meanwhile
     if (!still.ok) return ok(refused(still.error))
-    const { link, digest, approverKey, approval, run } = still.value
+    const { link, digest, approverKey, approval, mayRead, run } = still.value
     const nonce = form?.get('nonce') ?? ''
     const ours = fromOurPage(request, identityOf(env).publicUrl)
     if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, { digest, approverKey }, nonce)) {
@@ -82,7 +93,14 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     if (answered.ok) {
       const now = answered.value
       const events = now.digest === digest ? eventsOf(params.token) : null // a link is to what it was given for
-      const page = approvalPage({ approval: now, events, approver: link.approver, nonce: null, now: Date.now() })
+      const page = approvalPage({
+        approval: now,
+        events,
+        approver: link.approver,
+        nonce: null,
+        files: filesOf(params.token, mayRead),
+        now: Date.now(),
+      })
       return ok(events === null ? html(page) : live(page, now))
     }
     if (answered.error.code === 'link_revoked') return ok(refused(answered.error))
@@ -95,7 +113,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
 async function shown(
   env: Env,
   token: string,
-  { link, digest, approverKey, approval, run }: Opened,
+  { link, digest, approverKey, approval, mayRead, run }: Opened,
   draft: Draft | null,
   part = 0,
 ): Promise<Node> {
@@ -105,6 +123,7 @@ async function shown(
     events: eventsOf(token),
     approver: link.approver,
     nonce,
+    files: filesOf(token, mayRead),
     now: Date.now(),
     whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
     part,
@@ -127,12 +146,13 @@ async function changing(env: Env, token: string, opened: Opened, form: URLSearch
   return html(changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), ...preview.value }))
 }
 
+const filesOf = (token: string, mayRead: boolean): string | null => (mayRead ? `/approve/${token}/files` : null)
 const eventsOf = (token: string): string => `/approve/${token}/events`
 /** Only a page that waits for something has a script. */
 const live = (page: Node, { status }: Approval): Response => (status === 'pending' ? withScript(html(page), PAGE_SCRIPT) : html(page))
 
 /** `digest`: what the link is to. The approval is about that, or has ended. */
-type Opened = { link: Link; digest: string; approverKey: string; approval: Approval; run: ReturnType<typeof runObject> }
+type Opened = { link: Link; digest: string; approverKey: string; approval: Approval; mayRead: boolean; run: ReturnType<typeof runObject> }
 
 /** Nothing is shown to who may not answer by the policy of now (P09), or comes after the link has expired: it asks nothing any more. */
 async function open(env: Env, token: string): Promise<Result<Opened>> {
@@ -152,7 +172,7 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   if (!authorize(directory, operator, 'approval.decide').allowed) return err(MAY_NOT)
   if (Date.now() >= link.expiresAt) return err(failure('approval_expired', pastIn(approval.value)))
   if (digest !== now && status === 'pending') return err(OUTDATED)
-  return ok({ link, digest, approverKey, approval: approval.value, run })
+  return ok({ link, digest, approverKey, approval: approval.value, mayRead: authorize(directory, operator, 'run.read').allowed, run })
 }
 
 /** All that an expired link tells. */

@@ -17,6 +17,8 @@ type Detail = {
   approval: Approval
   alike: readonly Approval[]
   mayAnswer: boolean
+  /** The files that the call brings. */
+  mayRead: boolean
   /** The arguments as text, where they can be changed here. */
   draft: Draft | null
   /** What the card left out, and which part of it is asked for. */
@@ -25,20 +27,25 @@ type Detail = {
   now: number
 }
 
-export function detailPage({ session, approval, alike, mayAnswer, draft, whole, part, now }: Detail) {
+export function detailPage({ session, approval, alike, mayAnswer, mayRead, draft, whole, part, now }: Detail) {
   const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
   const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
-  const rest = <Wholes whole={whole} part={part} />
+  const facts = (
+    <>
+      <Facts approval={approval} files={mayRead ? `/console/approvals/${approval.id}/files` : null} />
+      <Wholes whole={whole} part={part} />
+    </>
+  )
   return (
     <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} live={open}>
       <a class="back" href="/console">
         Back to the inbox
       </a>
       {open ? (
-        <Open session={session} approval={approval} mayAnswer={mayAnswer} draft={draft} rest={rest} now={now} />
+        <Open session={session} approval={approval} mayAnswer={mayAnswer} draft={draft} facts={facts} now={now} />
       ) : (
-        <Over approval={{ ...approval, status }} rest={rest} />
+        <Over approval={{ ...approval, status }} facts={facts} />
       )}
       {open && mayAnswer && alike.length > 1 ? <Alike session={session} approval={approval} alike={alike} /> : ''}
     </ConsolePage>
@@ -46,7 +53,14 @@ export function detailPage({ session, approval, alike, mayAnswer, draft, whole, 
 }
 
 /** The form holds all that is answered, so that the buttons stay in sight however long that is. */
-function Open({ session, approval, mayAnswer, draft, rest, now }: Omit<Detail, 'alike' | 'whole' | 'part'> & { rest: unknown }) {
+function Open({
+  session,
+  approval,
+  mayAnswer,
+  draft,
+  facts,
+  now,
+}: Omit<Detail, 'alike' | 'whole' | 'part' | 'mayRead'> & { facts: unknown }) {
   const { id, prompt, answers, expires_at } = approval
   return (
     <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
@@ -56,8 +70,7 @@ function Open({ session, approval, mayAnswer, draft, rest, now }: Omit<Detail, '
         <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
       </p>
       <Answers answers={answers} />
-      <Facts approval={approval} />
-      {rest as string}
+      {facts as string}
       {mayAnswer ? (
         <Answering session={session} approval={approval} draft={draft} />
       ) : (
@@ -67,7 +80,7 @@ function Open({ session, approval, mayAnswer, draft, rest, now }: Omit<Detail, '
   )
 }
 
-function Over({ approval, rest }: { approval: Approval; rest: unknown }) {
+function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
   const { status, prompt, answers } = approval
   return (
     <>
@@ -79,8 +92,7 @@ function Over({ approval, rest }: { approval: Approval; rest: unknown }) {
         </p>
       </section>
       <h2>{prompt.title}</h2>
-      <Facts approval={approval} />
-      {rest as string}
+      {facts as string}
     </>
   )
 }

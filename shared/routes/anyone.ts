@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { Keys } from '../statement.ts'
-import { list, number, routes } from './route.ts'
+import { Bytes, list, number, routes } from './route.ts'
 
 export const ANYONE = routes({
   keys: {
@@ -84,6 +84,18 @@ export const ANYONE = routes({
     status: 200,
     result: z.string(),
     failures: ['link_invalid', 'link_revoked', 'too_many_streams'],
+  },
+  readLinkedFile: {
+    method: 'GET',
+    path: '/approve/{token}/files/{sha256}',
+    callers: ['link'],
+    action: 'run.read',
+    params: z.strictObject({ token: z.string().max(300), sha256: z.string().max(64) }),
+    media: 'application/octet-stream',
+    summary: 'A file that the call brings, as it is, for an approver who may read runs',
+    status: 200,
+    result: Bytes,
+    failures: ['link_invalid', 'link_revoked', 'approval_expired', 'not_found'],
   },
   openapi: {
     method: 'GET',

@@ -2,7 +2,7 @@
 // action; what changes something answers with a redirect (303) to the page that shows it.
 
 import { z } from 'zod'
-import { number, routes } from './route.ts'
+import { Bytes, number, routes } from './route.ts'
 
 /** Read behind the session: who has none is told to sign in, not which ids there could be. */
 const approval = z.strictObject({ id: z.string().max(64) })
@@ -75,6 +75,18 @@ export const CONSOLE = routes({
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'cross_origin', 'not_found', 'already_answered', 'approval_expired'],
+  },
+  consoleFile: {
+    method: 'GET',
+    path: '/console/approvals/{id}/files/{sha256}',
+    callers: ['console'],
+    action: 'run.read',
+    params: approval.extend({ sha256: z.string().max(64) }),
+    media: 'application/octet-stream',
+    summary: 'A file that the call brings, as it is',
+    status: 200,
+    result: Bytes,
+    failures: ['signed_out', 'not_found'],
   },
   consoleAnswers: {
     method: 'POST',
