@@ -1,27 +1,46 @@
 // What is kept of a call beside its record, for whoever may read it: its attestation, the policy snapshot it was decided under, the bytes
-// that it brought and left. It changes nothing.
+// that it brought and left. It changes no call.
 
+import { seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
+import { attestationId } from '../shared/ids.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import { BUNDLE_FORMAT, type Bundle } from '../shared/statement.ts'
-import type { CallRecord } from './lifecycle.ts'
+import { BUNDLE_FORMAT, type Bundle, STATEMENT_TYPE } from '../shared/statement.ts'
+import type { Env } from './env.ts'
+import { identityOf } from './env.ts'
+import type { CallRecord, Status } from './lifecycle.ts'
+import { hasEnded } from './lifecycle.ts'
 import { digestInput } from './proposal.ts'
 import type { RunAccess } from './run-answers.ts'
-import { filesOf } from './run-record.ts'
+import { factsOf, filesOf } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
+import { edgeStatement, finishedOf } from './settlement.ts'
 
 const NO_CALL = failure('not_found', 'no such call')
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 
 export class Evidence {
+  readonly #env: Env
   readonly #store: RunStore
   readonly #run: RunAccess
 
-  constructor(store: RunStore, run: RunAccess) {
+  constructor(env: Env, store: RunStore, run: RunAccess) {
+    this.#env = env
     this.#store = store
     this.#run = run
+  }
+
+  /** Where nothing ran, the edge is the executor: a denial, an expiry, a lost worker are attested too (L5). In the ending's transaction. */
+  attested(record: CallRecord, before: Status | null, attest: boolean): CallRecord {
+    const row = this.#run.row()
+    const { proposal, status } = record
+    if (!attest || !hasEnded(status) || row === undefined) return record
+    const grant = before?.state === 'running' ? before.grant : null
+    const statement = edgeStatement(attestationId(row.record.id, proposal.n), factsOf(row.record, record), status, grant)
+    this.#store.saveAttestation(proposal.n, seal(STATEMENT_TYPE, statement, identityOf(this.#env).signer), grant)
+    return { proposal, status: { ...status, attestation: finishedOf(statement).attestation } }
   }
 
   attestation(record: CallRecord | undefined): Result<Bundle> {

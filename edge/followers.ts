@@ -1,4 +1,4 @@
-// Who follows what of a tenant at the moment, on pages that are open: so many for each link and each session, and so many in all. In
+// Who follows what at the moment, on pages and streams that are open: so many for each link, session or principal, and so many in all. In
 // memory: a restart forgets them, and whoever still is there is known again by the next question. It knows nothing of what is followed.
 
 import { failure } from '../shared/failures.ts'
@@ -13,13 +13,20 @@ const LAPSE_MS = LIMITS.console_wait_ms + 5_000
 export type Following = { readonly stream: string; readonly whose: string; readonly approval: string | null }
 
 export class Followers {
+  readonly #most: number
   readonly #streams = new Map<string, { readonly whose: string; readonly until: number }>()
 
+  constructor(most: number = LIMITS.streams_tenant) {
+    this.#most = most
+  }
+
+  /** Who is in stays in; who was forgotten meanwhile comes in again, if there is room. */
   enter(stream: string, whose: string, now: number): Result<true> {
     for (const [id, { until }] of this.#streams) if (now >= until) this.#streams.delete(id)
     const theirs = [...this.#streams.values()].filter((one) => one.whose === whose).length
-    if (theirs >= LIMITS.streams_each || this.#streams.size >= LIMITS.streams_tenant)
-      return err(failure('too_many_streams', 'as many pages are open as are told what happens'))
+    const full = theirs >= LIMITS.streams_each || this.#streams.size >= this.#most
+    if (full && !this.#streams.has(stream))
+      return err(failure('too_many_streams', 'as many pages and streams are open as are told what happens'))
     this.stay(stream, whose, now)
     return ok(true)
   }

@@ -47,6 +47,8 @@ export type RunAccess = {
   commit: <T>(work: () => Result<T>) => Promise<Result<T>>
   apply: (record: CallRecord, event: Event) => Result<CallRecord>
   ring: (record: CallRecord) => void
+  /** Of the output of a call there is more. */
+  wrote: (n: number) => void
 }
 
 /** What stands for a call, under the key that it was looked up by. */

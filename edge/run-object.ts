@@ -3,15 +3,14 @@
 // It never talks to Redis and knows nothing of HTTP.
 
 import { DurableObject } from 'cloudflare:workers'
-import { type Envelope, seal } from '../shared/dsse.ts'
+import type { Envelope } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
-import { attestationId } from '../shared/ids.ts'
-import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import { type Bundle, type CallState, STATEMENT_TYPE } from '../shared/statement.ts'
+import type { Bundle, CallState } from '../shared/statement.ts'
 import type { Answer, Approval, Call, DryRun, Editable, JournalEntry, Run } from '../shared/wire.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
+import { Alarm } from './alarm.ts'
 import type { Unfolded } from './approvals.ts'
 import { dueAt } from './call-times.ts'
 import { directoryAt, type Loaded } from './directory.ts'
@@ -19,7 +18,8 @@ import { type Env, identityOf } from './env.ts'
 import { Evidence } from './evidence.ts'
 import { GroupCommit } from './group-commit.ts'
 import { Leases } from './leases.ts'
-import { type CallRecord, type Canceller, type Event, hasEnded, type Proposal, type Status, step } from './lifecycle.ts'
+import { type CallRecord, type Canceller, type Event, hasEnded, type Proposal, step } from './lifecycle.ts'
+import { type Heard, type Listener, LiveOutput, type News } from './live-output.ts'
 import type { Propose } from './proposal.ts'
 import { prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
@@ -31,10 +31,10 @@ import { folderAfter, holderOf } from './run-folder.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
 import { Outbox, QUEUE_FULL, queueFull } from './run-outbox.ts'
-import { callView, factsOf, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
+import { callView, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
 import { type Claimant, type Means, Work } from './run-work.ts'
-import { edgeStatement, finishedOf, type WorkerKey } from './settlement.ts'
+import type { WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
 const NO_CALL = failure('not_found', 'no such call')
@@ -45,20 +45,26 @@ export class RunObject extends DurableObject<Env> {
   readonly #store = new RunStore(this.ctx)
   readonly #commits = new GroupCommit(this.ctx.storage)
   readonly #waiters = new Waiters<number | 'journal'>()
+  readonly #alarm = new Alarm(this.ctx.storage, () => this.#store.nextDue())
   readonly #ledger = new Ledger(this.env, this.#store)
-  readonly #outbox = new Outbox(this.env, this.#store, { row: () => this.#run, note: (row) => this.#note(row), arm: (at) => this.#arm(at) })
+  readonly #outbox = new Outbox(this.env, this.#store, {
+    row: () => this.#run,
+    note: (row) => this.#note(row),
+    arm: (at) => this.#alarm.arm(at),
+  })
   readonly #access: RunAccess = {
     row: () => this.#row,
     commit: (work) => this.#commit(work),
     apply: (record, event) => this.#apply(record, event),
     ring: (record) => this.#ring(record),
+    wrote: (n) => this.#live.wake(n),
   }
   readonly #answers = new Answers(this.env, this.#store, this.#ledger, this.#access)
-  readonly #evidence = new Evidence(this.#store, this.#access)
+  readonly #evidence = new Evidence(this.env, this.#store, this.#access)
   readonly #leases = new Leases()
+  readonly #live = new LiveOutput(this.#store)
   readonly #work = new Work(this.env, this.#store, this.#answers, this.#leases, this.#access)
   #row: RunRow | undefined = this.#store.run()
-  #alarmAt = Number.POSITIVE_INFINITY
 
   // ── Agents and operators; `agent` is null where the caller may see every agent's ──
 
@@ -109,7 +115,7 @@ export class RunObject extends DurableObject<Env> {
     if (record === undefined) return err(NO_CALL)
     if (hasEnded(record.status) || waitMs <= 0) return ok(this.#view(record))
     await this.#waiters.wait(n, waitMs)
-    return ok(this.#view(this.#call(n)))
+    return this.read(agent, n, 0)
   }
 
   async readRun(agent: string | null): Promise<Result<Run>> {
@@ -120,6 +126,14 @@ export class RunObject extends DurableObject<Env> {
     if (!this.#mine(agent)) return err(NO_RUN)
     if (this.#run.seq <= after) await this.#waiters.wait('journal', waitMs)
     return ok(this.#store.journal(this.#run.record.id, after, agent === null))
+  }
+
+  async hear(agent: string | null, n: number, ...told: [Listener, Heard, number]): Promise<Result<News>> {
+    return this.#live.hear(() => this.#readable(agent, n), ...told)
+  }
+
+  async unfollow(listener: Listener): Promise<void> {
+    this.#live.leave(listener)
   }
 
   async cancel(agent: string | null, n: number, by: Canceller): Promise<Result<Call>> {
@@ -230,15 +244,14 @@ export class RunObject extends DurableObject<Env> {
   // ── Time ──
 
   override async alarm(): Promise<void> {
-    if (Date.now() - this.#alarmAt > LIMITS.heartbeat_ms) this.#leases.slept()
-    this.#alarmAt = Number.POSITIVE_INFINITY
+    if (this.#alarm.rang()) this.#leases.slept()
     if (this.#row === undefined) return
     const gone = await this.#work.folderGone(this.#row)
     await this.#commit(() => {
       const now = Date.now()
       for (const record of this.#store.due(now)) this.#due(record, now, gone)
       const next = this.#store.nextDue()
-      if (next !== null) this.#arm(next)
+      if (next !== null) this.#alarm.arm(next)
       return ok(true)
     })
     await this.#outbox.flush()
@@ -307,7 +320,7 @@ export class RunObject extends DurableObject<Env> {
     if (!stepped.ok) return stepped
     const { effects, journal } = stepped.value
     const proposal = stepped.value.proposal ?? ('status' in from ? from.proposal : from)
-    const record = this.#attested({ proposal, status: stepped.value.status }, before, effects.includes('attest'))
+    const record = this.#evidence.attested({ proposal, status: stepped.value.status }, before, effects.includes('attest'))
     const { status } = record
     const mirror = effects.includes('mirror')
     const due = dueAt(status, now)
@@ -316,23 +329,15 @@ export class RunObject extends DurableObject<Env> {
     this.#ledger.note(record)
     const run = this.#store.append(this.#run, now, journal.kind, proposal.n, { ...journal.body, ...journalled(record, before === null) })
     this.#save({ ...run, folder: folderAfter(run.folder, record, event, () => this.#store.live()) })
-    if (due !== null) this.#arm(due)
+    if (due !== null) this.#alarm.arm(due)
     if (effects.includes('ring')) this.#ring(record)
     if (before?.state === 'granted' && status.state !== 'granted') this.#outbox.left(proposal)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
+    if (before?.state === 'running' && status.state !== 'running' && event.kind !== 'settled') this.#store.dropOutput(proposal.n) // nobody vouches for it
+    this.#live.wake(proposal.n)
     this.#waiters.wake('journal')
     return ok(record)
-  }
-
-  /** Where nothing ran, the edge is the executor: a denial, an expiry, a lost worker are attested too (L5). */
-  #attested(record: CallRecord, before: Status | null, attest: boolean): CallRecord {
-    const { proposal, status } = record
-    if (!attest || !hasEnded(status)) return record
-    const grant = before?.state === 'running' ? before.grant : null
-    const statement = edgeStatement(attestationId(this.#run.record.id, proposal.n), factsOf(this.#run.record, record), status, grant)
-    this.#store.saveAttestation(proposal.n, seal(STATEMENT_TYPE, statement, identityOf(this.env).signer), grant)
-    return { proposal, status: { ...status, attestation: finishedOf(statement).attestation } }
   }
 
   #sameOrNew(record: RunRecord): boolean {
@@ -354,12 +359,6 @@ export class RunObject extends DurableObject<Env> {
     this.#row = row
   }
 
-  #call(n: number): CallRecord {
-    const record = this.#store.call(n)
-    if (record === undefined) throw new Error(`call ${n} does not exist`)
-    return record
-  }
-
   #mine(agent: string | null): boolean {
     return this.#row !== undefined && (agent === null || agent === this.#row.record.agent)
   }
@@ -371,16 +370,6 @@ export class RunObject extends DurableObject<Env> {
   #view(record: CallRecord): Call {
     const kept = hasEnded(record.status) && record.status.finished !== null ? this.#store.output(record.proposal.n) : null
     return callView(this.#run.record, record, kept, identityOf(this.env).publicUrl)
-  }
-
-  #arm(due: number): void {
-    if (due >= this.#alarmAt) return
-    // The first time in this object's life an earlier alarm may stand, which must not be put off.
-    const before = this.#alarmAt === Number.POSITIVE_INFINITY ? (this.#store.nextDue() ?? due) : due
-    // Never in the past: an alarm that comes late says that we slept. Nor at the time of one that is ringing, as which it would be taken
-    // for rung.
-    this.#alarmAt = Math.max(Math.min(due, before), Date.now() + 1)
-    void this.ctx.storage.setAlarm(this.#alarmAt)
   }
 
   #commit<T>(work: () => Result<T>): Promise<Result<T>> {

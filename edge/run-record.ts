@@ -4,6 +4,7 @@ import type { InputFile } from '../shared/files.ts'
 import { callId } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
 import { DEFAULT_BUDGET } from '../shared/limits.ts'
+import type { LiveEnd } from '../shared/live-output.ts'
 import type { ApprovalFacts, Facts } from '../shared/statement.ts'
 import type { Approval, Budget, Call, CallResult, Run } from '../shared/wire.ts'
 import { optionsFor } from './approvals.ts'
@@ -118,6 +119,13 @@ function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): C
     ...(status.finished?.files === undefined ? {} : { files: status.finished.files }),
     ...(status.error === null ? {} : { error: { code: status.error, detail: status.detail ?? status.finished?.detail ?? '' } }),
   }
+}
+
+/** What the end of a call is told with, where its output is told by itself. */
+export function endOf({ status }: CallRecord): LiveEnd | null {
+  if (!hasEnded(status)) return null
+  const { output: _output, encoding: _encoding, stderr: _stderr, ...result } = resultOf(status, null)
+  return { state: status.state, ...result }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

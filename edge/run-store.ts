@@ -136,6 +136,20 @@ function recordStatements(db: Database) {
       .where(eq(output.n, p('n')))
       .orderBy(asc(output.offset))
       .prepare(),
+    outputFrom: db
+      .select({
+        bytes: sql<Buffer>`substr(${output.bytes}, max(0, ${p('from')} - ${output.offset}) + 1, ${p('most')})`.mapWith(output.bytes),
+      })
+      .from(output)
+      .where(
+        and(
+          eq(output.n, p('n')),
+          eq(output.stream, p('stream')),
+          sql`${output.offset} < ${p('from')} + ${p('most')} and ${output.offset} + length(${output.bytes}) > ${p('from')}`,
+        ),
+      )
+      .orderBy(asc(output.offset))
+      .prepare(),
     outputEnd: db
       .select({ end: sql<number>`${output.offset} + length(${output.bytes})` })
       .from(output)
@@ -274,9 +288,19 @@ export class RunStore {
     return this.#q.outputEnd.get({ n, stream })?.end ?? 0
   }
 
+  /** What is stored of a stream from there on, `most` bytes of it. */
+  outputFrom(n: number, stream: 'stdout' | 'stderr', from: number, most: number): Buffer {
+    const rows = this.#q.outputFrom.all({ n, stream, from, most })
+    return Buffer.concat(rows.map(({ bytes }) => bytes)).subarray(0, most)
+  }
+
+  dropOutput(n: number): void {
+    this.#q.dropOutput.run({ n })
+  }
+
   /** What was streamed gives way to what was settled. */
   replaceOutput(n: number, kept: Kept): void {
-    this.#q.dropOutput.run({ n })
+    this.dropOutput(n)
     for (const stream of ['stdout', 'stderr'] as const) if (kept[stream].byteLength > 0) this.saveOutput(n, stream, 0, kept[stream])
   }
 

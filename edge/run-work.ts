@@ -140,7 +140,10 @@ export class Work {
       const end = this.#store.outputEnd(n, stream)
       const most = record?.proposal.plan?.limits.output_bytes ?? 0
       const fresh = offset > end ? Buffer.alloc(0) : Buffer.from(data.subarray(end - offset, most - offset))
-      if (fresh.byteLength > 0) this.#store.saveOutput(n, stream, end, fresh)
+      if (fresh.byteLength > 0) {
+        this.#store.saveOutput(n, stream, end, fresh)
+        this.#run.wrote(n)
+      }
       return ok({ next: end + fresh.byteLength, stop: status.cancelRequested })
     })
   }

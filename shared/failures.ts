@@ -37,7 +37,7 @@ export const FAILURES = {
   unauthenticated: caller(401, 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'),
   signed_out: caller(401, 'sign in with an operator key'),
   too_many_tries: { status: 429, fault: 'caller', retry: true, todo: 'wait a minute, then try again' },
-  too_many_streams: { status: 429, fault: 'caller', retry: true, todo: 'close pages that you have open, then load this one again' },
+  too_many_streams: { status: 429, fault: 'caller', retry: true, todo: 'close pages that you have open, or streams, then try again' },
   bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
   slack_refused: caller(
     401,

@@ -79,6 +79,8 @@ export const LIMITS = {
   settlement_bytes: 3 * MiB + 512 * KiB,
   /** One chunk of streamed output. */
   output_chunk_bytes: 256 * KiB,
+  /** What a follower of a call is told of one stream at once: what is held in memory for one that reads slowly, once. */
+  output_piece_bytes: 64 * KiB,
   /** Files that calls bring: one of them, those of a call and of a run, and their paths. One is held in memory once while it is put. */
   file_bytes: 16 * MiB,
   call_files: 64,
@@ -219,6 +221,8 @@ export const LIMITS = {
    */
   streams_each: 8,
   streams_tenant: 512,
+  /** Who follows calls of one run: of one principal, or one session of the console, `streams_each`. */
+  streams_run: 64,
   /** Questions that ask exactly the same, and are answered at once: each is a transition of its own run. */
   answers_at_once: 200,
   /** Secrets of a tenant: the directory carries them sealed, and each text that people are shown is searched for all of them. */

@@ -15,6 +15,7 @@ import { fileAnswer, headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { agentAskedFor, idempotencyKey, identifyByKey, waitMs } from '../intake.ts'
 import type { Canceller } from '../lifecycle.ts'
+import { inJson, outputStream } from '../output-stream.ts'
 import { unknownTool } from '../proposal.ts'
 import { isRunOf, newRunId, runIdFor } from '../run-id.ts'
 import { readsAgent, readsSession } from '../run-ledger.ts'
@@ -38,6 +39,7 @@ type Names =
   | 'cancelCall'
   | 'readJournal'
   | 'streamEvents'
+  | 'followCall'
   | 'listTools'
   | 'decide'
 
@@ -150,11 +152,25 @@ export const agentRoutes: Verbs<Names> = {
     return ok(
       eventStream(from, async (after) => {
         const entries = await run.value.journal(reader(caller), after, 15_000)
-        const still = await identifyByKey(request, env) // a stream outlives its request: the key and the policy of now count
-        const may = still.ok && authorize(still.value.directory, still.value.principal, 'run.read').allowed
+        const may = await mayStillRead(request, env)
         return entries.ok && may ? entries.value : null
       }),
     )
+  },
+
+  async followCall({ env, request, caller, params, query, headers }) {
+    const run = theCall(env, caller, params)
+    if (!run.ok) return run
+    const { kind, name } = caller.principal
+    const position = headers['last-event-id'] ?? query.after
+    return outputStream({
+      ...run.value,
+      agent: reader(caller),
+      whose: `${kind} ${name}`,
+      position,
+      still: () => mayStillRead(request, env),
+      piece: inJson,
+    })
   },
 
   async listTools({ caller: { directory, principal } }) {
@@ -232,6 +248,12 @@ const agentSpec = (principal: Identified['principal']) => (principal as AgentPri
 
 /** An agent sees its own; an operator whom policy lets in sees every agent's. */
 const reader = ({ principal }: Identified): string | null => (principal.kind === 'Agent' ? principal.name : null)
+
+/** A stream outlives its request: the key and the policy of now count. */
+async function mayStillRead(request: Request, env: Env): Promise<boolean> {
+  const still = await identifyByKey(request, env)
+  return still.ok && authorize(still.value.directory, still.value.principal, 'run.read').allowed
+}
 
 const canceller = ({ principal: { kind, name } }: Identified): Canceller => ({ kind: kind === 'Agent' ? 'agent' : 'operator', name })
 

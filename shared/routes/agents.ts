@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
 import { LIMITS } from '../limits.ts'
+import { Position } from '../live-output.ts'
 import { PolicySnapshot } from '../snapshot.ts'
 import { Bundle } from '../statement.ts'
 import * as wire from '../wire.ts'
@@ -100,6 +101,21 @@ export const AGENTS = routes({
     status: 200,
     result: wire.Call,
     failures: ['not_found'],
+  },
+  followCall: {
+    method: 'GET',
+    path: '/v1/runs/{run}/calls/{call}/output',
+    callers: ['agent', 'operator'],
+    action: 'run.read',
+    params: call,
+    query: z.strictObject({ after: Position.default('0.0.0') }),
+    headers: z.object({ 'last-event-id': Position.optional() }),
+    media: 'text/event-stream',
+    summary:
+      'A call as it goes on, as server-sent events: `state`, `stdout` and `stderr` as they are written, `end`. The id of an event, as `Last-Event-ID` or `after`, resumes behind it',
+    status: 200,
+    result: z.string(),
+    failures: ['not_found', 'too_many_streams'],
   },
   readFile: {
     method: 'GET',

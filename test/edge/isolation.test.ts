@@ -48,10 +48,12 @@ test('G11 another agent’s run and call answer like one that never was, by ever
   expect(granted(await mine.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('granted')
 })
 
-test('G11 the event stream of another’s run is not opened', async () => {
-  const run = granted(await mine.client('createRun', { body: {} }))
-  const answer = await ask('streamEvents', { run: run.id }, other.key)
-  expect([answer.status, JSON.parse(answer.body).code]).toEqual([404, 'not_found'])
+test('G11 the event stream of another’s run is not opened, nor that of its call', async () => {
+  const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  for (const name of ['streamEvents', 'followCall'] as const) {
+    const answer = await ask(name, { run: call.run, call: call.id }, other.key)
+    expect([answer.status, JSON.parse(answer.body).code]).toEqual([404, 'not_found'])
+  }
 })
 
 test('G11 a call of one run is not found under another run, though both are the caller’s', async () => {

@@ -4,6 +4,7 @@
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
+import { ended, followCall, read as told } from '../support/followed.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { grantOf, PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -71,4 +72,54 @@ test.concurrent('a revoked worker speaks for nothing any more; its call ends as 
   expect(refusal(await leaving.settle(claim))).toBe('401 bad_signature')
   expect(refusal(await other.settle(claim))).toMatch(/^(409 stale_fence|422 attestation_invalid)$/)
   await eventually('the call is given up', async () => (await read(call)).state === 'indeterminate', WITHIN)
+})
+
+test.concurrent('L2 what a lost worker had streamed goes with the ending; run again, the call is told from its beginning', {
+  timeout: 60_000,
+}, async () => {
+  const write = (call: string, fence: number, text: string) =>
+    peer.client('output', { params: { call }, body: { fence, stream: 'stdout', offset: 0, data: Buffer.from(text).toString('base64') } })
+  const follow = (call: { run: string; id: string }, at?: string) => followCall(desk.url, agent.key, call, at)
+  const [lost, retried] = [await propose(plain), await propose(again)]
+  for (const { id } of [lost, retried]) {
+    granted(await peer.claim(id))
+    granted(await write(id, 1, 'of a worker that falls silent\n'))
+  }
+  const [dropped, begun] = [await follow(lost), await follow(retried)]
+  await begun.take(2, WITHIN)
+  await ended(dropped)
+  expect(dropped.events.map(told)).toMatchObject([
+    { event: 'state', state: 'running' },
+    { event: 'stdout', data: 'of a worker that falls silent\n' },
+    { event: 'state', state: 'indeterminate' },
+    { event: 'end', state: 'indeterminate', error: { code: 'worker_lost' } },
+  ])
+  const late = await follow(lost)
+  await ended(late)
+  expect(late.events.map(({ event }) => event)).toEqual(['state', 'end'])
+  expect(refusal(await write(lost.id, 1, 'too late'))).toBe('409 stale_fence')
+
+  await eventually('it waits for another worker', async () => (await read(retried)).state === 'granted', WITHIN)
+  await begun.take(3, WITHIN)
+  const claim = granted(await other.claim(retried.id))
+  granted(await other.client('output', { params: { call: retried.id }, body: { fence: 2, stream: 'stdout', offset: 0, data: 'dHdv' } }))
+  await begun.take(5, WITHIN)
+  granted(await other.settle(claim, { stdout: 'two' }))
+  const resumed = await follow(retried, begun.events[1]?.id)
+  await ended(begun)
+  await ended(resumed)
+  expect(begun.events.map(told)).toMatchObject([
+    { event: 'state', state: 'running', attempt: 1 },
+    { event: 'stdout', offset: 0, data: 'of a worker that falls silent\n' },
+    { event: 'state', state: 'granted', attempt: 1 },
+    { event: 'state', state: 'running', attempt: 2 },
+    { event: 'stdout', offset: 0, data: 'two' },
+    { event: 'state', state: 'succeeded', attempt: 2 },
+    { event: 'end', ok: true },
+  ])
+  expect(resumed.events.map(told)).toMatchObject([
+    { state: 'succeeded', attempt: 2 },
+    { event: 'stdout', offset: 0, data: 'two' },
+    { ok: true },
+  ])
 })

@@ -17,7 +17,12 @@ import { granted } from './desk.ts'
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
 
 /** What was seen of an execution, before anybody signed it. */
-export type Seen = { readonly outcome?: Outcome; readonly stdout?: string; readonly stderr?: string; readonly files?: OutputFiles }
+export type Seen = {
+  readonly outcome?: Outcome
+  readonly stdout?: string | Uint8Array
+  readonly stderr?: string | Uint8Array
+  readonly files?: OutputFiles
+}
 
 export class PeerWorker {
   readonly id: string
@@ -123,8 +128,8 @@ export class PeerWorker {
   }
 }
 
-const base64 = (text = ''): string => Buffer.from(text).toString('base64')
-const summary = (text: string): StreamSummary => {
+const base64 = (text: string | Uint8Array = ''): string => Buffer.from(text).toString('base64')
+const summary = (text: string | Uint8Array): StreamSummary => {
   const bytes = Buffer.byteLength(text)
   return { bytes, sha256: sha256(text), kept: bytes, truncated: false }
 }
