@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ownTree, processesIn } from '../../worker/sandbox/delegation.ts'
 import { Arena, attack, eventually, planOf, processesWith, told, unique } from './arena.ts'
+import { forks, HOGS } from './programs.ts'
 
 const MiB = 1024 * 1024
 const TIERS = ['B', 'C'] as const
@@ -58,29 +59,19 @@ test('a plan that is bound to cgroups runs where they are, and nowhere else', as
 })
 
 describe('memory', () => {
-  /** Each process stays below its own limit; all together go far beyond. */
-  const MANY = `
-import time
-children = []
-for _ in range(6):
-    pid = os.fork()
-    if pid == 0:
-        held = bytearray(30 << 20)
-        for at in range(0, len(held), 4096): held[at] = 1
-        time.sleep(1.5)
-        os._exit(0)
-    children.append(pid)
-tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]`
-
   test('S28 many small processes are ended when together they want too much, and the call says so', async () => {
     for (const tier of TIERS) {
-      const plan = planOf(attack(MANY), { tier, limits: { memory_bytes: 96 * MiB } })
-      const seen = await arena.launch({ plan })
-      expect(seen.outcome, tier).toEqual({ kind: 'memory_cap' })
-      const bitten = await without.launch({ plan })
-      expect([bitten.outcome, told(bitten)['ends']], tier).toEqual([{ kind: 'exit', code: 0 }, [0, 0, 0, 0, 0, 0]])
+      const plan = planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } })
+      expect((await arena.launch({ plan })).outcome, tier).toEqual({ kind: 'memory_cap' })
     }
     expect((await arena.launch({ plan: planOf(['true']) })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S28 without a cgroup: each process has its limit, and all together many times that', async () => {
+    for (const tier of TIERS) {
+      const seen = await without.launch({ plan: planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } }) })
+      expect([seen.outcome, told(seen)], tier).toEqual([{ kind: 'exit', code: 0 }, { ends: [0, 0, 0, 0, 0, 0] }])
+    }
   })
 
   const FILL = `
@@ -105,30 +96,18 @@ except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
 })
 
 describe('processes', () => {
-  const FORKS = `
-import signal
-children = []
-try:
-    while len(children) < 60:
-        pid = os.fork()
-        if pid == 0: signal.pause()
-        children.append(pid)
-    tell['end'] = 'ok'
-except OSError as e: tell['end'] = errno.errorcode[e.errno]
-tell['forks'] = len(children)`
-
   test('S27 tier B counts the processes of each call, not those of the user (seed N12)', async () => {
-    const plan = planOf(attack(FORKS), { tier: 'B', limits: { pids: 16 } })
+    const plan = planOf(attack(forks(60)), { tier: 'B', limits: { pids: 16 } })
     expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
     expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
   })
 
   test('S39 a call of tier B at its limit does not hold up another', async () => {
-    const bomb = planOf(attack(`${FORKS}\nprint('full', flush=True)\nsignal.pause()`), {
+    const bomb = planOf(attack(forks(60, "print('full', flush=True)\nsignal.pause()")), {
       tier: 'B',
       limits: { pids: 16, timeout_ms: 4_000 },
     })
-    const calm = planOf(attack(FORKS.replace('60', '10')), { tier: 'B', limits: { pids: 16 } })
+    const calm = planOf(attack(forks(10)), { tier: 'B', limits: { pids: 16 } })
     let running: Promise<unknown> | undefined
     const full = new Promise<void>((settle) => {
       running = arena.launch({ plan: bomb, cancelOn: 'never' }, (said) => said.includes('full') && settle())

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { removeLeftOvers } from '../../worker/sandbox/workspace.ts'
 import { Arena, attack, eventually, planOf, processesWith, told, unique } from './arena.ts'
 import type { LaunchSeen, Swap } from './orders.ts'
+import { forks } from './programs.ts'
 
 const SECRET = 'canary-of-the-worker'
 
@@ -105,34 +106,19 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
 })
 
 describe('what a tool may use', () => {
-  const FORKS = (most: number) => `
-import signal, time
-children = []
-try:
-    while len(children) < ${most}:
-        pid = os.fork()
-        if pid == 0:
-            signal.pause()
-        children.append(pid)
-    tell['end'] = 'ok'
-except OSError as e: tell['end'] = errno.errorcode[e.errno]
-tell['forks'] = len(children)
-print(json.dumps(tell), flush=True)
-time.sleep(${most === 100 ? 1 : 0})
-`
   test('S27 a fork bomb is stopped at its limit', async () => {
-    const plan = planOf(attack(FORKS(60)), { limits: { pids: 16 } })
+    const plan = planOf(attack(forks(60)), { limits: { pids: 16 } })
     expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
   })
 
   test('S39 one call at its limit does not hold up another', async () => {
-    const bomb = planOf(attack(FORKS(100)), { limits: { pids: 16 } })
+    const bomb = planOf(attack(forks(100, "print('full', flush=True)\ntime.sleep(1)")), { limits: { pids: 16 } })
     let fork: Promise<unknown> | undefined
     const meanwhile = new Promise<void>((settle) => {
       fork = arena.launch({ plan: bomb }, () => settle())
     })
     await meanwhile
-    const calm = planOf(attack(FORKS(10)), { limits: { pids: 16 } })
+    const calm = planOf(attack(forks(10)), { limits: { pids: 16 } })
     expect(told(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
     await fork
   })

@@ -6,50 +6,18 @@ import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Arena, attack, eventually, planOf, processesWith, told, UID, unique } from './arena.ts'
 import type { Swap } from './orders.ts'
-
-const MiB = 1024 * 1024
+import { forks } from './programs.ts'
 
 let arena: Arena
-/** Rlimits alone. */
-let undelegated: Arena
 beforeAll(async () => {
-  ;[arena, undelegated] = await Promise.all([Arena.open(), Arena.open({ undelegated: true })])
+  arena = await Arena.open()
 })
-afterAll(() => Promise.all([arena.close(), undelegated.close()]))
-
-const FORKS = (most: number, then = '') => `
-import signal
-children = []
-try:
-    while len(children) < ${most}:
-        pid = os.fork()
-        if pid == 0: signal.pause()
-        children.append(pid)
-    tell['end'] = 'ok'
-except OSError as e: tell['end'] = errno.errorcode[e.errno]
-tell['forks'] = len(children)
-${then}
-for pid in children: os.kill(pid, 9)`
+afterAll(() => arena.close())
 
 test('S27 without a limit of processes: it forks as often as it likes', async () => {
   const unlimited: Swap = [['--nproc=17'], []]
-  const plan = planOf(attack(FORKS(60)), { limits: { pids: 16 } })
+  const plan = planOf(attack(forks(60)), { limits: { pids: 16 } })
   expect(told(await arena.bare({ plan, swaps: [unlimited] }))).toEqual({ end: 'ok', forks: 60 })
-})
-
-test('S28 without a cgroup: each process has its limit, and all together many times that', async () => {
-  const source = `
-held = []
-for _ in range(6):
-    pid = os.fork()
-    if pid == 0:
-        memory = bytearray(30 << 20)
-        for at in range(0, len(memory), 4096): memory[at] = 1
-        os._exit(0)
-    held.append(pid)
-tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in held]`
-  const plan = planOf(attack(source), { limits: { memory_bytes: 64 * MiB } })
-  expect(told(await undelegated.launch({ plan }))).toEqual({ ends: [0, 0, 0, 0, 0, 0] })
 })
 
 test('S36 without SIGKILL: whoever is asked to stop goes on', () => {
@@ -98,10 +66,10 @@ function crowded(source: string): ChildProcess {
 }
 
 test('S39 without a user namespace of each call: one at its limit holds up another', async () => {
-  const bomb = crowded(FORKS(60, "print('full', flush=True)\nsys.stdin.read()"))
+  const bomb = crowded(forks(60, "print('full', flush=True)\nsys.stdin.read()"))
   if (bomb.stdout === null) throw new Error('it has a pipe')
   expect(`${await once(bomb.stdout, 'data')}`).toBe('full\n')
-  const calm = crowded(FORKS(10))
+  const calm = crowded(forks(10))
   let [out, err] = ['', '']
   calm.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
   calm.stderr?.on('data', (chunk: Buffer) => (err += chunk.toString()))
