@@ -205,6 +205,7 @@ const STATUS: Partial<Record<Failure['code'], number>> = {
   invalid_arguments: 422,
   cross_origin: 403,
   forbidden: 403,
+  not_found: 404,
   already_answered: 409,
   already_ended: 409,
   once_only: 403,
