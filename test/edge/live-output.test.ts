@@ -4,10 +4,9 @@
 import { expect, test } from 'vitest'
 import { wholeCharacters } from '../../edge/whole-characters.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { LIVE_EVENTS } from '../../shared/live-output.ts'
 import { Desk, granted } from '../support/desk.ts'
-import { EventStream, type StreamEvent } from '../support/event-stream.ts'
-import { ended, followCall, outputOf, read } from '../support/followed.ts'
+import { EventStream } from '../support/event-stream.ts'
+import { ended, followCall, joined, outputOf, read } from '../support/followed.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -30,17 +29,6 @@ async function write(call: Named, stream: 'stdout' | 'stderr', offset: number, b
 }
 
 const heard = async (stream: EventStream, count: number) => (await stream.take(count, 30_000)).map(read)
-/** What the events say that a stream was, each piece where it says that it stood. */
-function joined(events: readonly StreamEvent[], name: 'stdout' | 'stderr'): Buffer {
-  let all = Buffer.alloc(0)
-  for (const { event, data } of events) {
-    if (event !== name) continue
-    const piece = LIVE_EVENTS[name].parse(JSON.parse(data))
-    expect(piece.offset).toBe(all.byteLength)
-    all = Buffer.concat([all, Buffer.from(piece.data, piece.encoding === 'base64' ? 'base64' : 'utf8')])
-  }
-  return all
-}
 
 test('what a call writes is heard before its end, progress apart from output; a cancel is heard, and the end; then it is over', async () => {
   const call = await propose()

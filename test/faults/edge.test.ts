@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../shared/wire.ts'
+import type { StreamEvent } from '../support/event-stream.ts'
+import { followCall, joined, read as told } from '../support/followed.ts'
 import { eventually, HurtStack, must, revive, strike } from '../support/hurt-stack.ts'
 import { attested, endsIn, journalOf } from '../support/record.ts'
 
@@ -102,6 +104,37 @@ test('killed while a client waits: the client is told of the break, asks again u
   expect(call.state).toBe('succeeded')
   expect(must(await hurt.agent('readRun', { params: { run } })).used.calls).toBe(1)
   expect(hurt.marks(run)).toEqual(['waited for'])
+})
+
+test('killed while a call talks: who follows comes again and hears the rest, nothing twice; a cancel is heard, and the end', async () => {
+  const call = await hurt.propose('talk.on', { mark: 'follows' })
+  const events: StreamEvent[] = []
+  const follow = async (wanted: (text: string) => boolean): Promise<void> => {
+    const stream = await eventually(
+      'the edge tells of the call',
+      () => followCall(hurt.stack.url, hurt.stack.dev.agent_key, call, events.at(-1)?.id).catch(() => false as const),
+      30_000,
+    )
+    const heard = () => wanted(joined([...events, ...stream.events], 'stdout').toString())
+    await eventually('enough is heard', () => stream.ended || heard(), 30_000)
+    stream.close()
+    events.push(...stream.events)
+  }
+  await follow((text) => text.includes('line 1\n'))
+  expect((await hurt.read(call)).state).toBe('running')
+  await restartEdge()
+  const before = joined(events, 'stdout').byteLength
+  await follow((text) => text.length > before + 20)
+  must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
+  const asked = Date.now()
+  await follow(() => false)
+  expect(Date.now() - asked).toBeLessThan(10_000)
+  expect(events.map(told)).toContainEqual({ event: 'state', state: 'running', attempt: 1, cancel_requested: true })
+  expect(events.map(told).at(-1)).toMatchObject({ event: 'end', state: 'failed', error: { code: 'cancelled' } })
+  const { result } = await hurt.read(call)
+  expect([joined(events, 'stdout').toString(), joined(events, 'stderr').toString()]).toEqual([result?.output, result?.stderr])
+  const lines = result?.output.split('\n').slice(0, -1) ?? []
+  expect(lines).toEqual(lines.map((_, i) => `line ${i}`))
 })
 
 test(`away for ${AWAY_MS / 1000} s: what ended meanwhile is spooled and taken, what still runs goes on; a lease counts from the edge’s return`, async () => {

@@ -19,4 +19,16 @@ export function read({ event, data }: StreamEvent): Record<string, unknown> {
   return { event, ...schema.parse(JSON.parse(data)) }
 }
 
+/** What the events say that a stream was, each piece where it says that it stands: none is missing, and none comes twice. */
+export function joined(events: readonly StreamEvent[], name: 'stdout' | 'stderr'): Buffer {
+  let all = Buffer.alloc(0)
+  for (const { event, data } of events) {
+    if (event !== name) continue
+    const piece = LIVE_EVENTS[name].parse(JSON.parse(data))
+    if (piece.offset !== all.byteLength) throw new Error(`${name} goes on at ${piece.offset}, and ${all.byteLength} bytes had come`)
+    all = Buffer.concat([all, Buffer.from(piece.data, piece.encoding === 'base64' ? 'base64' : 'utf8')])
+  }
+  return all
+}
+
 export const ended = (stream: EventStream) => eventually('the stream ends', () => stream.ended, 30_000)
