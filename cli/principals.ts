@@ -145,16 +145,16 @@ const listWorkers = command({
   words: ['workers', 'list'],
   args: {},
   flags: {},
-  does: 'List workers, with the tiers that each has proven',
+  does: 'List workers, with the tiers that each has proven; on one of C-nocgroup limits hold for each process alone',
   key: 'operator',
   async run({ api, paint }) {
     const list = await api('listWorkers', {})
     if (!list.ok) return list
-    const rows = list.value.items.map(({ id, name, pool, tiers, status, seen_at_ms, kid }) => [
+    const rows = list.value.items.map(({ id, name, pool, advertised, status, seen_at_ms, kid }) => [
       id,
       name,
       pool,
-      tiers.join(','),
+      advertised.join(','),
       status,
       seen_at_ms === null ? 'never' : time(seen_at_ms),
       kid,
@@ -176,10 +176,12 @@ const showWorker = command({
   async run({ args, api }) {
     const found = await api('readWorker', { params: { worker: args.WORKER } })
     if (!found.ok) return found
-    const { name, pool, tiers, proof } = found.value
-    const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${tiers.length === 0 ? 'no tier' : tiers.join(' and ')}\n`
+    const { name, pool, advertised, proof } = found.value
+    const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${advertised.join(' and ') || 'no tier'}\n`
     if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
-    const parts = Object.entries({ 'tier B': proof.tiers.B, 'tier C': proof.tiers.C, egress: proof.egress, cgroups: proof.cgroups })
+    const { tiers, egress, cgroups, profiles = [] } = proof
+    const own = profiles.map(({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const)
+    const parts = [...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, cgroups }), ...own]
     const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
       `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
       ...checks.map((check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`),

@@ -22,7 +22,7 @@ import type { ArgumentTypes } from './typed-arguments.ts'
 import { argumentTypes } from './typed-arguments.ts'
 import type { HeldSecret, Vault } from './vault.ts'
 import { openVault, SUPPOSED_VAULT } from './vault.ts'
-import type { WorkerRow } from './worker-gate.ts'
+import type { EnrolledWorker } from './worker-gate.ts'
 
 export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: number }
 
@@ -37,7 +37,7 @@ export type Directory = {
   /** What shadows them, if anything does. */
   shadow: { version: number; since: number; texts: PolicyTexts } | null
   /** Those that are enrolled, not those that were. */
-  workers: WorkerRow[]
+  workers: EnrolledWorker[]
   secrets: HeldSecret[]
 }
 
@@ -78,7 +78,7 @@ export type Loaded = {
   policyVersion: number
   shadow: Shadow | null
   roles: readonly string[]
-  workers: ReadonlyMap<string, { row: WorkerRow; principal: Principal }>
+  workers: ReadonlyMap<string, { row: EnrolledWorker; principal: Principal }>
   vault: Vault
   /** What of arguments its people are shown. */
   redaction: Redaction
@@ -226,8 +226,9 @@ export function withSupposedSecrets(directory: Loaded): Loaded {
   return known
 }
 
-function workerPrincipal(tenant: string, { id, pool, tiers }: WorkerRow): Principal {
-  return { kind: 'Worker', tenant, name: id, entities: [{ uid: { type: 'Worker', id }, attrs: { pool, tiers }, parents: [] }] }
+function workerPrincipal(tenant: string, { id, pool, tiers, proven }: EnrolledWorker): Principal {
+  const attrs = { pool, tiers, cgroups: proven?.means.cgroups ?? false }
+  return { kind: 'Worker', tenant, name: id, entities: [{ uid: { type: 'Worker', id }, attrs, parents: [] }] }
 }
 
 const loadedTools = new Map<string, LoadedTool>()

@@ -30,7 +30,7 @@ export const ended = (
 export function due(
   status: Status,
   proposal: Proposal,
-  { leaseUntil = 0, folderGone }: Extract<Event, { kind: 'due' }>,
+  { leaseUntil = 0, folderGone, unclaimable }: Extract<Event, { kind: 'due' }>,
   now: number,
 ): Result<Step> {
   if (status.state === 'awaiting_approval' && now >= status.approval.expiresAt) {
@@ -42,8 +42,10 @@ export function due(
     return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body: { error: 'workspace_lost' } } })
   }
   if (status.state === 'granted' && now >= status.until) {
-    const next = ended('lapsed', status, now, { error: 'never_claimed', detail: 'no worker claimed it in time' })
-    return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body: {} } })
+    const detail = `no worker claimed it in time${unclaimable === undefined ? '' : `: ${unclaimable}`}`
+    const next = ended('lapsed', status, now, { error: 'never_claimed', detail })
+    const body = unclaimable === undefined ? {} : { reason: unclaimable }
+    return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body } })
   }
   if (status.state === 'running' && now >= Math.max(status.leaseUntil, leaseUntil)) {
     if (proposal.idempotent && !status.cancelRequested && status.fence < MAX_ATTEMPTS) {

@@ -16,9 +16,9 @@ import type { AgentPrincipal, Loaded, Principal } from './directory.ts'
 import { directoryFrom, directoryOf, directoryWith, gatekeeper, knownVersion, principalOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
-import type { WorkerRow } from './worker-gate.ts'
+import type { EnrolledWorker } from './worker-gate.ts'
 
-export type Identified = { directory: Loaded; principal: AgentPrincipal | Principal; worker: WorkerRow | null }
+export type Identified = { directory: Loaded; principal: AgentPrincipal | Principal; worker: EnrolledWorker | null }
 
 const UNKNOWN = failure('unauthenticated', 'the key is missing, unknown or revoked')
 const UNSIGNED = failure('bad_signature', 'no enrolled worker signed this request')

@@ -123,9 +123,9 @@ export type Event =
   | { kind: 'links_revoked'; by: string; of: string | null }
   /**
    * Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9); `folderGone`: why the run's
-   * folder is.
+   * folder is; `unclaimable`: why no worker could claim it.
    */
-  | { kind: 'due'; leaseUntil?: number; folderGone?: string }
+  | { kind: 'due'; leaseUntil?: number; folderGone?: string; unclaimable?: string }
 
 /** What the objects do once the new record is stored. */
 export type Effect = 'ring' | 'mirror' | 'attest' | 'notify'

@@ -1,6 +1,7 @@
 // What is counted of approvals, and the text that Prometheus reads of it. Pure; the counts are kept by figures-store.ts.
 
 import type { Approval } from '../shared/wire.ts'
+import type { ProvenWorker } from '../shared/worker-wire.ts'
 import { headersOf } from './headers.ts'
 
 /** Upper bounds in seconds. Up to two, nobody has read what they answered. */
@@ -30,7 +31,7 @@ export const metricsText = (text: string): Response => new Response(text, { head
 
 type Sample = readonly [name: string, labels: Readonly<Record<string, string>>, value: number]
 
-function family(name: string, type: 'counter' | 'histogram', help: string, samples: readonly Sample[]): string {
+function family(name: string, type: 'counter' | 'gauge' | 'histogram', help: string, samples: readonly Sample[]): string {
   const lines = samples.map(([sample, labels, value]) => {
     const pairs = Object.entries(labels).map(([label, text]) => `${label}="${text.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`)
     return `${sample}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}\n`
@@ -64,6 +65,24 @@ export const askMetrics = ({ asks }: Figures): string =>
     'Approvals that people were asked for, by the agent that wanted them.',
     asks.map(({ agent, n }): Sample => ['countersign_agent_asks_total', { agent }, n]),
   )
+
+/** For operators: how many workers of each pool have proven what a call may need. Where one is missing, calls that need it wait and lapse. */
+export function workerMetrics(workers: readonly ProvenWorker[]): string {
+  const active = workers.filter(({ status }) => status === 'active')
+  const samples = [...Map.groupBy(active, ({ pool }) => pool)].flatMap(([pool, those]) => {
+    const names = new Set(['B', 'C', 'egress', 'cgroups', ...those.flatMap(hasOf)])
+    const has = (means: string): number => those.filter((worker) => hasOf(worker).includes(means)).length
+    return [...names].map((means): Sample => ['countersign_workers', { pool, means }, has(means)])
+  })
+  return family('countersign_workers', 'gauge', 'Enrolled workers that have proven it not long ago, by pool.', samples)
+}
+
+const hasOf = ({ means: { tiers, egress, cgroups, profiles } }: ProvenWorker): string[] => [
+  ...tiers,
+  ...(egress ? ['egress'] : []),
+  ...(cgroups ? ['cgroups'] : []),
+  ...profiles.map(({ name }) => `profile ${name}`),
+]
 
 function histogram(name: string, waits: Figures['waits']): Sample[] {
   const series = Map.groupBy(waits, ({ channel, outcome }) => `${channel} ${outcome}`)

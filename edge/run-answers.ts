@@ -46,7 +46,8 @@ export type RunAccess = {
   row: () => RunRow | undefined
   commit: <T>(work: () => Result<T>) => Promise<Result<T>>
   apply: (record: CallRecord, event: Event) => Result<CallRecord>
-  ring: (record: CallRecord) => void
+  /** Of the one worker, where it is given. */
+  ring: (record: CallRecord, worker?: string) => void
   /** Of the output of a call there is more. */
   wrote: (n: number) => void
 }

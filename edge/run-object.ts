@@ -9,6 +9,7 @@ import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
 import type { Bundle, CallState } from '../shared/statement.ts'
 import type { Answer, Approval, Call, DryRun, Editable, JournalEntry, Run } from '../shared/wire.ts'
+import type { Means } from '../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import { Alarm } from './alarm.ts'
 import type { Unfolded } from './approvals.ts'
@@ -33,7 +34,7 @@ import { Ledger } from './run-ledger.ts'
 import { Outbox, QUEUE_FULL, queueFull } from './run-outbox.ts'
 import { callView, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { RunStore } from './run-store.ts'
-import { type Claimant, type Means, Work } from './run-work.ts'
+import { type Claimant, type Known, Work } from './run-work.ts'
 import type { WorkerKey } from './settlement.ts'
 import { Waiters } from './waiters.ts'
 
@@ -56,7 +57,7 @@ export class RunObject extends DurableObject<Env> {
     row: () => this.#row,
     commit: (work) => this.#commit(work),
     apply: (record, event) => this.#apply(record, event),
-    ring: (record) => this.#ring(record),
+    ring: (record, worker) => this.#ring(record, worker),
     wrote: (n) => this.#live.wake(n),
   }
   readonly #answers = new Answers(this.env, this.#store, this.#ledger, this.#access)
@@ -246,10 +247,10 @@ export class RunObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     if (this.#alarm.rang()) this.#leases.slept()
     if (this.#row === undefined) return
-    const gone = await this.#work.folderGone(this.#row)
+    const heard = await this.#work.heard(this.#row)
     await this.#commit(() => {
       const now = Date.now()
-      for (const record of this.#store.due(now)) this.#due(record, now, gone)
+      for (const record of this.#store.due(now)) this.#due(record, now, heard)
       const next = this.#store.nextDue()
       if (next !== null) this.#alarm.arm(next)
       return ok(true)
@@ -257,21 +258,20 @@ export class RunObject extends DurableObject<Env> {
     await this.#outbox.flush()
   }
 
-  #due(record: CallRecord, now: number, gone: string | undefined): void {
+  #due(record: CallRecord, now: number, heard: Known): void {
     const { status, proposal } = record
-    const leaseUntil = this.#leases.until(proposal.n)
-    const holder = holderOf(this.#run.folder, proposal.plan)
-    const lost = holder !== null && gone !== undefined
-    if (this.#apply(record, { kind: 'due', leaseUntil, ...(lost ? { folderGone: gone } : {}) }).ok) {
-      if (lost) this.#outbox.silence(proposal, holder)
+    const event = this.#work.due(record, this.#run, heard, now)
+    if (this.#apply(record, event).ok) {
+      const holder = holderOf(this.#run.folder, proposal.plan)
+      if (event.folderGone !== undefined && holder !== null) this.#outbox.silence(proposal, holder)
       return
     }
     this.#ring(record)
-    this.#store.updateCall(record, dueAt(status, now, leaseUntil), false)
+    this.#store.updateCall(record, dueAt(status, now, event.leaseUntil), false)
   }
 
-  #ring({ proposal, status }: CallRecord): void {
-    if (status.state === 'granted') this.#outbox.ring(proposal, status.until)
+  #ring({ proposal, status }: CallRecord, worker?: string): void {
+    if (status.state === 'granted') this.#outbox.ring(proposal, status.until, worker)
   }
 
   // ── Inside ──

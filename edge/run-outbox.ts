@@ -44,10 +44,10 @@ export class Outbox {
   }
 
   /** A lost ring is rung again by the alarm. */
-  ring({ n, pool, plan }: Proposal, until: number): void {
+  ring({ n, pool, plan }: Proposal, until: number, one?: string): void {
     const { record, folder } = this.#run.row()
     const { tenant, agent, id } = record
-    const ring = { agent, run: id, call: callId(id, n), until, worker: holderOf(folder, plan) }
+    const ring = { agent, run: id, call: callId(id, n), until, worker: holderOf(folder, plan) ?? one ?? null }
     const told = poolObject(this.#env, tenant, pool).ring(ring)
     told.catch(() => undefined)
   }

@@ -13,13 +13,14 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { CallState, Grant } from '../shared/statement.ts'
 import { sealGrant } from '../shared/statement.ts'
+import { type Means, narrowed, unmet } from '../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
-import { directoryOf } from './directory.ts'
+import { directoryOf, type Loaded } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf, tenantObject } from './env.ts'
 import { claimedUnder } from './granted-under.ts'
 import type { Leases } from './leases.ts'
-import type { CallRecord } from './lifecycle.ts'
+import type { CallRecord, Event } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
 import type { Answers, RunAccess } from './run-answers.ts'
 import { folderGone, holderOf, sharesFolder } from './run-folder.ts'
@@ -28,13 +29,17 @@ import { factsOf } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import type { WorkerKey } from './settlement.ts'
 import { checkSettlement, finishedOf } from './settlement.ts'
+import type { EnrolledWorker } from './worker-gate.ts'
+import { meansNow, unclaimable } from './worker-means.ts'
 
-export type Claimant = WorkerKey & { pool: string; tiers: readonly string[] }
+export type Claimant = WorkerKey & Pick<EnrolledWorker, 'pool' | 'tiers' | 'proven'>
 
 const SECRET_GONE = failure('not_claimable', 'the tool of the call may not have a secret that it needs any more')
 
-/** What a worker says that it can do, when it claims. */
-export type Means = { readonly tiers: readonly string[]; readonly cgroups: boolean }
+const SENT_ON_MS = 5_000
+
+/** What others know of calls whose time may have come; nothing where they could not be asked. */
+export type Known = { readonly folderGone?: string | undefined; readonly pool?: (name: string) => readonly EnrolledWorker[] }
 
 export class Work {
   readonly #env: Env
@@ -42,6 +47,8 @@ export class Work {
   readonly #answers: Answers
   readonly #leases: Leases
   readonly #run: RunAccess
+  /** When a call was last sent on to a worker that can have it. */
+  readonly #sentOn = new Map<number, number>()
 
   constructor(env: Env, store: RunStore, answers: Answers, leases: Leases, run: RunAccess) {
     this.#env = env
@@ -51,7 +58,8 @@ export class Work {
     this.#run = run
   }
 
-  async claim(n: number, worker: Claimant, { tiers, cgroups }: Means): Promise<Result<Claim>> {
+  /** `said`: what the worker says that it has at this moment, which may be less than what it has proven. */
+  async claim(n: number, worker: Claimant, said: Means): Promise<Result<Claim>> {
     const row = this.#run.row()
     if (row === undefined) return err(failure('not_claimable', 'no such call'))
     const directory = await directoryOf(this.#env, row.record.tenant)
@@ -76,10 +84,12 @@ export class Work {
         this.#run.ring(record) // it was rung for all before the run had a folder
         return err(failure('not_claimable', 'the folder of its run is on another worker'))
       }
-      if (!tiers.includes(plan.tier) || !worker.tiers.includes(plan.tier))
-        return err(failure('sandbox_unavailable', `the call needs tier ${plan.tier}, proven on the worker`)) // L8, K04
-      if (plan.cgroup === true && !cgroups) return err(failure('sandbox_unavailable', 'the call needs a worker that has cgroups'))
       const now = Date.now()
+      const lacking = unmet(plan, narrowed(meansNow(worker, now), said)) // L8, K04: it waits for a worker that has proven it
+      if (lacking.length > 0) {
+        this.#sendOn(record, worker.id, directory, now)
+        return err(failure('sandbox_unavailable', `the call needs what is not proven on the worker: ${lacking.join(', ')}`))
+      }
       const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const grant: Grant = {
         facts: factsOf(row.record, { proposal, status: { ...status, decision: claimedUnder(status.decision, decision) } }),
@@ -100,6 +110,22 @@ export class Work {
         ? handOver(envelope)
         : err(failure('not_claimable', 'policy does not allow the call any more'))
     })
+  }
+
+  /**
+   * To one that has proven what the call needs, by its own bell: the pool's might wake the same again. Not at once once more, for workers
+   * that have less than they have proven would send it to and fro.
+   */
+  #sendOn(record: CallRecord, from: string, { workers }: Loaded, now: number): void {
+    const { n, plan, pool } = record.proposal
+    if (plan === null || now - (this.#sentOn.get(n) ?? 0) < SENT_ON_MS) return
+    const able = [...workers.values()].filter(
+      ({ row }) => row.pool === pool && row.id !== from && unmet(plan, meansNow(row, now)).length === 0,
+    )
+    const one = able[Math.floor(Math.random() * able.length)]
+    if (one === undefined) return
+    this.#sentOn.set(n, now)
+    this.#run.ring(record, one.row.id)
   }
 
   /** To whom the call runs at, and of what it brings alone. */
@@ -187,17 +213,37 @@ export class Work {
     return ok(true)
   }
 
-  /**
-   * Asked before time is judged, and only while a call waits for the worker that has the run's folder. Who can't be asked has not said
-   * it.
-   */
-  async folderGone({ folder, record }: RunRow): Promise<string | undefined> {
+  /** Asked before time is judged, and only where a call waits whose end may hang on it. Who can't be asked has not said it. */
+  async heard({ folder, record: { tenant } }: RunRow): Promise<Known> {
     const now = Date.now()
-    const waits = ({ proposal, status }: CallRecord) => status.state === 'granted' && sharesFolder(proposal.plan)
-    const waiting = folder === null ? undefined : this.#store.due(now).find(waits)
-    if (folder === null || waiting === undefined) return undefined
-    const asked = tenantObject(this.#env, record.tenant).heardOf(folder.worker, waiting.proposal.pool)
-    return folderGone(await asked.catch(() => now), now)
+    const waiting = this.#store.due(now).filter(({ status }) => status.state === 'granted')
+    const shares = folder === null ? undefined : waiting.find(({ proposal }) => sharesFolder(proposal.plan))
+    const lapses = waiting.some(({ status }) => status.state === 'granted' && now >= status.until)
+    const [heardAt, directory] = await Promise.all([
+      folder === null || shares === undefined
+        ? now
+        : tenantObject(this.#env, tenant)
+            .heardOf(folder.worker, shares.proposal.pool)
+            .catch(() => now),
+      lapses ? directoryOf(this.#env, tenant).catch(() => undefined) : undefined,
+    ])
+    const workers = directory === undefined ? undefined : [...directory.workers.values()].map(({ row }) => row)
+    return {
+      folderGone: folderGone(heardAt, now),
+      ...(workers === undefined ? {} : { pool: (name) => workers.filter(({ pool }) => pool === name) }),
+    }
+  }
+
+  /** That time has come for a call, with what is known of whom it waits for. */
+  due({ proposal: { n, plan, pool } }: CallRecord, { folder }: RunRow, heard: Known, now: number): Extract<Event, { kind: 'due' }> {
+    const lost = holderOf(folder, plan) === null ? undefined : heard.folderGone
+    const unclaimed = plan === null || heard.pool === undefined ? undefined : unclaimable(plan, heard.pool(pool), now)
+    return {
+      kind: 'due',
+      leaseUntil: this.#leases.until(n),
+      ...(lost === undefined ? {} : { folderGone: lost }),
+      ...(unclaimed === undefined ? {} : { unclaimable: unclaimed }),
+    }
   }
 
   /** A worker speaks for what it runs; the answer names what to stop. Leases live in memory: after a restart each call gets one anew. */

@@ -39,7 +39,7 @@ import { SecretStore } from './secret-store.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, meta, operators, tools } from './tables/tenant.ts'
-import type { WorkerRow } from './worker-gate.ts'
+import type { EnrolledWorker, WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
 
@@ -295,14 +295,14 @@ export class TenantObject extends DurableObject<Env> {
     return fresh.ok ? ok(await this.directory(known)) : fresh
   }
 
-  #enrolled(id: string): WorkerRow | undefined {
+  #enrolled(id: string): EnrolledWorker | undefined {
     return this.#directory.workers.find((worker) => worker.id === id)
   }
 
   async seen(id: string, tiers: Tier[]): Promise<void> {
     const worker = this.#enrolled(id)
     this.#gate.seen(id, Date.now())
-    if (worker !== undefined) this.#workers.narrow(worker, tiers, Date.now())
+    if (worker !== undefined) this.#workers.narrow(worker, tiers)
   }
 
   async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {
@@ -319,7 +319,7 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   async listWorkers(): Promise<ProvenWorker[]> {
-    return this.#workers.list((id) => this.#gate.seenAt(id))
+    return this.#workers.list((id) => this.#gate.seenAt(id), Date.now())
   }
 
   async revokeWorker(id: string): Promise<Result<{ done: true }>> {

@@ -7,6 +7,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { Proven } from './worker-means.ts'
 
 export type WorkerRow = {
   id: string
@@ -14,10 +15,12 @@ export type WorkerRow = {
   pool: string
   kid: string
   x: string
+  /** That it has proven, and that its heartbeats still say. */
   tiers: Tier[]
   status: 'active' | 'revoked'
   enrolledAt: number
 }
+export type EnrolledWorker = WorkerRow & { proven: Proven | null }
 
 export class WorkerGate {
   readonly #startedAt = Math.floor(Date.now() / 1000)

@@ -6,16 +6,15 @@ import { type Envelope, kidOf, payloadBytes, publicKey } from '../shared/dsse.ts
 import { failure } from '../shared/failures.ts'
 import { mintKey, newWorkerId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
-import { Tier } from '../shared/plan.ts'
+import type { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import { provenTiers, readProof, type WorkerProof } from '../shared/worker-proof.ts'
+import { advertised, provenMeans, readProof, type WorkerProof } from '../shared/worker-proof.ts'
 import type { ProvenWorker } from '../shared/worker-wire.ts'
 import type { Change, Database } from './tables/open.ts'
 import { enrolments, proofs, workers } from './tables/tenant.ts'
-import type { WorkerRow } from './worker-gate.ts'
-
-type Proven = { readonly tiers: readonly Tier[]; readonly at: number }
+import type { EnrolledWorker, WorkerRow } from './worker-gate.ts'
+import { meansNow, type Proven } from './worker-means.ts'
 
 /** One that was checked when it came. */
 const proofIn = (envelope: Envelope): WorkerProof => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
@@ -23,7 +22,7 @@ const proofIn = (envelope: Envelope): WorkerProof => JSON.parse(Buffer.from(payl
 export class WorkerStore {
   readonly #db: Database
   readonly #change: Change
-  readonly #proven = new Map<string, Proven>()
+  readonly #proven = new Map<string, Proven | null>()
 
   constructor(db: Database, change: Change) {
     this.#db = db
@@ -35,8 +34,9 @@ export class WorkerStore {
     return this.#db.select().from(workers).all()
   }
 
-  active(): WorkerRow[] {
-    return this.#db.select().from(workers).where(eq(workers.status, 'active')).all()
+  active(): EnrolledWorker[] {
+    const rows = this.#db.select().from(workers).where(eq(workers.status, 'active')).all()
+    return rows.map((row) => ({ ...row, proven: this.#provenBy(row.id) }))
   }
 
   token(tenant: string, pool: string): { token: string; expires_at: number } {
@@ -73,30 +73,32 @@ export class WorkerStore {
     if (!proof.ok) return err(failure('proof_invalid', proof.error))
     if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms) return err(failure('proof_invalid', 'it is not of these minutes'))
     const row = { worker: id, receivedAt: now, envelope }
-    this.#db.insert(proofs).values(row).onConflictDoUpdate({ target: proofs.worker, set: row }).run()
-    this.#proven.set(id, { tiers: provenTiers(proof.value), at: now })
-    this.narrow(worker, Tier.options, now)
-    return ok({ tiers: provenTiers(proof.value) })
+    const means = provenMeans(proof.value)
+    this.#proven.delete(id)
+    this.#change(() => {
+      this.#db.insert(proofs).values(row).onConflictDoUpdate({ target: proofs.worker, set: row }).run()
+      this.#db.update(workers).set({ tiers: means.tiers }).where(eq(workers.id, id)).run()
+    })
+    return ok({ tiers: means.tiers })
   }
 
-  /** Calls are for what is proven, not long ago, and still said (L8, K04). */
-  narrow({ id, tiers }: WorkerRow, said: readonly Tier[], now: number): void {
-    const { tiers: proven, at } = this.#provenBy(id)
-    const counts = now - at > LIMITS.proof_ms ? [] : proven.filter((tier) => said.includes(tier))
+  /** What is proven counts while it is still said (L8, K04); how old it may be is judged when somebody claims by it. */
+  narrow({ id, tiers, proven }: EnrolledWorker, said: readonly Tier[]): void {
+    const counts = proven?.means.tiers.filter((tier) => said.includes(tier)) ?? []
     if (counts.join() === tiers.join()) return
     this.#change(() => this.#db.update(workers).set({ tiers: counts }).where(eq(workers.id, id)).run())
   }
 
-  #provenBy(id: string): Proven {
+  #provenBy(id: string): Proven | null {
     const known = this.#proven.get(id)
     if (known !== undefined) return known
     const row = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
-    const proven = row === undefined ? { tiers: [], at: 0 } : { tiers: provenTiers(proofIn(row.envelope)), at: row.receivedAt }
+    const proven = row === undefined ? null : { means: provenMeans(proofIn(row.envelope)), at: row.receivedAt }
     this.#proven.set(id, proven)
     return proven
   }
 
-  list(seenAt: (id: string) => number | null): ProvenWorker[] {
+  list(seenAt: (id: string) => number | null, now: number): ProvenWorker[] {
     const kept = new Map(
       this.#db
         .select()
@@ -107,7 +109,9 @@ export class WorkerStore {
     return this.all().map(({ enrolledAt, x: _x, ...worker }) => {
       const envelope = kept.get(worker.id) ?? null
       const proof = envelope === null ? null : proofIn(envelope)
-      return { ...worker, enrolled_at_ms: enrolledAt, seen_at_ms: seenAt(worker.id), proof, envelope }
+      const means = meansNow({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
+      const told = { tiers: means.tiers, advertised: advertised(means), means }
+      return { ...worker, ...told, enrolled_at_ms: enrolledAt, seen_at_ms: seenAt(worker.id), proof, envelope }
     })
   }
 

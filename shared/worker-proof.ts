@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { type Envelope, payloadBytes, type Signer, seal, signedByExactly } from './dsse.ts'
 import { PATTERNS } from './ids.ts'
 import { canonical, parseJson } from './json.ts'
-import { Tier } from './plan.ts'
+import { type Plan, Tier } from './plan.ts'
 import { err, ok, type Result } from './result.ts'
 
 export const PROOF_TYPE = 'application/vnd.countersign.worker-proof+json'
@@ -23,6 +23,26 @@ export const Part = z.strictObject({
 export type Part = z.infer<typeof Part>
 const Version = z.string().max(64)
 
+/** A sandbox of the worker's own: its name, what it is made from, and the digest of what it is. */
+const OwnProfile = z.strictObject({
+  name: z.string().regex(PATTERNS.name),
+  from: z.enum(['c_offline', 'c_relayed']),
+  sha256: z.string().regex(PATTERNS.sha256),
+})
+export const PROFILES_MAX = 32
+
+/** What a worker has for calls: none that needs more is handed to it. */
+export const Means = z.strictObject({
+  tiers: z.array(Tier).max(2),
+  /** Tier C for calls that may reach hosts. */
+  egress: z.boolean(),
+  /** Memory and processes of a call counted together, ended together. */
+  cgroups: z.boolean(),
+  profiles: z.array(OwnProfile).max(PROFILES_MAX),
+})
+export type Means = z.infer<typeof Means>
+export const NO_MEANS: Means = { tiers: [], egress: false, cgroups: false, profiles: [] }
+
 export const WorkerProof = z.strictObject({
   format: z.literal('countersign-worker-proof/v1'),
   tenant: z.string().regex(PATTERNS.tenant),
@@ -36,10 +56,53 @@ export const WorkerProof = z.strictObject({
   egress: Part,
   /** Memory and processes of a call counted together. Without it tier C is `C-nocgroup`: each process has its limits, and stands alone. */
   cgroups: Part,
+  /** Its own sandboxes, each by the canaries of what it is made from. Proofs of before have none; new ones always do. */
+  profiles: z
+    .array(OwnProfile.extend({ proof: Part }))
+    .max(PROFILES_MAX)
+    .optional(),
 })
 export type WorkerProof = z.infer<typeof WorkerProof>
 
-export const provenTiers = ({ tiers }: WorkerProof): Tier[] => Tier.options.filter((tier) => tiers[tier].ok)
+export const provenMeans = ({
+  tiers,
+  egress,
+  cgroups,
+  profiles = [],
+}: Pick<WorkerProof, 'tiers' | 'egress' | 'cgroups' | 'profiles'>): Means => ({
+  tiers: Tier.options.filter((tier) => tiers[tier].ok),
+  egress: tiers.C.ok && egress.ok,
+  cgroups: cgroups.ok,
+  profiles: profiles.flatMap(({ proof, ...profile }) => (proof.ok ? [profile] : [])),
+})
+
+/** What both say. A profile that is another by now is none of them. */
+export const narrowed = (proven: Means, said: Means): Means => ({
+  tiers: proven.tiers.filter((tier) => said.tiers.includes(tier)),
+  egress: proven.egress && said.egress,
+  cgroups: proven.cgroups && said.cgroups,
+  profiles: proven.profiles.filter((profile) => said.profiles.some((other) => canonical(other) === canonical(profile))),
+})
+
+/** What of the plan's needs these means do not meet, in words; nothing where they do (L8, K04). */
+export function unmet({ tier, egress, profile, cgroup }: Plan, means: Means): string[] {
+  const from = egress.hosts.length === 0 ? 'c_offline' : 'c_relayed'
+  const needs: readonly (readonly [string, boolean])[] = [
+    [`tier ${tier}`, means.tiers.includes(tier)],
+    ['tier C for calls that reach hosts', tier !== 'C' || from === 'c_offline' || means.egress],
+    ['cgroups', cgroup !== true || means.cgroups],
+    [
+      `the profile \`${profile}\` made from \`${from}\``,
+      profile === undefined || means.profiles.some((own) => own.name === profile && own.from === from),
+    ],
+  ]
+  return needs.flatMap(([words, met]) => (met ? [] : [words]))
+}
+
+/** `C-nocgroup`: each process of a call has its limits, and stands alone. */
+export const Advertised = z.enum(['B', 'C', 'C-nocgroup'])
+export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof Advertised>[] =>
+  tiers.map((tier) => (tier === 'C' && !cgroups ? 'C-nocgroup' : tier))
 
 export const sealProof = (proof: WorkerProof, worker: Signer): Envelope => seal(PROOF_TYPE, proof, worker)
 
@@ -54,7 +117,8 @@ export function readProof(envelope: Envelope, { tenant, id, kid, key }: Prover):
   if (!read.success) return err('the payload is no proof of a worker')
   if (canonical(read.data) !== new TextDecoder().decode(bytes)) return err('the payload is not in canonical form')
   if (read.data.tenant !== tenant || read.data.worker !== id) return err('it is another worker’s')
-  const said = [read.data.tiers.B, read.data.tiers.C, read.data.egress, read.data.cgroups]
+  const { tiers, egress, cgroups, profiles = [] } = read.data
+  const said = [tiers.B, tiers.C, egress, cgroups, ...profiles.map(({ proof }) => proof)]
   if (said.some((part) => part.ok !== (part.checks.length > 0 && part.checks.every((check) => check.ok))))
     return err('it says more than its checks do')
   return ok(read.data)

@@ -6,7 +6,7 @@ import { LIMITS } from './limits.ts'
 import { Plan, Tier } from './plan.ts'
 import { CallState } from './statement.ts'
 import { CallId, Name, RunId, Sha256, Time, WorkerId } from './wire.ts'
-import { WorkerProof } from './worker-proof.ts'
+import { Advertised, Means, WorkerProof } from './worker-proof.ts'
 
 export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
 export const Enrolled = z.strictObject({
@@ -20,18 +20,24 @@ export const Worker = z.strictObject({
   name: Name,
   pool: Name,
   kid: z.string(),
+  /** Those that it may be given calls of now. */
   tiers: z.array(Tier),
+  /** The same by the names under which workers are told apart. */
+  advertised: z.array(Advertised),
+  /** All that a call may need, as proven, not long ago, and still said. */
+  means: Means,
   enrolled_at_ms: Time,
   seen_at_ms: Time.nullable(),
   status: z.enum(['active', 'revoked']),
-  /** What it has proven on itself, when it last said so; `tiers` holds those that count now. */
+  /** What it has proven on itself, when it last said so. */
   proof: WorkerProof.nullable(),
 })
 /** The same, with the worker's signature, for whoever takes it home. */
 export const ProvenWorker = Worker.extend({ envelope: Envelope.nullable() })
 export type ProvenWorker = z.infer<typeof ProvenWorker>
 
-export const ClaimRequest = z.strictObject({ run: RunId, call: CallId, tiers: z.array(Tier).max(2), cgroups: z.boolean().optional() })
+/** With what the worker has at this moment. It narrows what it has proven, and never widens it: what is not said it has not. */
+export const ClaimRequest = Means.partial({ egress: true, cgroups: true, profiles: true }).extend({ run: RunId, call: CallId })
 /** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
 export const Claim = z.strictObject({
   grant: Envelope,

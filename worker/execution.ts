@@ -11,7 +11,7 @@ import type { Identity } from './identity.ts'
 import type { Link } from './link.ts'
 import type { Log } from './log.ts'
 import { perform } from './perform.ts'
-import type { Proven } from './proof.ts'
+import { meansOf, type Proven } from './proof.ts'
 import type { Doorbell } from './queue.ts'
 import type { RunFolders } from './run-folders.ts'
 import type { InHand, Running } from './running.ts'
@@ -57,8 +57,11 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promis
   if (spool.full) return leaveAlone('the spool is full')
 
   const rung = performance.now()
-  const body = { ...doorbell, tiers: [...at.proven().tiers], cgroups: at.proven().sandbox.equipment.groups.ok }
-  const claim = await link.insist('claim', { body }, { patience_ms: CLAIM_PATIENCE_MS, signal: at.draining })
+  const claim = await link.insist(
+    'claim',
+    { body: { ...doorbell, ...meansOf(at.proven()) } },
+    { patience_ms: CLAIM_PATIENCE_MS, signal: at.draining },
+  )
   if (!claim.ok) return leaveAlone(claim.error.detail, claim.error.code)
   const claimed = performance.now()
 

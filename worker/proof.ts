@@ -4,14 +4,15 @@ import { join } from 'node:path'
 import type { Envelope } from '../shared/dsse.ts'
 import { Tier } from '../shared/plan.ts'
 import { err } from '../shared/result.ts'
-import { type Part, SEEN_CHARS, sealProof } from '../shared/worker-proof.ts'
+import { type Means, type Part, provenMeans, SEEN_CHARS, sealProof, type WorkerProof } from '../shared/worker-proof.ts'
 import type { Config } from './config.ts'
 import type { Identity } from './identity.ts'
 import { readAuthorities } from './sandbox/authorities.ts'
 import { type Equipment, equip } from './sandbox/equipment.ts'
-import type { Facts, Proof } from './sandbox/facts.ts'
+import { type Facts, lacks, type Proof } from './sandbox/facts.ts'
 import { findHost } from './sandbox/host.ts'
 import type { Sandbox } from './sandbox/launch.ts'
+import { ownDigest } from './sandbox/own-profiles.ts'
 import type { PreparedStock } from './sandbox/prepared.ts'
 import { probe } from './sandbox/probe.ts'
 
@@ -25,16 +26,31 @@ export type Proven = {
 }
 
 /** What the edge is told, in the worker's words and under its key. */
-export function signedProof({ sandbox: { facts } }: Proven, { tenant, worker, signer }: Identity, at_ms: number): Envelope {
-  const part = ({ ok, checks, lack }: Proof): Part => ({
-    ok,
-    lack: lack ?? null,
-    checks: checks.map((check) => ({ name: check.name.slice(0, 100), ok: check.ok, seen: told(check.detail) })),
-  })
+export const signedProof = (proven: Proven, { tenant, worker, signer }: Identity, at_ms: number): Envelope =>
+  sealProof({ format: 'countersign-worker-proof/v1', tenant, worker, at_ms, ...toldOf(proven) }, signer)
+
+/** What the edge will make of it. */
+export const meansOf = (proven: Proven): Means => provenMeans(toldOf(proven))
+
+function toldOf({ sandbox: { facts, equipment } }: Proven): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {
   const { tiers, egress, cgroups, versions, took_ms } = facts
-  const proof = { format: 'countersign-worker-proof/v1' as const, tenant, worker, at_ms, took_ms, versions }
-  return sealProof({ ...proof, tiers: { B: part(tiers.B), C: part(tiers.C) }, egress: part(egress), cgroups: part(cgroups) }, signer)
+  const profiles = Object.entries(equipment.profiles).map(([name, own]) => ({
+    name,
+    from: own.from,
+    sha256: ownDigest(equipment.profileDigests[own.from], own),
+    proof: failures(part(facts.profiles[name] ?? lacks('sandbox_unavailable', ['it was not tried']))),
+  }))
+  return { took_ms, versions, tiers: { B: part(tiers.B), C: part(tiers.C) }, egress: part(egress), cgroups: part(cgroups), profiles }
 }
+
+/** There may be many: what was seen is told where it was not right. */
+const failures = (told: Part): Part => ({ ...told, checks: told.checks.map((check) => (check.ok ? { ...check, seen: '' } : check)) })
+
+const part = ({ ok, checks, lack }: Proof): Part => ({
+  ok,
+  lack: lack ?? null,
+  checks: checks.map((check) => ({ name: check.name.slice(0, 100), ok: check.ok, seen: told(check.detail) })),
+})
 
 /** One line of whole characters: what a canary saw may be anything. */
 const told = (seen: string): string =>

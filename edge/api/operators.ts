@@ -11,7 +11,7 @@ import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
 import { linkOf } from '../link-of.ts'
-import { askMetrics, metricsText } from '../metrics.ts'
+import { askMetrics, metricsText, workerMetrics } from '../metrics.ts'
 import { checkCredentials } from '../planner.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema, checkSpends } from '../schemas.ts'
@@ -20,6 +20,7 @@ import { argumentTypes, typeText } from '../typed-arguments.ts'
 type Names =
   | 'listApprovals'
   | 'askMetrics'
+  | 'workerMetrics'
   | 'listChanges'
   | 'readApproval'
   | 'answerApproval'
@@ -51,6 +52,10 @@ export const operatorRoutes: Verbs<Names> = {
 
   async askMetrics({ env, caller }) {
     return ok(metricsText(askMetrics(await here(env, caller).figures())))
+  },
+
+  async workerMetrics({ env, caller }) {
+    return ok(metricsText(workerMetrics(await here(env, caller).listWorkers())))
   },
 
   async listChanges({ env, request, caller, query: { after } }) {

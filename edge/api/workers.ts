@@ -12,7 +12,7 @@ import { identityOf, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { isTenant } from '../intake.ts'
 import { isRunOf } from '../run-id.ts'
-import type { WorkerRow } from '../worker-gate.ts'
+import type { EnrolledWorker } from '../worker-gate.ts'
 
 export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {
   async enroll({ env, body: { token, x, name } }) {
@@ -26,10 +26,10 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
     return ok({ ...enrolled.value, tenant: parsed.tenant, edge: { kid: signer.kid, x: signer.x } })
   },
 
-  async claim({ env, caller, body: { run, call, tiers, cgroups = false } }) {
+  async claim({ env, caller, body: { run, call, tiers, egress = false, cgroups = false, profiles = [] } }) {
     const { worker, object, n } = place(env, caller, call)
     if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
-    return object.claim(n, worker, { tiers, cgroups })
+    return object.claim(n, worker, { tiers, egress, cgroups, profiles })
   },
 
   async readInput({ env, caller, params: { call, sha256, part } }) {
@@ -60,12 +60,12 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
   },
 
   async prove({ env, caller, body: { envelope } }) {
-    const { worker } = caller as Identified & { worker: WorkerRow } // the route admits workers alone
+    const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits workers alone
     return tenantObject(env, caller.directory.tenant).proveWorker(worker.id, envelope)
   },
 
   async heartbeat({ env, caller, body: { tiers, running } }) {
-    const { worker } = caller as Identified & { worker: WorkerRow } // the route admits workers alone
+    const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits workers alone
     const byRun = Map.groupBy(running, ({ call }) => split(call).run)
     const [, ...stops] = await Promise.all([
       tenantObject(env, caller.directory.tenant).seen(worker.id, tiers),
@@ -88,7 +88,7 @@ async function renewed(env: Env, caller: Identified, worker: string, calls: read
 function place(env: Env, { directory: { tenant }, worker }: Identified, call: string) {
   const { run, n } = split(call)
   const known = isRunOf(tenant, run, identityOf(env).idKey)
-  return { worker: worker as WorkerRow, object: known ? runObject(env, tenant, run) : undefined, n } // the routes here admit workers alone
+  return { worker: worker as EnrolledWorker, object: known ? runObject(env, tenant, run) : undefined, n } // the routes here admit workers alone
 }
 
 function isPublicKey(x: string): boolean {

@@ -1,7 +1,6 @@
 // The workers of a tenant: what each has proven of its sandboxes, when it said so, and why a tier gets no calls. It only shows.
 
-import type { Tier } from '../../shared/plan.ts'
-import type { Part, WorkerProof } from '../../shared/worker-proof.ts'
+import type { Means, Part, WorkerProof } from '../../shared/worker-proof.ts'
 import type { ProvenWorker } from '../../shared/worker-wire.ts'
 import { written } from '../approvals.ts'
 import { Time } from '../page.tsx'
@@ -35,20 +34,20 @@ export function workersPage(session: Session, workers: readonly ProvenWorker[]) 
 }
 
 function Card({ worker }: { worker: ProvenWorker }) {
-  const { id, name, pool, tiers, seen_at_ms, proof } = worker
+  const { id, name, pool, tiers, advertised, means, seen_at_ms, proof } = worker
   const look = proof === null || tiers.length === 0 ? 'high' : proof.tiers.C.ok && tiers.includes('C') ? 'low' : 'medium'
   return (
     <li class={`card ${look}`} id={id}>
       <h2>{name}</h2>
       <p class="tags">
-        <span class={`tag ${look}`}>{tiers.length === 0 ? 'gets no calls' : `tier ${tiers.join(' and ')}`}</span>
+        <span class={`tag ${look}`}>{tiers.length === 0 ? 'gets no calls' : `tier ${advertised.join(' and ')}`}</span>
         <span>pool {pool}</span>
         <span>{seen_at_ms === null ? 'not heard of since the edge started' : <Heard at={seen_at_ms} />}</span>
       </p>
       {proof === null ? (
         <p>It has not said what it can prove: it has not been started since it was enrolled.</p>
       ) : (
-        <Proven proof={proof} tiers={tiers} />
+        <Proven proof={proof} means={means} />
       )}
       <p class="quiet">
         <code>{id}</code>
@@ -65,7 +64,7 @@ function Heard({ at }: { at: number }) {
   )
 }
 
-function Proven({ proof, tiers }: { proof: WorkerProof; tiers: readonly Tier[] }) {
+function Proven({ proof, means: { tiers, egress, cgroups, profiles } }: { proof: WorkerProof; means: Means }) {
   const { at_ms, took_ms } = proof
   const { kernel, bubblewrap, util_linux, node } = proof.versions
   const on = `Linux ${kernel}, bubblewrap ${bubblewrap || '(none)'}, util-linux ${util_linux}, Node ${node}`
@@ -73,9 +72,12 @@ function Proven({ proof, tiers }: { proof: WorkerProof; tiers: readonly Tier[] }
     <>
       <Told name="Tier B" part={proof.tiers.B} counts={tiers.includes('B')} />
       <Told name="Tier C" part={proof.tiers.C} counts={tiers.includes('C')} />
-      <Told name="Egress of tier C" part={proof.egress} counts={proof.egress.ok && tiers.includes('C')} />
-      <Told name="Cgroups" part={proof.cgroups} counts={tiers.length > 0} />
+      <Told name="Egress of tier C" part={proof.egress} counts={egress && tiers.includes('C')} />
+      <Told name="Cgroups" part={proof.cgroups} counts={cgroups} />
       {proof.cgroups.ok ? '' : <p class="quiet">Tier C is C-nocgroup here: limits hold for each process alone.</p>}
+      {proof.profiles?.map(({ name, proof: part }) => (
+        <Told name={`Profile ${written(name)}`} part={part} counts={profiles.some((own) => own.name === name)} />
+      ))}
       <p class="quiet">
         Tried <Time ms={at_ms} />, in {took_ms} ms, on {written(on)}.
       </p>

@@ -40,6 +40,17 @@ export const OPERATORS = routes({
     result: z.string(),
     failures: [],
   },
+  workerMetrics: {
+    method: 'GET',
+    path: '/v1/metrics/workers',
+    callers: ['operator'],
+    action: 'worker.read',
+    media: 'text/plain',
+    summary: 'What the workers of each pool have proven, in the Prometheus text format',
+    status: 200,
+    result: z.string(),
+    failures: [],
+  },
   listChanges: {
     method: 'GET',
     path: '/v1/approvals/changes',

@@ -85,7 +85,7 @@ export const WORKERS = routes({
     action: 'worker.heartbeat',
     summary: 'Say, signed, what the canaries saw; no call of a tier that is not proven is handed out',
     body: wire.Proving,
-    body_bytes: 128 * 1024,
+    body_bytes: 256 * 1024,
     status: 200,
     result: wire.Proved,
     failures: ['proof_invalid'],

@@ -24,6 +24,14 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
   },
   egress: { ok: false, lack: 'sandbox_unavailable', checks: [{ name: 'what it needs', ok: false, seen: '`socat` is missing' }] },
   cgroups: { ok: false, lack: null, checks: [{ name: 'counted together', ok: false, seen: 'no cgroup is delegated' }] },
+  profiles: [
+    {
+      name: 'gpu',
+      from: 'c_offline',
+      sha256: 'a'.repeat(64),
+      proof: { ok: false, lack: null, checks: [{ name: 'x', ok: false, seen: HOSTILE }] },
+    },
+  ],
 })
 
 test('a tier that is not proven says why, and a proven one on what; without JavaScript, on a phone', async () => {
@@ -39,6 +47,7 @@ test('a tier that is not proven says why, and a proven one on what; without Java
     '`socat` is missing',
     'no cgroup is delegated',
     'C-nocgroup',
+    'Profile gpu: not proven, 1 of 1 checks failed',
     'v24.0.0',
   ])
     expect(text).toContain(said)

@@ -7,6 +7,7 @@ import { asksPeople, openMetrics, waited } from '../../edge/metrics.ts'
 import type { Approval } from '../../shared/wire.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { eventually } from '../support/hurt-stack.ts'
+import { PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('metrics', sharedStack())
@@ -107,4 +108,18 @@ test('asked, answered, answered by what stands, and cancelled: each is counted o
   expect(read(await (await mine(auditor.key)).text())[`countersign_agent_asks_total{agent="${agent.name}"}`]).toBe(3)
   expect((await mine(agent.key)).status).toBe(403)
   expect(JSON.stringify(await open())).not.toContain(agent.name)
+})
+
+test('what a pool’s workers have proven is counted by what calls may need, for operators alone', async () => {
+  const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
+  const auditor = await desk.operator(['auditor'])
+  const counted = async (key: string) => fetch(`${desk.url}/v1/metrics/workers`, { headers: { authorization: `Bearer ${key}` } })
+  const has = async () => {
+    const all = read(await (await counted(auditor.key)).text())
+    return ['B', 'C', 'egress', 'cgroups'].map((means) => all[`countersign_workers{pool="${worker.pool}",means="${means}"}`])
+  }
+  expect(await has()).toEqual([1, 0, 0, 1])
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  expect(await has()).toEqual([2, 1, 1, 2])
+  expect((await counted((await desk.agent()).key)).status).toBe(403)
 })

@@ -7,7 +7,7 @@ import { publicKey } from '../../shared/dsse.ts'
 import { contentDigest, signRequest } from '../../shared/http-signature.ts'
 import { mintKey, newWorkerId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { readProof, sealProof, type WorkerProof } from '../../shared/worker-proof.ts'
+import { type Means, readProof, sealProof, type WorkerProof } from '../../shared/worker-proof.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { newSigner, PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -237,6 +237,51 @@ test('K04 a tier that is proven no more, or said no more, is handed out no more;
   expect(await claims()).toBe('granted')
   granted(await fickle.client('heartbeat', { body: { tiers: ['B'], running: [] } }))
   expect(await claims()).toBe('sandbox_unavailable')
+})
+
+test('K04 egress, cgroups and profiles are what is proven, and no more than what is said at the claim; nothing is burned', async () => {
+  const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
+  const own = { name: 'gpu', from: 'c_offline' as const, sha256: 'a'.repeat(64) }
+  const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [own] }
+  const proven =
+    (ok: boolean, profile = own) =>
+    (proof: WorkerProof) => ({
+      ...proof,
+      egress: part(ok),
+      cgroups: part(ok),
+      profiles: [{ ...profile, proof: part(ok) }],
+    })
+  const worker = await PeerWorker.enrol(desk.url, desk.root, desk.name())
+  const needing = await desk.agent({ pool: worker.pool })
+  const network = {
+    capabilities: ['network' as const],
+    executor: { tiers: ['C' as const] },
+    egress: { mode: 'strict' as const, hosts: ['example.com'] },
+  }
+  const [offline, online] = [await desk.tool({ executor: { tiers: ['C'], profile: own.name } }), await desk.tool(network)]
+  const less: [string, Partial<Means>][] = [
+    [offline, { profiles: [] }],
+    [offline, { profiles: [{ ...own, sha256: 'b'.repeat(64) }] }],
+    [online, { egress: false }],
+  ]
+  for (const [tool, without] of less) {
+    const call = granted(await needing.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const asked = call.approval?.id // to reach a host is asked about
+    if (asked !== undefined) granted(await desk.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
+    const refused = async (said: Partial<Means>) =>
+      expect(refusal(await worker.claim(call.id, ['B', 'C'], said))).toMatch(/sandbox_unavailable/)
+    granted(await worker.prove(['B', 'C'], proven(false)))
+    await refused(all) // it says more than it has proven
+    if (tool === offline) {
+      granted(await worker.prove(['B', 'C'], proven(true, { ...own, from: 'c_relayed' as never })))
+      await refused({ ...all, profiles: [{ ...own, from: 'c_relayed' }] })
+    }
+    granted(await worker.prove(['B', 'C'], proven(true)))
+    await refused({ ...all, ...without }) // it has proven more than it says
+    expect((await worker.claim(call.id, ['B', 'C'], all)).ok).toBe(true)
+  }
+  const { means, advertised } = granted(await desk.root('readWorker', { params: { worker: worker.id } }))
+  expect([means, advertised]).toEqual([all, ['B', 'C']])
 })
 
 test('K04 a proof that is not this worker’s own word, or says more than its checks, changes nothing', async () => {

@@ -40,6 +40,7 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   'due, too early': [{ kind: 'due' }, T0],
   'due, its folder gone': [{ kind: 'due', folderGone: 'its worker is silent' }, T0],
   due: [{ kind: 'due' }, FAR],
+  'due, nobody could claim it': [{ kind: 'due', unclaimable: 'no worker has proven it' }, FAR],
   'due, the lease renewed': [{ kind: 'due', leaseUntil: FAR + 1 }, FAR],
 }
 
@@ -86,6 +87,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'due, too early': 'conflict',
     'due, its folder gone': 'conflict',
     due: 'expired · mirror attest · expired',
+    'due, nobody could claim it': 'expired · mirror attest · expired',
     'due, the lease renewed': 'expired · mirror attest · expired',
   },
   granted: {
@@ -102,6 +104,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'due, too early': 'conflict',
     'due, its folder gone': 'lapsed · attest · lapsed',
     due: 'lapsed · attest · lapsed',
+    'due, nobody could claim it': 'lapsed · attest · lapsed',
     'due, the lease renewed': 'lapsed · attest · lapsed',
   },
   running: {
@@ -124,6 +127,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     'due, too early': 'conflict',
     'due, its folder gone': 'conflict',
     due: 'indeterminate · attest · indeterminate',
+    'due, nobody could claim it': 'indeterminate · attest · indeterminate',
     'due, the lease renewed': 'conflict',
   },
 }

@@ -27,6 +27,12 @@ test('S28 a rule that wants processes counted together binds the call to workers
     const call = await propose()
     expect(call).toMatchObject({ state: 'granted', decision: { effect: 'allow' }, plan: { tier: 'C', cgroup: true } })
     for (const cgroups of [undefined, false]) expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
+    const alone = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
+    granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: alone(false) })))
+    expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: its claim says more than it has proven
+    const told = granted(await desk.root('readWorker', { params: { worker: peer.id } }))
+    expect([told.advertised, told.means.cgroups]).toEqual([['B', 'C-nocgroup'], false])
+    granted(await peer.prove(['B', 'C']))
     expect(granted(await claim(call, true)).plan).toMatchObject({ tier: 'C', cgroup: true })
   })
 })
@@ -37,5 +43,17 @@ test('a rule that wants a yes for tier C without cgroups asks nobody: the call m
     const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } }))
     expect([told.decision.effect, told.plan?.cgroup]).toEqual(['allow', true])
     expect(told.decision.explanation?.plans).toEqual([{ tier: 'C', egress: 'strict', policies: ['alone-asks'], asks: true }])
+  })
+})
+
+test('a rule may keep workers without cgroups from claiming anything; the call waits for another', async () => {
+  const whole = `@id("whole-workers") forbid (principal is Worker, action == Action::"worker.claim", resource) unless { principal.cgroups };`
+  await desk.withPolicies({ whole }, async () => {
+    const call = await propose()
+    const none = { ok: false, lack: null, checks: [{ name: 'said by a test', ok: false, seen: '' }] }
+    granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
+    expect(refusal(await claim(call, true))).toBe('403 forbidden')
+    granted(await peer.prove(['B', 'C']))
+    expect((await claim(call, true)).ok).toBe(true)
   })
 })

@@ -17,7 +17,7 @@ import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { Plan, Stdin } from '../../shared/plan.ts'
 import type { Route } from '../../shared/routes/route.ts'
 import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '../../shared/statement.ts'
-import { provenTiers, readProof, type WorkerProof } from '../../shared/worker-proof.ts'
+import { provenMeans, readProof, type WorkerProof } from '../../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 
 type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'>
@@ -306,7 +306,7 @@ export class FakeEdge {
     const proof = readProof(envelope, { tenant: this.tenant, id, kid: kidOf(x), key })
     if (!proof.ok) return problem('proof_invalid', proof.error)
     this.proofs.push(proof.value)
-    return { status: 200, body: { tiers: provenTiers(proof.value) } }
+    return { status: 200, body: { tiers: provenMeans(proof.value).tiers } }
   }
 
   #keys(): Reply {

@@ -4,6 +4,16 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
+export function runFileOf(run: string, state: string): DatabaseSync {
+  const folder = join(state, 'edge/objects/countersign-run')
+  for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
+    const db = new DatabaseSync(join(folder, file))
+    if (db.prepare("select 1 from run where json_extract(record, '$.id') = ?").get(run) !== undefined) return db
+    db.close()
+  }
+  throw new Error(`no object of ${run}`)
+}
+
 /** Of the kinds of which a tenant has one. */
 export function fileOf(kind: 'tenant' | 'channel', state: string): DatabaseSync {
   const folder = join(state, `edge/objects/countersign-${kind}`)

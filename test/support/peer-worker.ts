@@ -10,7 +10,7 @@ import { attestationId, split } from '../../shared/ids.ts'
 import { digestOf, sha256 } from '../../shared/json.ts'
 import type { Outcome, StreamSummary, Tier } from '../../shared/plan.ts'
 import { endingOf, type Grant, STATEMENT_TYPE, type Statement, statementOf } from '../../shared/statement.ts'
-import { PROOF_TYPE, type WorkerProof } from '../../shared/worker-proof.ts'
+import { type Means, PROOF_TYPE, type WorkerProof } from '../../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 import { granted } from './desk.ts'
 
@@ -81,8 +81,8 @@ export class PeerWorker {
     return client(this.#url, this.credentials(signer, nowMs))
   }
 
-  claim(call: string, tiers: Tier[] = ['B', 'C']) {
-    return this.client('claim', { body: { run: split(call).run, call, tiers } })
+  claim(call: string, tiers: Tier[] = ['B', 'C'], means: Partial<Means> = {}) {
+    return this.client('claim', { body: { run: split(call).run, call, tiers, egress: tiers.includes('C'), ...means } })
   }
 
   /** Claims and settles, as a worker that ran it would. */

@@ -4,7 +4,7 @@
 import { execFileSync } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
-import { provenTiers } from '../../shared/worker-proof.ts'
+import { provenMeans } from '../../shared/worker-proof.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
 let lone: LoneWorker
@@ -29,7 +29,7 @@ test('L8 the first thing that an edge is told is what was tried, what was seen, 
   const routes = lone.edge.heard.map(({ route }) => route)
   expect(routes).not.toContain('claim')
   const [proof] = lone.edge.proofs
-  expect(proof && provenTiers(proof)).toEqual(['B', 'C'])
+  expect(proof && provenMeans(proof).tiers).toEqual(['B', 'C'])
   expect(proof?.egress.ok).toBe(true)
   expect(Math.abs(Date.now() - (proof?.at_ms ?? 0))).toBeLessThan(LIMITS.proof_every_ms)
   expect(proof?.versions).toMatchObject({
@@ -44,7 +44,7 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
   expect((await ended('C')).state).toBe('succeeded')
   inside('/usr/bin/mount', '--bind', '/etc/passwd', '/usr/bin/bwrap')
   const lost = await provenAnew()
-  expect([provenTiers(lost), lost.egress.ok]).toEqual([['B'], false])
+  expect([provenMeans(lost).tiers, lost.egress.ok]).toEqual([['B'], false])
   expect(
     lost.tiers.C.checks
       .filter(({ ok }) => !ok)
@@ -57,7 +57,7 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
   await eventually('a heartbeat says so', () => said('["B"]'), 20_000)
 
   inside('/usr/bin/umount', '/usr/bin/bwrap')
-  expect(provenTiers(await provenAnew())).toEqual(['B', 'C'])
+  expect(provenMeans(await provenAnew()).tiers).toEqual(['B', 'C'])
   expect((await ended('C')).state).toBe('succeeded')
 })
 

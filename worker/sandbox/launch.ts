@@ -73,7 +73,7 @@ export async function launch({ equipment, facts, prepared }: Sandbox, call: Call
   const admitted = admit(call.plan, equipment.profiles)
   if (!admitted.ok) return notRun(call.plan, undefined, admitted.error, started)
   const { profile } = admitted.value
-  const lacking = unproven(facts, call.plan, profile) ?? ungrouped(equipment, call.plan)
+  const lacking = unproven(facts, call.plan, profile) ?? ungrouped(facts, call.plan)
   if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
   try {
     return await attempt(equipment, admitted.value, call, prepared)
@@ -83,8 +83,8 @@ export async function launch({ equipment, facts, prepared }: Sandbox, call: Call
 }
 
 /** What the plan wants counted together can't be where rlimits stand alone. */
-const ungrouped = ({ groups }: Equipment, { cgroup }: Plan): NotRun | undefined =>
-  cgroup === true && !groups.ok ? refused('sandbox_unavailable', groups.error) : undefined
+const ungrouped = ({ cgroups }: Facts, { cgroup }: Plan): NotRun | undefined =>
+  cgroup === true && !cgroups.ok ? refused('sandbox_unavailable', cgroups.checks.find(({ ok }) => !ok)?.detail ?? 'no cgroup') : undefined
 
 /** The same for what is not proven yet: for probe.ts alone. */
 export async function attempt(equipment: Equipment, admitted: Admitted, call: Call, prepared?: PreparedStock): Promise<Execution> {

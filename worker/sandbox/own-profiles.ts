@@ -9,6 +9,7 @@ import { z } from 'zod'
 import { PATTERNS } from '../../shared/ids.ts'
 import type { Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import { PROFILES_MAX } from '../../shared/worker-proof.ts'
 import type { ProfileName } from './profiles.ts'
 import { type Refusal, refused } from './verdict.ts'
 
@@ -28,7 +29,10 @@ const OwnProfile = z.strictObject({
     .optional(),
 })
 export type OwnProfile = z.infer<typeof OwnProfile>
-export const OwnProfiles = z.record(z.string().regex(PATTERNS.name), OwnProfile).default({})
+export const OwnProfiles = z
+  .record(z.string().regex(PATTERNS.name), OwnProfile)
+  .refine((all) => Object.keys(all).length <= PROFILES_MAX, `a worker has ${PROFILES_MAX} profiles of its own at the most`)
+  .default({})
 export type OwnProfiles = z.infer<typeof OwnProfiles>
 
 /** What a sandbox has of its own there, or what is the host's alone: canaries look for it. */
