@@ -8,6 +8,7 @@ import { type Config, enrolmentToken, type Refusal, readConfig, refuseRoot } fro
 import { openLog } from './log.ts'
 import { closeInheritedDescriptors } from './sandbox/descriptors.ts'
 import { wrongPlatform } from './sandbox/host.ts'
+import { machineOf } from './sandbox/syscalls.ts'
 
 const USAGE = `countersign-worker: runs the tool calls that a Countersign edge has granted, each in a sandbox, and signs what happened.
 
@@ -116,7 +117,7 @@ async function main(): Promise<number> {
     complain(`there is no command \`${command}\`; see --help`)
     return 2
   }
-  const elsewhere = wrongPlatform({ platform: process.platform, machine: undefined }, 'B')
+  const elsewhere = wrongPlatform({ platform: process.platform, machine: machineOf(process.arch) })
   if (elsewhere !== undefined) {
     complain(`${elsewhere} (\`unsupported_platform\`)`)
     return 1

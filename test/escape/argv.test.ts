@@ -47,10 +47,13 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
     planOf(['curl'], { egress: { ...HOSTS, hosts: ['localhost:8443'] }, env: { HTTPS_PROXY: 'http://own:1' } }),
     { relay: { ...relay, authorities: '/var/lib/worker/sandbox/authorities.pem' } },
   ],
-  'b-host-call': [planOf(['wc', '-c'], { tier: 'B' }), { folder: '/var/lib/worker/call-1', mark: 4_503_599_627_370_497 }],
+  'b-host-call': [
+    planOf(['wc', '-c'], { tier: 'B' }),
+    { folder: '/var/lib/worker/call-1', mark: 4_503_599_627_370_497, fence: '/var/lib/worker/sandbox/fence' },
+  ],
   'b-host-run': [
     planOf(['wc', '-c'], { tier: 'B', workspace: 'run', cwd: 'a', egress: { mode: 'preflight', hosts: [] } }),
-    { folder: '/var/lib/worker/runs/1', mark: 4_503_599_627_370_497 },
+    { folder: '/var/lib/worker/runs/1', mark: 4_503_599_627_370_497, fence: '/var/lib/worker/sandbox/fence' },
   ],
   'c-offline-secrets': [planOf(['wc', '-c'], { secrets: ['db.password', 'token'] }), {}],
   'c-offline-files': [

@@ -1,7 +1,9 @@
 // Promise: what a worker has proven of itself is so. Its canaries sing in the sandbox as it is, and each of them dies where the defence
 // that it tries is taken away.
 
-import { chmodSync, chownSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { arch } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -26,15 +28,22 @@ test('on this host every tier is proven, by what the kernel itself answers', asy
   const names = [tiers.C, egress].flatMap(({ checks }) => checks.map(({ name }) => name)).join('\n')
   for (const line of 'S01 S02 S03 S04 S05 S06 S12 S13 S17 S18 S19 S20 S21 S22 S23 S24 S26 S27 S29 S33 S34 N01 N12 N13'.split(' '))
     expect(names).toContain(line)
+  const inB = tiers.B.checks.map(({ name }) => name).join('\n')
+  for (const line of 'filter S01 S02 S03 S05 S06 S07 S12 S13 S17 S19 S20 S21 S22 S33'.split(' ')) expect(inB).toContain(line)
 })
+
+function placed(program: Buffer, folder: string): string {
+  const file = join(folder, 'canary')
+  writeFileSync(file, program)
+  chownSync(file, UID, UID)
+  chmodSync(file, 0o500)
+  return file
+}
 
 /** Runs a canary's own program in tier C with some defence off. */
 async function released(program: Buffer, swaps: readonly Swap[]) {
   const { here, there } = arena.runFolder()
-  const file = join(here, 'canary')
-  writeFileSync(file, program)
-  chownSync(file, UID, UID)
-  chmodSync(file, 0o500)
+  placed(program, here)
   const limits = { pids: PIDS, file_bytes: 1024 * 1024 * 1024 }
   return arena.bare({ plan: planOf(['./canary'], { workspace: 'run', limits }), runFolder: there, swaps })
 }
@@ -83,6 +92,20 @@ test.each<[string, Swap, string[]]>([
 
 test('the canary notices that there is no filter, call by call', async () => {
   const noticed = await failing([[['--seccomp', '4'], []]])
+  for (const line of ['the filter answers', 'S06', 'S13', 'S20']) expect(noticed.join('\n')).toContain(line)
+})
+
+test('the canary notices that tier B has no filter, call by call', async () => {
+  const { program, judge } = kernelCanary('B', MACHINE, { folder: '/srv', port: 1 }, PIDS)
+  const { here } = arena.runFolder()
+  const [file, said] = [placed(program, here), join(here, 'said')]
+  const user = process.geteuid?.() === 0 ? { uid: UID, gid: UID } : {}
+  const out = openSync(said, 'w')
+  const canary = spawn(file, { ...user, cwd: here, env: {}, stdio: ['ignore', out, 'ignore'], detached: true })
+  await once(canary, 'exit')
+  process.kill(-(canary.pid ?? 0), 'SIGKILL') // a child in a namespace of its own, which nothing refused, waits for ever
+  closeSync(out)
+  const noticed = judge(readFileSync(said)).flatMap(({ name, ok }) => (ok ? [] : [name]))
   for (const line of ['the filter answers', 'S06', 'S13', 'S20']) expect(noticed.join('\n')).toContain(line)
 })
 

@@ -209,6 +209,13 @@ tell['register'] = call('io_uring_register', 99, 0, None, 0)`
     expect((await without(RING, NO_SECCOMP))['setup']).not.toBe('ENOSYS')
   })
 
+  test('S09, S10 tier B, which has no bubblewrap, has the same filter', async () => {
+    const inB = async (source: string) => told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
+    expect(Object.values(await inB(OTHERS))).toEqual(Array(6).fill('EPERM'))
+    expect(await inB(RING)).toEqual({ setup: 'ENOSYS', enter: 'ENOSYS', register: 'ENOSYS' })
+    expect(await inB("tell['own'] = open('/proc/self/status').read()")).toMatchObject({ own: expect.stringMatching(/^Seccomp:\t2$/m) })
+  })
+
   const KERNEL = `
 attr = (ctypes.c_char * 128)()
 tell['bpf'] = call('bpf', 0, attr, 128)

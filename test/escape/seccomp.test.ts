@@ -49,7 +49,7 @@ const VERDICTS = new Map([
 ])
 
 const MACHINES: readonly Machine[] = ['x86_64', 'aarch64']
-const MODES: readonly SocketMode[] = ['no_sockets', 'inet']
+const MODES: readonly SocketMode[] = ['no_sockets', 'inet', 'host']
 
 const judge = (machine: Machine, mode: SocketMode, registers: Registers): string | undefined =>
   VERDICTS.get(execute(seccompProgram(machine, mode), dataOf(registers, machine)))
@@ -148,13 +148,23 @@ describe.each(MACHINES)('%s', (machine) => {
         'EPROTONOSUPPORT',
       ])
     }
+    for (const family of [17, 31, 38, 40, 44]) expect(socket('host', family, 1, 0), `${family}`).toBe('EAFNOSUPPORT')
+    for (const family of [1, 16]) expect(socket('host', family, 3, 0), `${family}`).toBe('allow')
+    expect([
+      socket('host', 2, 1, 0),
+      socket('host', 2, 2, 1),
+      socket('host', 10, 2, 58),
+      socket('host', 2, 1, 132),
+      socket('host', 2, 3, 1),
+    ]).toEqual(['allow', 'allow', 'allow', 'EPROTONOSUPPORT', 'EPROTONOSUPPORT'])
     for (const mode of MODES) {
+      const datagrams = mode === 'host' ? 'allow' : 'EPROTONOSUPPORT'
       const pair = (...args: number[]) => judge(machine, mode, { number: of('socketpair', machine), args })
       expect([pair(1, 1), pair(1, 0x80805), pair(1, 2), pair(1, 3), pair(2, 1)]).toEqual([
         'allow',
         'allow',
-        'EPROTONOSUPPORT',
-        'EPROTONOSUPPORT',
+        datagrams,
+        datagrams,
         'EAFNOSUPPORT',
       ])
     }

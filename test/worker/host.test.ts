@@ -27,7 +27,7 @@ test('what is missing or too old is named with the package that brings it', () =
 
 test('a system or a machine that no sandbox is known for is told apart from a host that lacks something (seed T56)', () => {
   for (const platform of ['darwin', 'win32', 'freebsd'] as const)
-    expect(wrongPlatform({ platform, machine: 'x86_64' }, 'B')).toContain(`runs on \`${platform}\``)
-  expect(wrongPlatform({ platform: 'linux', machine: undefined }, 'C')).toContain('use x86_64 or aarch64')
-  expect(wrongPlatform({ platform: 'linux', machine: undefined }, 'B')).toBeUndefined()
+    expect(wrongPlatform({ platform, machine: 'x86_64' })).toContain(`runs on \`${platform}\``)
+  expect(wrongPlatform({ platform: 'linux', machine: undefined })).toContain('use x86_64 or aarch64')
+  expect(wrongPlatform({ platform: 'linux', machine: 'aarch64' })).toBeUndefined()
 })

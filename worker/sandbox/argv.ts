@@ -45,6 +45,8 @@ export type Place = {
   readonly relay?: Relay
   /** B: recognises this call's processes, wherever they went (see tree.ts). */
   readonly mark?: number
+  /** B: the program that puts the fence around it. */
+  readonly fence?: string
   /** What counts its processes together, and ends them; they enter it before anything else. */
   readonly group?: Group
 }
@@ -200,12 +202,12 @@ export const joinNetwork = (programs: Programs, pid: number, argv: readonly stri
   ...argv,
 ]
 
-function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark }: Place): Command {
-  if (folder === undefined || mark === undefined) throw new Error('tier B runs in a folder and under a mark')
-  const [program = '', ...limits] = limited(plan, ground, [`--rttime=${mark}`])
-  const args = [...limits, ground.programs.setpriv, '--no-new-privs', '--pdeathsig', 'KILL', '--', ...plan.executor.argv]
+function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark, fence }: Place): Command {
+  if (folder === undefined || mark === undefined || fence === undefined)
+    throw new Error('tier B runs in a folder, under a mark, in a fence')
+  const args = [...limited(plan, ground, [`--rttime=${mark}`]), ...plan.executor.argv]
   const env = { ...BASE_ENV, HOME: folder, TMPDIR: folder, ...plan.executor.env }
-  return { profile: 'b_host', program, args, env, cwd: posix.join(folder, cwd), bwrap: undefined, groupFds: [] }
+  return { profile: 'b_host', program: fence, args, env, cwd: posix.join(folder, cwd), bwrap: undefined, groupFds: [] }
 }
 
 /** The identity of what was started: every argv element, then the options, then what a gate was handed, each ended by NUL. */

@@ -103,6 +103,7 @@ function insideB({ stdout, uid }: Seen): Check[] {
       `uid ${field(status, 'Uid')}`,
     ),
     check('S19 no new privileges', field(status, 'NoNewPrivs') === '1', `NoNewPrivs ${field(status, 'NoNewPrivs')}`),
+    check('seccomp filter', field(status, 'Seccomp') === '2', `Seccomp ${field(status, 'Seccomp')}`),
     check(
       'limits',
       /^Max core file size +0 +0 /m.test(limits) && /^Max open files +64 +64 /m.test(limits),
@@ -127,15 +128,17 @@ export function kernelCanaries(machine: Machine, outside: Outside, pids: number)
       fix: 'report this kernel, its configuration and the version of bubblewrap',
     }
   })
-  const byOldGate: Canary = {
-    ability: 'C',
-    name: '32-bit gate',
-    program: I386,
-    argv: () => [OWN_PROGRAM],
-    judge: ({ outcome }) => [check('S12 no 32-bit gate', isKilled(outcome), JSON.stringify(outcome))],
-    fix: 'the seccomp filter is not in force: report this kernel and its configuration',
-  }
-  return machine === 'x86_64' ? [...asking, byOldGate] : asking
+  const byOldGate = (['B', 'C'] as const).map(
+    (ability): Canary => ({
+      ability,
+      name: '32-bit gate',
+      program: I386,
+      argv: () => [OWN_PROGRAM],
+      judge: ({ outcome }) => [check('S12 no 32-bit gate', isKilled(outcome), JSON.stringify(outcome))],
+      fix: 'the seccomp filter is not in force: report this kernel and its configuration',
+    }),
+  )
+  return machine === 'x86_64' ? [...asking, ...byOldGate] : asking
 }
 
 /** By the filter, or because this kernel has no such gate. */

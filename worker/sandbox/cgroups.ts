@@ -3,14 +3,14 @@
 // It finds out by trying whether it can; where not, it says why, and rlimits alone stand (`C-nocgroup`). It starts no tool.
 
 import { spawnSync } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { delegated, LEAF, processesIn, type Tree } from './delegation.ts'
 import { enterProgram, FIRST_GROUP_FD, type GroupVersion } from './enter.ts'
 import type { Machine } from './syscalls.ts'
-import { isOver } from './workspace.ts'
+import { isOver, writeProgram } from './workspace.ts'
 
 export type GroupLimits = { readonly memory_bytes: number; readonly processes: number }
 
@@ -185,12 +185,6 @@ function killAll(folder: string): void {
       // Gone already: that was the wish.
     }
   }
-}
-
-/** Under a name of its own first: another worker of the same home (`doctor` beside `run`) may be executing it. */
-function writeProgram(path: string, bytes: Buffer): void {
-  writeFileSync(`${path}.${process.pid}`, bytes, { mode: 0o500 })
-  renameSync(`${path}.${process.pid}`, path)
 }
 
 /** v2: processes move into a leaf, then controllers may be handed down. */

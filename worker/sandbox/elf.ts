@@ -1,4 +1,4 @@
-// Owns static executables of our own making, and one for canaries: it makes the system calls of a table, one after the other, writes what
+// Owns static executables of our own making, the form of their listings, and one for canaries: it makes the system calls of a table, one after the other, writes what
 // came back, eight bytes each, and ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so its 100
 // bytes of code are written here, for each machine. Pure: it makes bytes and runs nothing.
 
@@ -96,6 +96,43 @@ export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer
 /** What the program wrote: negative is an errno. Fewer than asked where it was ended. */
 export const resultsIn = (bytes: Buffer): number[] =>
   Array.from({ length: Math.floor(bytes.byteLength / 8) }, (_, index) => Number(bytes.readBigInt64LE(index * 8)))
+
+/** One instruction a line: its bytes, and how an assembler writes it; where a label stands before it, that stands behind it. */
+export type Listing = string
+
+export const codeOf = (listing: Listing): Buffer =>
+  Buffer.from(
+    listing
+      .trim()
+      .split('\n')
+      .map((line) => line.trim().split(' ', 1)[0])
+      .join(''),
+    'hex',
+  )
+
+/** How either ends that could not do its work: says the 40 bytes of text behind it, and exits with 125. */
+export const FAIL: Readonly<Record<Machine, Listing>> = {
+  x86_64: `
+    b801000000       mov eax, 1   ; fail:
+    bf02000000       mov edi, 2
+    488d3513000000   lea rsi, [text]
+    ba28000000       mov edx, 40
+    0f05             syscall
+    bf7d000000       mov edi, 125
+    b8e7000000       mov eax, 231
+    0f05             syscall
+  `,
+  aarch64: `
+    40008052         mov w0, #2   ; fail:
+    e1000010         adr x1, text
+    020580d2         mov x2, #40
+    080880d2         mov x8, #64
+    010000d4         svc #0
+    a00f8052         mov w0, #125
+    c80b80d2         mov x8, #94
+    010000d4         svc #0
+  `,
+}
 
 /** ELF, static: one part to run, and, where there are data, one to read and write, for no machine should have to map both at once. */
 export function executable(machine: Machine, code: Buffer, data?: Buffer): Buffer {

@@ -8,7 +8,7 @@
 // Either closes the two descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is
 // the command's. 125 is its own failure.
 
-import { executable } from './elf.ts'
+import { codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
 export type GroupVersion = 'v1' | 'v2'
@@ -18,9 +18,6 @@ export const FIRST_GROUP_FD = 8
 /** What it says when it fails, and with which end. */
 const NOT_ENTERED = 'countersign: its cgroup was not entered\n'
 export const neverEntered = (code: number | undefined, complaint: string): boolean => code === 125 && complaint.startsWith(NOT_ENTERED)
-
-/** One instruction a line: its bytes, and how an assembler writes it; where a label stands before it, that stands behind it. */
-type Listing = string
 
 /** How the group is entered. What comes behind is the end, the text, and the data. */
 const ENTRY: Readonly<Record<Machine, Readonly<Record<GroupVersion, Listing>>>> = {
@@ -132,7 +129,7 @@ const ENTRY: Readonly<Record<Machine, Readonly<Record<GroupVersion, Listing>>>> 
   },
 }
 
-/** Both become the command the same way, or fail. */
+/** Both become the command the same way. */
 const END: Readonly<Record<Machine, Listing>> = {
   x86_64: `
     b8b4010000       mov eax, 436   ; go:
@@ -145,14 +142,6 @@ const END: Readonly<Record<Machine, Listing>> = {
     488b3e           mov rdi, qword ptr [rsi]
     488d54cc10       lea rdx, [rsp + 8*rcx + 16]
     b83b000000       mov eax, 59
-    0f05             syscall
-    b801000000       mov eax, 1   ; fail:
-    bf02000000       mov edi, 2
-    488d3513000000   lea rsi, [text]
-    ba28000000       mov edx, 40
-    0f05             syscall
-    bf7d000000       mov edi, 125
-    b8e7000000       mov eax, 231
     0f05             syscall
   `,
   aarch64: `
@@ -167,14 +156,6 @@ const END: Readonly<Record<Machine, Listing>> = {
     220c038b         add x2, x1, x3, lsl #3
     a81b80d2         mov x8, #221
     010000d4         svc #0
-    40008052         mov w0, #2   ; fail:
-    e1000010         adr x1, text
-    020580d2         mov x2, #40
-    080880d2         mov x8, #64
-    010000d4         svc #0
-    a00f8052         mov w0, #125
-    c80b80d2         mov x8, #94
-    010000d4         svc #0
   `,
 }
 
@@ -187,17 +168,7 @@ const DATA: Readonly<Record<GroupVersion, Buffer>> = {
   v2: Buffer.from(new BigUint64Array([CLONE_INTO_CGROUP, 0n, 0n, 0n, SIGCHLD, 0n, 0n, 0n, 0n, 0n, BigInt(FIRST_GROUP_FD)]).buffer),
 }
 
-const bytesOf = (listing: Listing): Buffer =>
-  Buffer.from(
-    listing
-      .trim()
-      .split('\n')
-      .map((line) => line.trim().split(' ', 1)[0])
-      .join(''),
-    'hex',
-  )
-
 export function enterProgram(machine: Machine, version: GroupVersion): Buffer {
-  const code = [ENTRY[machine][version], END[machine]].map(bytesOf)
+  const code = [ENTRY[machine][version], END[machine], FAIL[machine]].map(codeOf)
   return executable(machine, Buffer.concat([...code, Buffer.from(NOT_ENTERED), DATA[version]]))
 }

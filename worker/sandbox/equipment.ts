@@ -4,17 +4,19 @@
 import { createHash } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Result } from '../../shared/result.ts'
 import { joinAuthorities } from './authorities.ts'
 import { Groups } from './cgroups.ts'
 import { namelessFile, scratchFolder } from './descriptors.ts'
+import { fenceProgram } from './fence.ts'
 import { type Host, obstacles, wrongPlatform } from './host.ts'
 import type { OwnProfiles } from './own-profiles.ts'
 import { PipeStock } from './pipes.ts'
 import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './profiles.ts'
 import { RelayStock } from './relay.ts'
 import { type SocketMode, seccompProgram } from './seccomp.ts'
-import { removeLeftOvers } from './workspace.ts'
+import { removeLeftOvers, writeProgram } from './workspace.ts'
 
 export type SandboxOptions = {
   /** A folder of the worker's user alone: for the calls of tier B, pipes and relays. Left-overs of killed workers are removed. */
@@ -36,6 +38,8 @@ export type Equipment = {
   readonly pipes: PipeStock
   /** Nameless files with the compiled filters; none where no filter is known for the machine. */
   readonly filters: Readonly<Record<SocketMode, Filter>> | undefined
+  /** The program that puts tier B around a command; none where no filter is known. */
+  readonly fence: string | undefined
   readonly relays: RelayStock | undefined
   /** Or why calls have no cgroups here. */
   readonly groups: Result<Groups, string>
@@ -53,7 +57,7 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
   await removeLeftOvers(folder)
   const scratch = scratchFolder()
   const filters = filtersFor(host, scratch)
-  const able = wrongPlatform(host, 'egress') === undefined && obstacles(host, 'egress').length === 0
+  const able = wrongPlatform(host) === undefined && obstacles(host, 'egress').length === 0
   const relays = able ? new RelayStock(host.programs, folder) : undefined
   relays?.stock()
   return {
@@ -63,6 +67,7 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     devNull: openSync('/dev/null', 'r'),
     pipes: PipeStock.open(host.programs.mkfifo, folder),
     filters,
+    fence: fenceFor(host, filters, folder),
     relays,
     groups: Groups.open(host.machine, folder),
     privateHosts: new Set(privateHosts),
@@ -89,7 +94,14 @@ function filtersFor({ machine }: Host, scratch: string): Equipment['filters'] {
     const bytes = seccompProgram(machine, mode)
     return { bytes, fd: namelessFile(scratch, bytes) }
   }
-  return { no_sockets: filter('no_sockets'), inet: filter('inet') }
+  return { no_sockets: filter('no_sockets'), inet: filter('inet'), host: filter('host') }
+}
+
+function fenceFor({ machine }: Host, filters: Equipment['filters'], folder: string): string | undefined {
+  if (machine === undefined || filters === undefined) return undefined
+  const path = join(folder, 'fence')
+  writeProgram(path, fenceProgram(machine, filters.host.bytes))
+  return path
 }
 
 /** What the profile's name stands for in this version: an attestation carries it. */
@@ -98,6 +110,6 @@ function profileDigest(name: ProfileName, filters: Equipment['filters']): string
   const rlimits = RLIMITS[profile.tier].map(({ flag }) => flag)
   const walls = profile.tier === 'B' ? [] : [...BWRAP_BEFORE, ...BWRAP_AFTER]
   const hash = createHash('sha256').update(JSON.stringify({ name, ...profile, rlimits, walls }))
-  if (profile.tier === 'C' && filters !== undefined) hash.update(filters[profile.sockets].bytes)
+  if (filters !== undefined) hash.update(filters[profile.sockets].bytes)
   return hash.digest('hex')
 }

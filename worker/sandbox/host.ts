@@ -99,16 +99,16 @@ export type Ability = 'B' | 'C' | 'egress'
 type Extra = 'prepared'
 
 const NEEDS: Readonly<Record<Ability | Extra, readonly (keyof Programs)[]>> = {
-  B: ['mkfifo', 'prlimit', 'setpriv'],
+  B: ['mkfifo', 'prlimit'],
   C: ['mkfifo', 'prlimit', 'bwrap'],
   egress: ['mkfifo', 'prlimit', 'bwrap', 'unshare', 'nsenter', 'setpriv', 'socat', 'ip'],
   prepared: ['mkfifo', 'prlimit', 'bwrap', 'perl'],
 }
 
 /** Why no host of this kind can do it, whatever is installed there. */
-export function wrongPlatform({ platform, machine }: Pick<Host, 'platform' | 'machine'>, ability: Ability): string | undefined {
+export function wrongPlatform({ platform, machine }: Pick<Host, 'platform' | 'machine'>): string | undefined {
   if (platform !== 'linux') return `this worker runs on \`${platform}\`: calls run in sandboxes of Linux, so use a Linux worker`
-  if (ability === 'B' || machine !== undefined) return undefined
+  if (machine !== undefined) return undefined
   return `no seccomp filter is known for this machine (\`${arch()}\`): use x86_64 or aarch64`
 }
 

@@ -55,6 +55,15 @@ const filtered = (machine: Machine): Asked[] =>
       : [{ check: 'S06–S16 the filter answers', call, number, arguments: [], right: [verdict === 'forbidden' ? 'EPERM' : 'ENOSYS'] }],
   )
 
+/** Whatever the filter judges by its arguments, sockets apart. */
+const judgedByArguments = (ask: Ask): Asked[] => [
+  ask('S01 no keystroke into the terminal', ['EPERM'], 'ioctl', 0, TIOCSTI, 'x'),
+  ask('S02 nor by its high half', ['EPERM'], 'ioctl', 0, (1n << 32n) | BigInt(TIOCSTI), 'x'),
+  ask('S03 no paste', ['EPERM'], 'ioctl', 0, TIOCLINUX, '\x03'),
+  ask('S06 no namespace of its own', ['EPERM'], 'clone', NEWUSER | SIGCHLD),
+  ask('S20 no set-id file', ['EPERM'], 'openat', CWD, 'canary-set-id', WRITE_NEW, 0o4755),
+]
+
 function inC(machine: Machine, { folder }: Outside, pids: number): Asked[] {
   const ask = asking(machine)
   const families = [UNIX, INET, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
@@ -62,17 +71,13 @@ function inC(machine: Machine, { folder }: Outside, pids: number): Asked[] {
   const devices = ['/dev/kmsg', '/dev/mem', '/dev/kvm', '/dev/fuse', '/dev/vsock', '/dev/net/tun', '/dev/vda', '/dev/sda']
   return [
     ...filtered(machine),
-    ask('S01 no keystroke into the terminal', ['EPERM'], 'ioctl', 0, TIOCSTI, 'x'),
-    ask('S02 nor by its high half', ['EPERM'], 'ioctl', 0, (1n << 32n) | BigInt(TIOCSTI), 'x'),
-    ask('S03 no paste', ['EPERM'], 'ioctl', 0, TIOCLINUX, '\x03'),
+    ...judgedByArguments(ask),
     ask('S04 no writing to init’s program', NOT_WRITABLE, 'openat', CWD, '/proc/1/exe', WRITE),
     ...kernel.map((path) => ask('S05 no setting of the kernel', NOT_WRITABLE, 'openat', CWD, path, WRITE)),
-    ask('S06 no namespace of its own', ['EPERM'], 'clone', NEWUSER | SIGCHLD),
     ...families.map((family) => ask('S13 S26 N01 no socket of any family', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
     ...devices.map((path) => ask('S18 no device of the host', NOWHERE, 'openat', CWD, path, READ)),
-    ask('S20 no set-id file', ['EPERM'], 'openat', CWD, '/tmp/canary-set-id', WRITE_NEW, 0o4755),
     ...['/etc/shadow', '/root', '/home', '/var', folder].map((path) => ask('no file of the host', NOWHERE, 'openat', CWD, path, READ)),
-    ...(machine === 'x86_64' ? [{ ...ask('S12 no x32', ['ENOSYS'], 'write', 1, '', 0), number: X32 + 1 }] : []),
+    ...otherGates(machine),
     // The descriptor that comes next is 3: nothing of the above leaves one open, where all is well.
     ask('S29 /tmp has its size', [], 'openat', CWD, '/tmp/canary', WRITE_NEW, 0o600),
     ask('S29 /tmp has its size', ['ENOSPC'], 'fallocate', 3, 0, 0, 128 * MiB),
@@ -81,6 +86,9 @@ function inC(machine: Machine, { folder }: Outside, pids: number): Asked[] {
     ...forks(ask, pids),
   ]
 }
+
+const otherGates = (machine: Machine): Asked[] =>
+  machine === 'x86_64' ? [{ ...asking(machine)('S12 no x32', ['ENOSYS'], 'write', 1, '', 0), number: X32 + 1 }] : []
 
 /** More than there may be: at some point one is refused, and all before it hang until their namespace ends. */
 const forks = (ask: Ask, pids: number): Asked[] =>
@@ -118,11 +126,16 @@ function relayed(machine: Machine, { port }: Outside): Asked[] {
   ]
 }
 
-/** Tier B is a user like any other: what it promises is that it never is more. */
+/** Tier B is a user like any other, less what the filter takes: what it promises is that it never is more. */
 function onHost(machine: Machine): Asked[] {
   const ask = asking(machine)
   const refused: readonly Errno[] = ['EPERM', 'EACCES', 'EROFS', 'ENOENT']
+  const families = [PACKET, BLUETOOTH, ALG, VSOCK, XDP]
   return [
+    ...filtered(machine),
+    ...judgedByArguments(ask),
+    ...families.map((family) => ask('S13 no socket but of paths, addresses and names', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
+    ...otherGates(machine),
     ask('no file of root', refused, 'openat', CWD, '/etc/shadow', READ),
     ask('S05 no setting of the kernel', refused, 'openat', CWD, '/proc/sys/kernel/core_pattern', WRITE),
     ask('S05 no setting of the kernel', refused, 'openat', CWD, '/proc/sysrq-trigger', WRITE),

@@ -83,10 +83,11 @@ async function placeFor(
 }
 
 async function onHost(
-  { folder: root, privateHosts }: Equipment,
+  { folder: root, fence, privateHosts }: Equipment,
   { plan, cwd }: Admitted,
   runFolder: string | undefined,
 ): Promise<Result<Setting, NotRun>> {
+  if (fence === undefined) return err(refused('sandbox_unavailable', 'what tier B needs is missing; run `countersign-worker doctor`'))
   const unreachable = await preflight(plan, privateHosts)
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
   let folder: string
@@ -98,7 +99,7 @@ async function onHost(
   if (runFolder !== undefined && !(await leadsInside(folder, cwd)))
     return err(refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace'))
   return ok({
-    place: { folder, mark: newMark() },
+    place: { folder, mark: newMark(), fence },
     hangUp: nothing,
     leave: async () => {
       if (runFolder === undefined) await removeFolder(folder)

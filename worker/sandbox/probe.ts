@@ -65,7 +65,7 @@ async function proof(
 ): Promise<Proof> {
   const tier = ability === 'B' ? 'B' : 'C'
   if (!offered.includes(tier)) return lacks('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
-  const wrong = wrongPlatform(equipment.host, ability)
+  const wrong = wrongPlatform(equipment.host)
   if (wrong !== undefined) return lacks('unsupported_platform', [wrong])
   const lacking = obstacles(equipment.host, ability)
   if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)

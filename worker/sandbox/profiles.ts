@@ -2,9 +2,10 @@
 // Every flag answers a line of the attack catalogue, named beside it. How a profile becomes an argv is argv.ts.
 //
 // Tier C is a wall: namespaces, seccomp, no capabilities, a file system of its own, and no network but the proxy.
-// Tier B is a fence: rlimits, no new privileges, a session, a scrubbed environment and an end for the whole tree. Its process still is the
-// worker's user on the host: it reads the worker's files, sees its processes and shares its network. It is for tools that we trust
-// and that must reach the host (its network, its devices), and for hosts without user namespaces. Policy decides who may use it.
+// Tier B is a fence: rlimits, no new privileges, the same filter but for the host's sockets, a session, a scrubbed environment and an end for
+// the whole tree. Its process still is the worker's user on the host: it reads the worker's files, sees its processes and shares its
+// network. It is for tools that we trust and that must reach the host (its network, its devices), and for hosts without user namespaces.
+// Policy decides who may use it.
 
 import { type Limits, type Plan, secretsOf } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -19,12 +20,12 @@ type TierC = {
   readonly relayed: boolean
   readonly namespaces: readonly string[]
 }
-type TierB = { readonly tier: 'B'; readonly executor: 'sandbox_tier_b_linux_rlimits' }
+type TierB = { readonly tier: 'B'; readonly executor: 'sandbox_tier_b_linux_rlimits'; readonly sockets: 'host' }
 export type Profile = TierB | TierC
 export type ProfileName = 'b_host' | 'c_offline' | 'c_relayed'
 
 export const PROFILES = {
-  b_host: { tier: 'B', executor: 'sandbox_tier_b_linux_rlimits' },
+  b_host: { tier: 'B', executor: 'sandbox_tier_b_linux_rlimits', sockets: 'host' },
   c_offline: {
     tier: 'C',
     executor: 'sandbox_tier_c_linux_bubblewrap',

@@ -1,11 +1,14 @@
-// Owns the seccomp filter: which system calls a tool of tier C may not make, compiled to the classic BPF that the kernel loads. Pure.
+// Owns the seccomp filter: which system calls a tool may not make, compiled to the classic BPF that the kernel loads. Pure.
 // A deny-list over what namespaces and missing capabilities already forbid; what is newer than our review does not exist for the tool.
 // Arguments are compared on their low 32 bits, because that is what the kernel looks at (S02: high bits hid TIOCSTI once).
 
 import { AUDIT_ARCH, type Judged, LAST_REVIEWED, type Machine, syscallsOf } from './syscalls.ts'
 
-/** no_sockets: for a sandbox without a network. inet: for one whose only network is the relay to the proxy. */
-export type SocketMode = 'no_sockets' | 'inet'
+/**
+ * no_sockets: for a sandbox without a network. inet: for one whose only network is the relay to the proxy. host: for tier B, which has
+ * the host's.
+ */
+export type SocketMode = 'no_sockets' | 'inet' | 'host'
 
 type Instruction = readonly [code: number, jumpTrue: number, jumpFalse: number, k: number]
 
@@ -41,12 +44,14 @@ const SETID = 0o6000
 const AF_UNIX = 1
 const AF_INET = 2
 const AF_INET6 = 10
+const AF_NETLINK = 16 // how glibc asks for addresses
 const SOCK_STREAM = 1
 const SOCK_DGRAM = 2
 const SOCK_SEQPACKET = 5
 const SOCK_TYPE = 0xf
 const IPPROTO_TCP = 6
 const IPPROTO_UDP = 17
+const PINGS = [1, 58] // ICMP, ICMPv6
 
 const load = (offset: number): Instruction => [LOAD, 0, 0, offset]
 const give = (verdict: number): Instruction => [RETURN, 0, 0, verdict]
@@ -69,19 +74,25 @@ const setIdWhenCreating = (flags: number, mode: number): Judge => [
 ]
 const outOfBand = (flags: number): Judge => [load(argument(flags)), ...whenAnyBit(MSG_OOB, EPERM)]
 
+/** Protocols too: any other number makes the kernel load a module on behalf of the tool. */
+const internet = (protocols: readonly number[]): Judge => [
+  load(argument(0)),
+  ...unlessOneOf([AF_INET, AF_INET6], EAFNOSUPPORT),
+  load(argument(1)),
+  [AND, 0, 0, SOCK_TYPE],
+  ...unlessOneOf([SOCK_STREAM, SOCK_DGRAM], EPROTONOSUPPORT),
+  load(argument(2)),
+  ...unlessOneOf(protocols, EPROTONOSUPPORT),
+]
+
 const SOCKETS: Readonly<Record<SocketMode, Judge>> = {
   no_sockets: [give(EAFNOSUPPORT)],
-  // Protocols too: any other number makes the kernel load a module on behalf of the tool.
-  inet: [
-    load(argument(0)),
-    ...unlessOneOf([AF_INET, AF_INET6], EAFNOSUPPORT),
-    load(argument(1)),
-    [AND, 0, 0, SOCK_TYPE],
-    ...unlessOneOf([SOCK_STREAM, SOCK_DGRAM], EPROTONOSUPPORT),
-    load(argument(2)),
-    ...unlessOneOf([0, IPPROTO_TCP, IPPROTO_UDP], EPROTONOSUPPORT),
-  ],
+  inet: internet([0, IPPROTO_TCP, IPPROTO_UDP]),
+  host: [load(argument(0)), ...when(AF_UNIX, ALLOW), ...when(AF_NETLINK, ALLOW), ...internet([0, IPPROTO_TCP, IPPROTO_UDP, ...PINGS])],
 }
+
+/** A datagram pair could be pointed at a named socket afterwards (SOCK_RAW becomes one); a connected stream can't (S26). */
+const CONNECTED: Judge = [load(argument(1)), [AND, 0, 0, SOCK_TYPE], ...unlessOneOf([SOCK_STREAM, SOCK_SEQPACKET], EPROTONOSUPPORT)]
 
 const judges = (sockets: SocketMode): Readonly<Record<Judged, Judge>> => ({
   openat: setIdWhenCreating(2, 3),
@@ -99,14 +110,7 @@ const judges = (sockets: SocketMode): Readonly<Record<Judged, Judge>> => ({
   fchmodat: setId(2),
   creat: setId(1),
   socket: SOCKETS[sockets],
-  // A datagram pair could be pointed at a named socket afterwards (SOCK_RAW becomes one); a connected stream can't (S26).
-  socketpair: [
-    load(argument(0)),
-    ...unlessOneOf([AF_UNIX], EAFNOSUPPORT),
-    load(argument(1)),
-    [AND, 0, 0, SOCK_TYPE],
-    ...unlessOneOf([SOCK_STREAM, SOCK_SEQPACKET], EPROTONOSUPPORT),
-  ],
+  socketpair: [load(argument(0)), ...unlessOneOf([AF_UNIX], EAFNOSUPPORT), ...(sockets === 'host' ? [] : CONNECTED)],
 })
 
 function assemble(machine: Machine, sockets: SocketMode): Instruction[] {
@@ -128,7 +132,7 @@ function assemble(machine: Machine, sockets: SocketMode): Instruction[] {
   ]
 }
 
-/** The program as `struct sock_filter[]`, ready for `bwrap --seccomp FD`. */
+/** The program as `struct sock_filter[]`, ready for `bwrap --seccomp FD` and for fence.ts. */
 export function seccompProgram(machine: Machine, sockets: SocketMode): Buffer {
   const instructions = assemble(machine, sockets)
   const bytes = Buffer.alloc(instructions.length * 8)

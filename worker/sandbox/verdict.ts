@@ -4,6 +4,7 @@
 import { constants } from 'node:os'
 import type { Outcome } from '../../shared/plan.ts'
 import { neverEntered } from './enter.ts'
+import { neverFenced } from './fence.ts'
 
 export type Refusal = Extract<Outcome, { kind: 'refused' }>
 export type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
@@ -63,7 +64,9 @@ function notStarted(errno: string): Outcome {
 
 /** Tier B: the kernel itself tells. 127 and 126 are the convention for a tool that is not there, or not executable; stderr names it. */
 function bare({ code, signal, complaint }: Ending): Outcome {
-  if (neverEntered(code, complaint)) return infra('the call did not enter its cgroup') // a tool can say so too, so it is not "nothing ran"
+  // A tool can say so too, so neither is "nothing ran".
+  if (neverEntered(code, complaint)) return infra('the call did not enter its cgroup')
+  if (neverFenced(code, complaint)) return infra('the fence of tier B could not be put up')
   if (signal !== undefined) return { kind: 'signal', signal }
   return code === undefined ? infra('the process ended without a status') : { kind: 'exit', code }
 }

@@ -1,7 +1,8 @@
-// Owns the folders that the sandbox makes on the host: named after the worker that made them, closed to others, and gone afterwards,
+// Owns what the sandbox makes on the host: programs of ours, and folders, named after the worker that made them, closed to others, and gone afterwards,
 // whatever a tool left in them. In tier C a call's workspace is none of these: it is memory that goes with the sandbox.
 
 import { randomUUID } from 'node:crypto'
+import { renameSync, writeFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -11,6 +12,12 @@ type Kind = 'call' | 'pipes' | 'relay' | 'canary' | 'input' | 'output'
 const LEFT_OVER = /^(?:call|pipes|relay|canary|input|output)-([0-9]+)-/
 
 export const ownFolder = (root: string, kind: Kind): Promise<string> => mkdtemp(join(root, `${kind}-${process.pid}-`))
+
+/** Under a name of its own first: another worker of the same home (`doctor` beside `run`) may be executing it. */
+export function writeProgram(path: string, bytes: Buffer): void {
+  writeFileSync(`${path}.${process.pid}`, bytes, { mode: 0o500 })
+  renameSync(`${path}.${process.pid}`, path)
+}
 
 export async function callFolder(root: string, cwd: string): Promise<string> {
   const folder = await ownFolder(root, 'call')
