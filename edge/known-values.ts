@@ -1,22 +1,24 @@
-// The values that no text may show, however they are written in it. Pure. Each text is searched for all of them at once before any part of
-// it is looked at: nearly always there is none.
+// The values that no text may show, however they are spelled in it. Pure. All texts of a value are searched for all of them at once before
+// any part of it is looked at: nearly always there is none.
 
-import { formsOf } from '../shared/secrets.ts'
+import type { Pieces } from '../shared/pieces.ts'
+import { piecesOf, Search } from '../shared/spellings.ts'
 
 export class KnownValues {
-  readonly #forms: readonly string[]
+  readonly #values: readonly string[]
+  /** Made when the first text is searched: a directory is loaded more often than it is needed for that. */
+  #pieces: Pieces | undefined
 
   constructor(values: readonly string[]) {
-    const forms = new Set(values.flatMap(formsOf))
-    this.#forms = [...forms].sort((a, b) => b.length - a.length) // what holds another goes first
+    this.#values = values
   }
 
   /** The same, with each of them replaced wherever it stands; the very same where none does. */
   hiddenIn(value: unknown, mark: (secret: string) => string): unknown {
-    if (this.#forms.length === 0) return value
+    if (this.#values.length === 0) return value
+    this.#pieces ??= piecesOf(this.#values.map((known) => ['', known]))
     const whole = textsOf(value).join('\n')
-    const there = this.#forms.filter((form) => whole.includes(form))
-    return there.length === 0 ? value : without(value, there, mark)
+    return hidden(whole, this.#pieces, mark) === whole ? value : without(value, this.#pieces, mark)
   }
 }
 
@@ -26,12 +28,31 @@ function textsOf(value: unknown): string[] {
   return typeof value === 'string' || typeof value === 'number' ? [String(value)] : []
 }
 
-function without(value: unknown, forms: readonly string[], mark: (secret: string) => string): unknown {
-  const inText = (text: string): string => forms.reduce((rest, form) => rest.replaceAll(form, () => mark(form)), text)
-  if (Array.isArray(value)) return value.map((item) => without(item, forms, mark))
+function without(value: unknown, pieces: Pieces, mark: (secret: string) => string): unknown {
+  if (Array.isArray(value)) return value.map((item) => without(item, pieces, mark))
   if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [inText(key), without(item, forms, mark)]))
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [hidden(key, pieces, mark), without(item, pieces, mark)]))
   if (typeof value !== 'string' && typeof value !== 'number') return value
-  const text = inText(String(value))
+  const text = hidden(String(value), pieces, mark)
   return text === String(value) ? value : text
+}
+
+function hidden(text: string, pieces: Pieces, mark: (secret: string) => string): string {
+  const bytes = Buffer.from(text)
+  const search = new Search(pieces)
+  search.take(bytes)
+  search.end()
+  const spans: { from: number; to: number }[] = []
+  for (const { from, to } of search.findsBefore(Number.POSITIVE_INFINITY)) {
+    const last = spans.at(-1)
+    if (last !== undefined && from <= last.to) last.to = Math.max(last.to, to)
+    else spans.push({ from, to })
+  }
+  if (spans.length === 0) return text
+  let [out, at] = ['', 0]
+  for (const { from, to } of spans) {
+    out += bytes.toString('utf8', at, from) + mark(bytes.toString('utf8', from, to))
+    at = to
+  }
+  return out + bytes.toString('utf8', at)
 }
