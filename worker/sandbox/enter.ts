@@ -4,7 +4,8 @@
 //
 // v1: writes `0` to the `tasks` of both groups (which moves the writer alone, in microseconds), then becomes the command.
 // v2: asks clone3 for a child inside the group (CLONE_INTO_CGROUP), which becomes the command; waits for it, and ends as it ended, by the
-// same signal too. It dies with the worker, and the command with it.
+// same signal too. It dies with the worker, and with it a sandbox, which asks for that itself; what is left in the group is ended by the
+// next worker.
 // Either closes the two descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is
 // the command's. 125 is its own failure.
 
