@@ -3,13 +3,12 @@
 
 import { basename, join } from 'node:path'
 import type { FileRef, InputFile } from '../shared/files.ts'
-import { pathFault } from '../shared/files.ts'
+import { FileRefs, pathFault } from '../shared/files.ts'
 import { sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Call } from '../shared/wire.ts'
-import { ProposedCall } from '../shared/wire.ts'
 import type { Api } from './api.ts'
 import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
@@ -38,11 +37,15 @@ export function readFiles(given: readonly string[]): Result<Brought[], Trouble> 
     if (!read.ok) return read
     files.push({ path, sha256: sha256(read.value), content: read.value })
   }
-  const fits = fitting(ProposedCall.shape.files, namesOf(files), '`--file`')
+  const fits = fitting(FileRefs, namesOf(files), '`--file`')
   return fits.ok ? ok(files) : fits
 }
 
 export const namesOf = (files: readonly Brought[]): FileRef[] => files.map(({ path, sha256: digest }) => ({ path, sha256: digest }))
+
+/** With their sizes, as a plan has them. */
+export const measured = (files: readonly Brought[]): InputFile[] =>
+  files.map(({ path, sha256: digest, content }) => ({ path, sha256: digest, bytes: content.byteLength }))
 
 /** Into this run, or into a new one; whichever it is. */
 export async function putFiles(api: Api, run: string | undefined, files: readonly Brought[]): Promise<Result<string, Trouble>> {
@@ -69,7 +72,7 @@ const putInto = command({
     if (!files.ok) return files
     const run = await putFiles(api, flags.run, files.value)
     if (!run.ok) return run
-    const put = files.value.map(({ path, sha256: digest, content }) => ({ path, sha256: digest, bytes: content.byteLength }))
+    const put = measured(files.value)
     return ok({ ok: true, json: { run: run.value, files: put }, text: `run ${inline(run.value)}\n${listed(put, paint)}` })
   },
 })

@@ -2,17 +2,28 @@
 
 import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
+import { FILE_FLAG, measured, readFiles } from './call-files.ts'
 import type { Command } from './command.ts'
 import { command, usage } from './command.ts'
 import { showDecision } from './show.ts'
 import { ARGUMENTS, readArguments, whole } from './specs.ts'
 
-type Flags = { readonly tool: string | undefined; readonly args: string | undefined; readonly agent: string | undefined }
+type Flags = {
+  readonly tool: string | undefined
+  readonly args: string | undefined
+  readonly agent: string | undefined
+  readonly file: readonly string[]
+}
 
-async function supposed({ tool = '', args: text, agent }: Flags, api: Api) {
+async function supposed({ tool = '', args: text, agent, file }: Flags, api: Api) {
   const args = readArguments(text)
   if (!args.ok) return args
-  return api('decide', { body: { tool, args: args.value, ...(agent === undefined ? {} : { agent }) } })
+  const brought = readFiles(file)
+  if (!brought.ok) return brought
+  const files = measured(brought.value)
+  return api('decide', {
+    body: { tool, args: args.value, ...(files.length === 0 ? {} : { files }), ...(agent === undefined ? {} : { agent }) },
+  })
 }
 
 async function proposed(id: string, api: Api) {
@@ -26,6 +37,7 @@ export const explain: Command = command({
   flags: {
     tool: { value: 'TOOL', what: 'without CALL: the tool of a call that is only supposed' },
     args: ARGUMENTS,
+    file: { ...FILE_FLAG, what: 'a file that it would bring; it is read here and sent nowhere' },
     agent: { value: 'AGENT', what: 'whose call it would be; with an agent’s key it is its own' },
   },
   does: 'Explain what is decided of a call and what would change it; nothing happens',
@@ -37,8 +49,8 @@ export const explain: Command = command({
   ],
   async run({ args: { CALL: id }, flags, api, paint }) {
     if ((id === undefined) === (flags.tool === undefined)) return err(usage('name a CALL, or a `--tool`'))
-    if (id !== undefined && (flags.agent !== undefined || flags.args !== undefined))
-      return err(usage('a CALL has its agent and its arguments: leave `--agent` and `--args` out'))
+    if (id !== undefined && (flags.agent !== undefined || flags.args !== undefined || flags.file.length > 0))
+      return err(usage('a CALL has its agent, arguments and files: leave `--agent`, `--args` and `--file` out'))
     const read = id === undefined ? await supposed(flags, api) : await proposed(id, api)
     if (!read.ok) return read
     return ok({ ok: read.value.decision.effect !== 'deny', json: read.value, text: showDecision(read.value, paint) })

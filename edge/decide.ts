@@ -1,6 +1,5 @@
 // The decision on a proposed call: two evaluations and a climb (design: policy picks the sandbox). Pure over a loaded
-// directory; the API's dry run and the real thing both come through here, so they can't differ (but for files, which a dry run has none
-// of).
+// directory; the API's dry run and the real thing both come through here, so they can't differ.
 
 import type { Explanation } from '../shared/explanation.ts'
 import type { Failure } from '../shared/failures.ts'

@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import { DECEIVING } from './deceiving.ts'
 import { PATTERNS } from './ids.ts'
+import { sha256 } from './json.ts'
 import { LIMITS } from './limits.ts'
 
 /** Where a call finds the files that it brings: a folder of its own, which nothing of an earlier call can reach into. */
@@ -48,6 +49,11 @@ const InputFile = FileRef.extend({ bytes: z.int().min(0).max(LIMITS.file_bytes) 
 /** As a plan has them. */
 export const InputFiles = listed(InputFile)
 export type InputFile = z.infer<typeof InputFile>
+
+/** As a case of policies has them: an empty file where no more is said. */
+export const SupposedFiles = listed(
+  InputFile.extend({ sha256: FileRef.shape.sha256.default(sha256('')), bytes: InputFile.shape.bytes.default(0) }),
+)
 
 /** `name`: one that could mean or show as another. `no_file`: a link, a device, or what has a second name. `path` as JSON writes it. */
 const LeftFile = z.strictObject({ path: z.string().max(600), why: z.enum(['name', 'no_file', 'too_much', 'not_sent']) })

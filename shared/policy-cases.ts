@@ -2,6 +2,7 @@
 // needs, so that whoever judges it (a running edge, or the decision alone) needs nothing else. It judges nothing itself.
 
 import { z } from 'zod'
+import { SupposedFiles } from './files.ts'
 import { LIMITS } from './limits.ts'
 import { AgentSpec, Decision, Name, OperatorSpec, RunSpec, ToolName, ToolSpec } from './wire.ts'
 
@@ -27,6 +28,7 @@ const PolicyCase = z.strictObject({
     tool: z.string(),
     args: z.record(z.string(), z.unknown()).default({}),
     run: RunSpec.optional(),
+    files: SupposedFiles.default([]),
   }),
   /** Operators of the file who then say yes, in this order: what is expected is expected after the last of them. */
   approved_by: z

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { Explanation } from './explanation.ts'
-import { FileRefs, OutputFiles } from './files.ts'
+import { OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
 import { Argv, ArgvItem, Credentials, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
@@ -160,12 +160,6 @@ export const Run = z.strictObject({
 })
 export type Run = z.infer<typeof Run>
 
-const Asked = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
-/** `files`: put into the run before, each by its digest; the approval, the grant and the attestation are about these bytes. */
-export const ProposedCall = Asked.extend({ files: FileRefs.optional() })
-export type ProposedCall = z.infer<typeof ProposedCall>
-export const ProposedCallInNewRun = Asked.extend({ run: RunSpec.optional() })
-
 const Effect = z.enum(['allow', 'ask', 'deny'])
 export const Decision = z.strictObject({
   effect: Effect,
@@ -214,8 +208,6 @@ export const Call = z.strictObject({
 })
 export type Call = z.infer<typeof Call>
 
-/** A call that is only supposed. An operator names the agent; an agent is itself. */
-export const SupposedCall = ProposedCallInNewRun.extend({ agent: Name.optional() })
 /** What would be decided now. `digest` where it is about a call that there is. */
 export const DryRun = z.strictObject({ decision: Decision, digest: Sha256.nullable(), plan: Plan.nullable() })
 export type DryRun = z.infer<typeof DryRun>

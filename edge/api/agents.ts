@@ -199,7 +199,7 @@ export const agentRoutes: Verbs<Names> = {
     })
   },
 
-  async decide({ env, caller, body: { agent: whose, tool: name, args, run = {} } }) {
+  async decide({ env, caller, body: { agent: whose, tool: name, args, files = [], run = {} } }) {
     const supposed = agentAskedFor(caller, whose)
     if (!supposed.ok) return supposed
     const agent = supposed.value
@@ -214,7 +214,7 @@ export const agentRoutes: Verbs<Names> = {
     const told = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
     const decided = decide(
       caller.directory,
-      { agent, tool, args, files: [], answers: [], run: record, used: used.value, now: Date.now() },
+      { agent, tool, args, files, answers: [], run: record, used: used.value, now: Date.now() },
       told,
     )
     if (!decided.ok) return mine ? decided : err(unknownTool(name))

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Code } from '../failures.ts'
 import { LIMITS } from '../limits.ts'
 import { Position } from '../live-output.ts'
+import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../proposed-call.ts'
 import { PolicySnapshot } from '../snapshot.ts'
 import { Bundle } from '../statement.ts'
 import * as wire from '../wire.ts'
@@ -53,7 +54,7 @@ export const AGENTS = routes({
     action: null,
     params: run,
     summary: 'Propose a call; answers at once, or after `Prefer: wait=N` seconds at most',
-    body: wire.ProposedCall,
+    body: ProposedCall,
     status: 200,
     result: wire.Call,
     failures: ['not_found', 'no_such_file', ...PROPOSE],
@@ -64,7 +65,7 @@ export const AGENTS = routes({
     callers: ['agent'],
     action: 'run.create',
     summary: 'Propose a call in a run of its own',
-    body: wire.ProposedCallInNewRun,
+    body: ProposedCallInNewRun,
     status: 200,
     result: wire.Call,
     failures: PROPOSE,
@@ -213,7 +214,7 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'decision.try',
     summary: 'What would be decided, why, and what would change it; no effect',
-    body: wire.SupposedCall,
+    body: SupposedCall,
     status: 200,
     result: wire.DryRun,
     failures: ['invalid_arguments'],

@@ -82,6 +82,17 @@ test.concurrent('what was not put, and what the tool does not take, is refused; 
   expect(refusal(await propose(run, taking, [{ path: 'a', sha256: sha256('never put') }]))).toBe('422 no_such_file')
   expect(refusal(await propose(run, refusing, [kept]))).toBe('422 invalid_arguments')
   expect(refusal(await propose(run, taking, [{ path: '../a', sha256: sha256('kept') }]))).toBe('400 invalid_request')
+  const body = JSON.stringify({ tool: taking, args: {}, files: [kept] })
+  const headers = { authorization: `Bearer ${agent.key}`, 'content-type': 'application/json' }
+  const together = await fetch(`${desk.url}/v1/calls`, { method: 'POST', headers, body })
+  expect(await together.json()).toMatchObject({
+    status: 400,
+    errors: [
+      { at: '/files', message: 'a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there' },
+    ],
+  })
+  const tried = await agent.client('decide', { body: { tool: refusing, args: {}, files: [{ ...kept, bytes: 4 }] } })
+  expect(refusal(tried)).toBe('422 invalid_arguments')
   const first = granted(await propose(run, taking, [kept], 'a-key'))
   expect(granted(await propose(run, taking, [kept], 'a-key')).id).toBe(first.id)
   expect(refusal(await propose(run, taking, [another], 'a-key'))).toBe('409 idempotency_key_reused')

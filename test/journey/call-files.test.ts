@@ -37,6 +37,11 @@ test('brought by a call, read by whoever is to approve it, and left: each byte f
     { path: 'sales.csv', sha256: sha256('a,b\n1,2\n'), bytes: 8 },
     { path: 'in/terms.json', sha256: sha256(Buffer.from([0, 255, 13, 10])), bytes: 4 },
   ])
+  const tried = await countersign(
+    ['policy', 'explain', '--tool', tool, '--file', 'sales.csv', '--file', 'q3.json:in/terms.json', '--json'],
+    by(agent.key),
+  )
+  expect(said(tried)).toMatchObject({ decision: { effect: 'allow' }, plan: call.plan })
   const read = await countersign(['calls', 'inputs', call.id, '--to', 'read'], by(desk.rootKey))
   expect(read).toMatchObject({ code: 0, out: expect.stringContaining(`sales.csv      8      ${sha256('a,b\n1,2\n')}`) })
   expect(readFileSync(join(folder, 'read/in/terms.json'))).toEqual(Buffer.from([0, 255, 13, 10]))

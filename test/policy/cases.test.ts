@@ -58,8 +58,18 @@ describe.each(files)('$file', ({ file, ...sent }) => {
     expect(onPaper.find((result) => result.description === description)).toMatchObject({ passed: true, differs: [] })
   })
 
-  // A running edge has the time that it has, and counts for itself (test/edge/usage.test.ts).
-  const live = named.filter(([, { at, used }]) => at === undefined && used === undefined)
+  // A running edge has the time that it has, counts for itself (test/edge/usage.test.ts), and knows files by their bytes
+  // (test/policy/files.test.ts).
+  const live = named.filter(
+    ([
+      ,
+      {
+        at,
+        used,
+        request: { files },
+      },
+    ]) => at === undefined && used === undefined && files.length === 0,
+  )
   if (live.length === 0) return
   test.each(live)('for real: %s', async (_description, { request, expect: expected, silent, approved_by, ...sides }) => {
     const agent = as(request.agent)
