@@ -2,8 +2,9 @@
 // No argument is guessed to be a path, no command an interpreter: the same words read and write the host's files in tier B, which is a
 // fence and no wall, and find nothing of them in tier C.
 
-import { existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { existsSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { basename, dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import { Argv } from '../../shared/plan.ts'
@@ -25,6 +26,8 @@ type Words = (at: { file: string; folder: string }) => string[]
 type Seed = readonly [title: string, words: Words]
 
 const UP = '../'.repeat(12)
+/** As `python3.11`. */
+const PYTHON = basename(realpathSync('/usr/bin/python3'))
 const READS: readonly Seed[] = [
   ['seed T31: a way up', ({ file }) => ['cat', `${UP}${file.slice(1)}`]],
   ['seed T35: a folder glued to its option', ({ folder }) => ['tar', '-cf-', `-C${folder}`, 'canary']],
@@ -37,6 +40,8 @@ const READS: readonly Seed[] = [
   ['seed N2: code glued to its option', ({ file }) => ['python3', `-cprint(open('${file}').read())`]],
   ['seed N2: another interpreter’s option', ({ file }) => ['perl', '-e', `open(F, '<', '${file}') and print <F>`]],
   ['seed N3: an interpreter by its full name', ({ file }) => ['/usr/bin/env', 'python3', '-c', `print(open('${file}').read())`]],
+  ['seed N3: an interpreter by the name of its version', ({ file }) => [PYTHON, '-c', `print(open('${file}').read())`]],
+  ['seed N3: git', ({ file }) => ['git', '-c', `alias.x=!cat ${file}`, 'x']],
   ['seed N3: awk', ({ file }) => ['awk', `BEGIN { while ((getline line < "${file}") > 0) print line }`]],
   ['seed N3: env', ({ file }) => ['env', '-S', `cat ${file}`]],
   ['seed N3: xargs', ({ file }) => ['xargs', '-a', '/dev/null', 'cat', file]],
@@ -86,16 +91,30 @@ describe('what writes', () => {
 })
 
 describe('what reaches out', () => {
-  const NAMED: readonly (readonly [string, string[]])[] = [
-    ['seed N4: a bare host', ['curl', '--silent', '--show-error', 'canary.invalid']],
-    ['seed N4: a host behind a user’s name', ['python3', '-c', "import socket; socket.create_connection(('canary.invalid', 22))"]],
-    ['seed N4: an address', ['curl', '--silent', '--show-error', '127.0.0.1:22']],
+  const NAMED: readonly (readonly [string, (port: number) => string[]])[] = [
+    ['seed N4: a bare host', (port) => ['curl', '--silent', '--show-error', `localhost:${port}`]],
+    ['seed N4: a host behind a user’s name', (port) => ['git', 'ls-remote', `http://user@localhost:${port}/it`]],
+    ['seed N4: an address', (port) => ['curl', '--silent', '--show-error', `127.0.0.1:${port}`]],
+    [
+      'seed N4: a host in code',
+      (port) => ['python3', '-c', `import socket; socket.create_connection(('localhost', ${port})).sendall(b'\\n')`],
+    ],
   ]
-  test.each(NAMED)('%s is not reached, though no word of the call says that it is one', async (_title, argv) => {
-    const seen = await arena.launch({ plan: planOf(argv) })
-    expect(seen.outcome).toMatchObject({ kind: 'exit', code: expect.any(Number) })
-    expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
-    expect(seen.connections).toEqual([])
+  test.each(NAMED)('%s is not reached, though no word of the call says that it is one', async (_title, words) => {
+    let reached = 0
+    const server = createServer((socket) => {
+      reached += 1
+      socket.on('error', () => socket.destroy()).end('HTTP/1.0 404 Not Found\r\n\r\n')
+    })
+    await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+    const argv = words((server.address() as AddressInfo).port) // it listens on a port
+    await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
+    expect(reached).toBeGreaterThan(0)
+    reached = 0
+    const { outcome, connections } = await arena.launch({ plan: planOf(argv) })
+    expect([reached, connections]).toEqual([0, []])
+    expect(outcome).not.toEqual({ kind: 'exit', code: 0 })
+    server.close()
   })
 })
 
