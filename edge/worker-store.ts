@@ -72,6 +72,9 @@ export class WorkerStore {
     const proof = readProof(envelope, { tenant, id, kid, key: publicKey(x) })
     if (!proof.ok) return err(failure('proof_invalid', proof.error))
     if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms) return err(failure('proof_invalid', 'it is not of these minutes'))
+    const before = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
+    if (before !== undefined && proof.value.at_ms < proofIn(before.envelope).at_ms)
+      return err(failure('proof_invalid', 'a later one is known')) // one that was held up widens nothing
     const row = { worker: id, receivedAt: now, envelope }
     const means = provenMeans(proof.value)
     this.#proven.delete(id)

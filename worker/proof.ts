@@ -9,7 +9,7 @@ import type { Config } from './config.ts'
 import type { Identity } from './identity.ts'
 import { readAuthorities } from './sandbox/authorities.ts'
 import { type Equipment, equip } from './sandbox/equipment.ts'
-import { type Facts, lacks, type Proof } from './sandbox/facts.ts'
+import { type Facts, lacks, type Proof, proofOf } from './sandbox/facts.ts'
 import { findHost } from './sandbox/host.ts'
 import type { Sandbox } from './sandbox/launch.ts'
 import { ownDigest } from './sandbox/own-profiles.ts'
@@ -81,6 +81,20 @@ export async function prove(equipment: Equipment, offered: readonly Tier[], prep
     return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
   })
   return { sandbox: { equipment: standing, facts, prepared }, tiers, findings: findingsOf(facts), lacking }
+}
+
+/** Where it could not be tried, nothing of what was before counts. */
+export function nothingProven({ sandbox, lacking }: Proven, why: string): Proven {
+  const failed = proofOf([{ name: 'it is tried', ok: false, detail: why }])
+  const { profiles } = sandbox.facts
+  const facts: Facts = {
+    ...sandbox.facts,
+    tiers: { B: failed, C: failed },
+    egress: failed,
+    cgroups: failed,
+    profiles: Object.fromEntries(Object.keys(profiles).map((name) => [name, failed])),
+  }
+  return { sandbox: { ...sandbox, facts }, tiers: [], findings: findingsOf(facts), lacking }
 }
 
 const findingsOf = ({ tiers, egress, cgroups, profiles }: Facts): Finding[] =>

@@ -9,11 +9,13 @@ import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { Config, Refusal } from './config.ts'
 import { execute, type Station } from './execution.ts'
+import { faultOf } from './fault.ts'
 import { startHeartbeat } from './heartbeat.ts'
 import { type Identity, makeHome, pins, readIdentity } from './identity.ts'
 import { type Link, openLink } from './link.ts'
 import type { Log } from './log.ts'
 import { openEquipment, type Proven, prove, signedProof } from './proof.ts'
+import { Proving } from './proving.ts'
 import { openQueue, type Queue } from './queue.ts'
 import { RunFolders } from './run-folders.ts'
 import { Running } from './running.ts'
@@ -74,39 +76,41 @@ type Begun = {
 async function work({ config, identity, spool, left, proven: first, proveAgain, log, stop: asked }: Begun): Promise<Result<void, Refusal>> {
   const refusal = new AbortController()
   const stop = AbortSignal.any([asked, refusal.signal])
-  let proven = first
   const link = openLink(config.edge_url, identity)
   const running = new Running()
   const settling = new Settling(link, spool, log)
   const runFolders = new RunFolders(join(config.home, 'runs'))
-  const parts = { identity, link, spool, settling, running, runFolders, streaming: new Streaming(link), proven: () => proven, log }
-  const station: Station = { ...parts, ceilings: config.limits, draining: stop }
   const intake = new Intake()
-
+  let older = new AbortController()
+  const sayProof = async (): Promise<void> => {
+    older.abort() // what waits for the edge to be back must not come after this
+    older = new AbortController()
+    const signal = AbortSignal.any([stop, older.signal])
+    const body = { envelope: signedProof(proving.proven, identity, link.clock.now()) }
+    const said = await link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
+    if (!said.ok && !signal.aborted)
+      log.warn('the edge does not take this worker’s proof', { code: said.error.code, detail: said.error.detail })
+  }
+  const changed = ({ tiers }: Proven): void => {
+    intake.close('unproven', tiers.length === 0)
+    log.say('proven anew', { tiers })
+    void sayProof().catch((bug) => log.warn('a proof was not told by a fault of ours', { ...faultOf(bug) }))
+  }
+  const proving = new Proving({ first, prove: proveAgain, changed, log })
+  const parts = { identity, link, spool, settling, running, runFolders, streaming: new Streaming(link), proven: () => proving.proven, log }
+  const station: Station = { ...parts, ceilings: config.limits, draining: stop }
   const heartbeat = startHeartbeat({
     ...parts,
-    tiers: () => proven.tiers,
+    tiers: () => proving.proven.tiers,
     changed: (pulse) => {
       if (pulse === 'well') settling.wake()
       if (pulse === 'unwelcome') running.stopAll('cancelled') // a revoked worker does no more work
       intake.close('unwelcome', pulse === 'unwelcome')
     },
   })
-  const sayProof = async (): Promise<void> => {
-    const body = { envelope: signedProof(proven, identity, link.clock.now()) }
-    const said = await link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal: stop })
-    if (!said.ok && !stop.aborted)
-      log.warn('the edge does not take this worker’s proof', { code: said.error.code, detail: said.error.detail })
-  }
-  const proveOnceMore = async (): Promise<void> => {
-    proven = await proveAgain()
-    intake.close('unproven', proven.tiers.length === 0)
-    log.say('proven anew', { tiers: proven.tiers })
-    await sayProof()
-  }
-  const anew = (): void => void proveOnceMore()
+  const anew = (): void => proving.anew()
   process.on('SIGHUP', anew) // whoever mended the host need not wait
-  const watching = [setInterval(() => intake.close('spool full', spool.full), SPOOL_WATCH_MS), setInterval(anew, LIMITS.proof_every_ms)]
+  const watching = setInterval(() => intake.close('spool full', spool.full), SPOOL_WATCH_MS)
 
   // What waits in the spool goes first; doorbells are heard once the edge has had it.
   settling.adopt(left)
@@ -127,7 +131,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
       ring: (doorbell) => execute(doorbell, station),
     })
     intake.govern(queue)
-    if (await before(stop, queue.listening)) log.say('ready', { worker: identity.worker, pool, tiers: proven.tiers })
+    if (await before(stop, queue.listening)) log.say('ready', { worker: identity.worker, pool, tiers: proving.proven.tiers })
   }
   await before(stop, new Promise<void>(() => undefined))
 
@@ -136,7 +140,8 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   await Promise.race([left_queue, pause(LEAVE_REDIS_WITHIN_MS)])
   heartbeat.stop()
   runFolders.close()
-  for (const timer of watching) clearInterval(timer)
+  clearInterval(watching)
+  proving.stop()
   process.off('SIGHUP', anew)
   link.close()
   return ours

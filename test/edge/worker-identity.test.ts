@@ -293,6 +293,7 @@ test('K04 a proof that is not this worker’s own word, or says more than its ch
     (proof) => ({ ...proof, tenant: 'other' }),
     (proof) => ({ ...proof, at_ms: Date.now() - 3_600_000 }),
     (proof) => ({ ...proof, at_ms: Date.now() + 3_600_000 }),
+    (proof) => ({ ...proof, at_ms: Date.now() - 60_000 }), // older than the one that is known
     (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [] } } }),
     (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [failed] } } }),
     (proof) => ({ ...proof, more: true }),

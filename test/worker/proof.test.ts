@@ -2,6 +2,8 @@
 // prove any more it runs no more (L8), and takes up again once it can.
 
 import { execFileSync } from 'node:child_process'
+import { renameSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import { provenMeans } from '../../shared/worker-proof.ts'
@@ -59,6 +61,17 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
   inside('/usr/bin/umount', '/usr/bin/bwrap')
   expect(provenMeans(await provenAnew()).tiers).toEqual(['B', 'C'])
   expect((await ended('C')).state).toBe('succeeded')
+})
+
+test('L8 a try that breaks off proves nothing: no call is taken, the edge is told why, and it is tried again by itself', async () => {
+  const folder = join(lone.state.worker, 'sandbox')
+  renameSync(folder, `${folder}.away`)
+  const lost = await provenAnew()
+  expect(provenMeans(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
+  expect(lost.tiers.B.checks).toEqual([{ name: 'it is tried', ok: false, seen: expect.stringContaining('ENOENT') }])
+  renameSync(`${folder}.away`, folder)
+  await eventually('it is proven again', () => provenMeans(lone.edge.proofs.at(-1) ?? lost).tiers.length === 2, 40_000)
+  for (const tier of ['B', 'C'] as const) expect((await ended(tier)).state).toBe('succeeded')
 })
 
 test('the canaries do not keep calls waiting: a call that runs meanwhile ends as it would', async () => {
