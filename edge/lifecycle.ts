@@ -115,6 +115,8 @@ export type Event =
       fence: number
       state: 'succeeded' | 'failed' | 'timed_out'
       error: string | null
+      /** It was refused before anything of it began. */
+      refused: boolean
       finished: Finished
       attestation: Attested
     }

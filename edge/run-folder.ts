@@ -3,7 +3,6 @@
 
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
-import { RefusalCode } from '../shared/plan.ts'
 import type { CallRecord, Event } from './lifecycle.ts'
 
 /** `used`: a call may have left something in it, so an empty one is another folder. */
@@ -11,8 +10,6 @@ export type RunFolder = { readonly worker: string; readonly used: boolean }
 
 export const sharesFolder = (plan: Plan | null): boolean => plan?.workspace === 'run'
 
-/** Ends of which it is certain that nothing was done in the folder. */
-const UNTOUCHED: ReadonlySet<string> = new Set(RefusalCode.options)
 /** What time makes of a running call: nobody knows what it did. */
 const UNSEEN: ReadonlySet<string> = new Set(['indeterminate', 'granted'])
 
@@ -31,7 +28,7 @@ export function folderAfter(
   if (folder === null || folder.used) return folder
   if (event.kind === 'due' && UNSEEN.has(status.state)) return { ...folder, used: true }
   if (event.kind !== 'settled') return folder
-  if (!UNTOUCHED.has(event.error ?? '')) return { ...folder, used: true }
+  if (!event.refused) return { ...folder, used: true }
   return live().some(isIn) ? folder : null
 }
 

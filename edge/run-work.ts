@@ -197,6 +197,7 @@ export class Work {
         worker: worker.id,
         fence: settlement.fence,
         ...ending,
+        refused: statement.predicate.execution.outcome?.kind === 'refused',
         ...finishedOf(statement),
       })
       return done.ok ? ok({ state: ending.state, attestation }) : done

@@ -84,7 +84,7 @@ export const FAILURES = {
   disabled: policy(200, 'have another worker take it, or have its operator add the tier to `tiers` of its configuration'),
   unsupported_platform: policy(200, 'run it on a Linux worker, x86_64 or aarch64'),
   invalid_input: caller(200, 'mend what `detail` names; the process can’t be given it'),
-  quota_exceeded: caller(200, 'do less, or raise the limit that `outcome` names'),
+  quota_exceeded: caller(200, 'do less, or raise the limit that `outcome` or `detail` names'),
   timed_out: caller(200, 'raise the limit or do less'),
   invalid_output: caller(200, 'mend the tool or its `output_schema`; `error.detail` says where they differ, and the output is as it came'),
   spawn_failed: caller(200, 'name a program that is in the sandbox and executable; stderr says which is not'),

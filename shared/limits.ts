@@ -65,6 +65,9 @@ export const LIMITS = {
   /** How often a worker tries its sandboxes anew, and how long the edge goes by what it said of them: two may be lost. */
   proof_every_ms: 10 * 60_000,
   proof_ms: 31 * 60_000,
+  /** Disk of one worker that the folders of runs may take together, and that they leave free. Its operator may set both. */
+  run_folders_bytes: 8 * 1024 * MiB,
+  disk_free_bytes: 512 * MiB,
   /** A worker's enrolment token. */
   enrolment_ttl_s: 15 * 60,
   /** argv as the kernel takes it: 131,071 bytes an element, about 2 MB in all; we stay below both. */

@@ -114,7 +114,7 @@ export const secretsOf = ({ secrets = [], credentials = [] }: Given): string[] =
 ]
 
 /** Why a worker would not begin. */
-export const RefusalCode = z.enum([
+const RefusalCode = z.enum([
   'disabled',
   'unsupported_platform',
   'invalid_input',
@@ -123,6 +123,7 @@ export const RefusalCode = z.enum([
   'sandbox_unavailable',
   'grant_invalid',
   'workspace_lost',
+  'quota_exceeded',
 ])
 
 /** How an execution ended, as the worker saw it. One shape for every ending. */

@@ -7,6 +7,7 @@ import { availableParallelism } from 'node:os'
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
+import { LIMITS } from '../shared/limits.ts'
 import { Limits, Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { readAuthorities } from './sandbox/authorities.ts'
@@ -58,6 +59,9 @@ const Fields = z.strictObject({
     .default([...Tier.options]),
   /** Ceilings of this worker: a call gets the least of its plan's limits and these. */
   limits: Limits.partial().default({}),
+  /** What the folders of runs may take of this host's disk together, and what stays free on it beside them. */
+  runs_bytes: z.int().min(1).default(LIMITS.run_folders_bytes),
+  free_bytes: z.int().min(0).default(LIMITS.disk_free_bytes),
   /** What the egress proxy may reach although its address is private. */
   private_hosts: z
     .array(z.string().regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'))
@@ -88,7 +92,7 @@ export const Config = Fields.superRefine(({ profiles, home }, { addIssue }) => {
 export type Config = z.infer<typeof Config>
 
 const PREFIX = 'COUNTERSIGN_WORKER_'
-const NUMBERS = new Set(['concurrency', 'drain_ms'])
+const NUMBERS = new Set(['concurrency', 'drain_ms', 'runs_bytes', 'free_bytes'])
 const LISTS = new Set(['private_hosts', 'tiers'])
 
 type Environment = Readonly<Record<string, string | undefined>>

@@ -29,6 +29,8 @@ FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
     "concurrency": 4,            optional: calls at a time; twice the cores otherwise
     "tiers": ["B", "C"],         optional: the tiers that this worker takes, if it has proven them
     "limits": {"pids": 64},      optional: ceilings; a call gets the least of its plan's limits and these
+    "runs_bytes": 8589934592,    optional: disk that the folders of runs may take together
+    "free_bytes": 536870912,     optional: disk that they leave free
     "private_hosts": [],         optional: "host:port" that tools may reach although its address is private
     "ca_file": "/etc/…/ca.pem",  optional: authorities (PEM) that tools trust beside this host's, for a private CA
     "profiles": {"NAME": {"from": "c_offline", "ro_binds": ["/opt/…"]}},

@@ -35,7 +35,8 @@ export async function perform(verified: Verified, { stop }: InHand, means: Means
   const stdin = stdinOf(plan, args, argsText)
   if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_input', detail: stdin.error }, link.clock.now())
   const { run } = grant.facts
-  const runFolder = plan.workspace === 'run' ? runFolders.enter(run, grant.folder) : ok(undefined)
+  const runFolder =
+    plan.workspace === 'run' ? await runFolders.enter(run, grant.folder, lowered(plan.limits, means.ceilings)) : ok(undefined)
   if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
   try {
     return await performIn(runFolder.value, stdin.value, verified, stop.signal, means)
@@ -92,10 +93,19 @@ async function performIn(
   }
 }
 
-const withoutFolder = (why: NoFolder): Parameters<typeof unrun>[0] =>
-  why === 'lost'
-    ? { kind: 'refused', code: 'workspace_lost', detail: 'this worker has the folder of the run no more; make a new run and begin there' }
-    : { kind: 'infra', detail: `the run’s folder can’t be made (${why.reason})` }
+const withoutFolder = (why: NoFolder): Parameters<typeof unrun>[0] => {
+  if (why === 'lost')
+    return {
+      kind: 'refused',
+      code: 'workspace_lost',
+      detail: 'this worker has the folder of the run no more; make a new run and begin there',
+    }
+  if (why === 'full') return { kind: 'refused', code: 'quota_exceeded', detail: FULL }
+  return { kind: 'infra', detail: `the run’s folder can’t be made (${why.reason})` }
+}
+
+const FULL =
+  'the disk of this worker has no room for the folder of another run; try again in some minutes, or have its operator raise `runs_bytes` or lower `free_bytes`'
 
 /** Standard input as the plan says: nothing, all arguments in the form that the digest covers, or the text of one. */
 function stdinOf({ executor: { stdin } }: Plan, args: Record<string, unknown>, argsText: string): Result<Buffer | undefined, string> {
@@ -111,13 +121,14 @@ function stdinOf({ executor: { stdin } }: Plan, args: Record<string, unknown>, a
  * time.
  */
 function least(limits: Limits, ceilings: Config['limits'], left_ms: number): Limits {
-  const names = Object.keys(ceilings) as (keyof Limits)[] // the keys of limits
-  const lowered = names.map((name) => [
-    name,
-    Math.min(limits[name] ?? Number.POSITIVE_INFINITY, ceilings[name] ?? Number.POSITIVE_INFINITY),
-  ])
-  const within: Limits = { ...limits, ...Object.fromEntries(lowered.filter(([, value]) => value !== Number.POSITIVE_INFINITY)) }
+  const within = lowered(limits, ceilings)
   return { ...within, timeout_ms: Math.max(1, Math.min(within.timeout_ms, left_ms)) }
+}
+
+function lowered(limits: Limits, ceilings: Config['limits']): Limits {
+  const names = Object.keys(ceilings) as (keyof Limits)[] // the keys of limits
+  const least = names.map((name) => [name, Math.min(limits[name] ?? Number.POSITIVE_INFINITY, ceilings[name] ?? Number.POSITIVE_INFINITY)])
+  return { ...limits, ...Object.fromEntries(least.filter(([, value]) => value !== Number.POSITIVE_INFINITY)) }
 }
 
 /** The worker was stopped; nobody cancelled the call. */

@@ -39,7 +39,7 @@ test.concurrent('a worker that refused all that it was given of a run has it no 
   const run = await newRun()
   const [first, beside, next] = [await propose(run), await propose(run), await propose(run)]
   const [one, two] = [granted(await holder.claim(first.id)), granted(await holder.claim(beside.id))]
-  granted(await holder.settle(one, NOT_HERE))
+  granted(await holder.settle(one, { outcome: { kind: 'refused', code: 'quota_exceeded', detail: 'full' } }))
   expect(refusal(await other.claim(next.id))).toBe('409 not_claimable') // one is in the folder still
   granted(await holder.settle(two, NOT_HERE))
   const moved = granted(await other.claim(next.id))

@@ -86,6 +86,7 @@ export const settled = (worker: string, fence: number, state: Settled['state'] =
   fence,
   state,
   error: state === 'succeeded' ? null : 'runtime_failure',
+  refused: false,
   finished: { exit_code: 0, truncated: false, detail: '' },
   attestation: { id: `att_${RUN.slice(4)}_1`, execution_sha256: SHA, executor: 'peer', sandbox_enforcement: 'none' },
 })

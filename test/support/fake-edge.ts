@@ -60,6 +60,7 @@ export type Proposal = {
   readonly tier?: 'B' | 'C'
   readonly timeout_ms?: number
   readonly output_bytes?: number
+  readonly workspace_bytes?: number
   /** Shares the folder of this run, which is new or kept. */
   readonly run?: string
   readonly folder?: Grant['folder']
@@ -148,6 +149,7 @@ export class FakeEdge {
     tier = 'C',
     timeout_ms = 10_000,
     output_bytes = DEFAULT_LIMITS.output_bytes,
+    workspace_bytes = DEFAULT_LIMITS.workspace_bytes,
     run = `run_${ulid(Date.now())}`,
     folder,
     files,
@@ -161,7 +163,7 @@ export class FakeEdge {
       workspace: folder === undefined ? 'call' : 'run',
       ...(files === undefined ? {} : { files: Object.entries(files).map(([path, bytes]) => this.#brought(path, bytes)) }),
       ...(outputs === undefined ? {} : { outputs }),
-      limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes },
+      limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes, workspace_bytes },
     }
     const call: FakeCall = {
       run,

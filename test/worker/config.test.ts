@@ -28,7 +28,10 @@ beforeEach(() => write(GOOD))
 
 test('a whole file is read, with defaults for what may be left out', () => {
   const config = read()
-  expect(config).toMatchObject({ ok: true, value: { ...GOOD, private_hosts: [], drain_ms: 20_000 } })
+  expect(config).toMatchObject({
+    ok: true,
+    value: { ...GOOD, private_hosts: [], drain_ms: 20_000, runs_bytes: 2 ** 33, free_bytes: 2 ** 29 },
+  })
   expect(config.ok && config.value.concurrency).toBeGreaterThan(0)
 })
 
@@ -36,13 +39,14 @@ test('the environment wins over the file', () => {
   const environment = {
     COUNTERSIGN_WORKER_CONCURRENCY: '7',
     COUNTERSIGN_WORKER_POOL: 'gpu',
+    COUNTERSIGN_WORKER_RUNS_BYTES: '1000000',
     COUNTERSIGN_WORKER_PRIVATE_HOSTS: '10.0.0.1:80, [fd00::1]:443',
     COUNTERSIGN_WORKER_DRAIN_MS: '',
     OTHER: 'x',
   }
   expect(read(environment)).toMatchObject({
     ok: true,
-    value: { concurrency: 7, pool: 'gpu', private_hosts: ['10.0.0.1:80', '[fd00::1]:443'], drain_ms: 20_000 },
+    value: { concurrency: 7, runs_bytes: 1_000_000, pool: 'gpu', private_hosts: ['10.0.0.1:80', '[fd00::1]:443'], drain_ms: 20_000 },
   })
 })
 

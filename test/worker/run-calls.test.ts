@@ -10,6 +10,7 @@ import { eventually, LoneWorker } from '../support/lone-worker.ts'
 let lone: LoneWorker
 beforeAll(async () => {
   lone = await LoneWorker.make({ concurrency: 2 })
+  lone.configure({ runs_bytes: 2 ** 30 })
   await lone.start()
 })
 afterAll(() => lone?.end())
@@ -42,6 +43,16 @@ test('a folder that is gone is said to be lost: nothing runs, and none is made i
     execution: { outcome: { kind: 'refused', code: 'workspace_lost' }, argv_sha256: null },
   })
   expect(existsSync(folderOf(first.run))).toBe(false)
+})
+
+test('S30 a folder that may become larger than all of them may be is not made: the call is refused, and told why', {
+  timeout: 60_000,
+}, async () => {
+  const call = await lone.call({ argv: ['true'], folder: 'new', workspace_bytes: 2 ** 31 })
+  const { predicate } = (await lone.settled(call, WITHIN)).statement
+  const outcome = { kind: 'refused', code: 'quota_exceeded', detail: expect.stringContaining('runs_bytes') }
+  expect(predicate).toMatchObject({ state: 'failed', error: 'quota_exceeded', execution: { outcome, argv_sha256: null } })
+  expect(existsSync(folderOf(call.run))).toBe(false)
 })
 
 test('both queues together run no more at once than the worker may', { timeout: 60_000 }, async () => {

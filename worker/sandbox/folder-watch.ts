@@ -7,15 +7,18 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Limits } from '../../shared/plan.ts'
 
-type FolderLimits = Pick<Limits, 'workspace_bytes' | 'workspace_inodes'>
+export type FolderLimits = Pick<Limits, 'workspace_bytes' | 'workspace_inodes'>
 
 const PAUSE_MS = 100
 /** A look that takes long is not repeated at once: at most this share of the time goes into looking. */
 const SHARE = 1 / 10
 const BLOCK = 512
 
-/** Whether the folder holds more. What can't be counted is more: a tool could hide there whatever it likes. */
-async function exceeds(folder: string, { workspace_bytes, workspace_inodes = Number.POSITIVE_INFINITY }: FolderLimits): Promise<boolean> {
+/** What the folder takes. Undefined where that is more; what can't be counted is more: a tool could hide there whatever it likes. */
+export async function occupiedBy(
+  folder: string,
+  { workspace_bytes, workspace_inodes = Number.POSITIVE_INFINITY }: FolderLimits,
+): Promise<number | undefined> {
   const folders = [folder]
   let [left, room] = [workspace_inodes, workspace_bytes]
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
@@ -24,14 +27,14 @@ async function exceeds(folder: string, { workspace_bytes, workspace_inodes = Num
         left -= 1
         const path = join(at, entry.name)
         room -= await occupied(path)
-        if (left < 0 || room < 0) return true
+        if (left < 0 || room < 0) return undefined
         if (entry.isDirectory()) folders.push(path)
       }
     } catch (error) {
-      if (!vanished(error)) return true
+      if (!vanished(error)) return undefined
     }
   }
-  return false
+  return workspace_bytes - room
 }
 
 /** What it takes on disk: a hole in a file is nothing. */
@@ -58,7 +61,7 @@ export function watchFolder(folder: string, limits: FolderLimits, onOver: () => 
   const ended = new AbortController()
   let over = false
   const look = async (): Promise<void> => {
-    if (over || !(await exceeds(folder, limits))) return
+    if (over || (await occupiedBy(folder, limits)) !== undefined) return
     over = true
     onOver()
   }
