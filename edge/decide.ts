@@ -42,17 +42,27 @@ export type Decided = { decision: Decision; plan: Plan | null }
 /** Who is told why: an agent of its own call, as every call's record is, or an operator. Nobody, where only the answer counts. */
 export type Told = Reader['kind'] | 'nobody'
 
-/** What policy says of a call. A refusal means that there is nothing to decide: the arguments make no plan. */
+/**
+ * What policy says of a call, and then the vault: whoever policy turns away learns no secret's name. A refusal means that there is nothing
+ * to decide: the arguments make no plan.
+ */
 export function decide(directory: Loaded, situation: Situation, told: Told = 'agent'): Result<Decided> {
+  const decided = decideByPolicy(directory, situation, told)
+  if (!decided.ok || decided.value.decision.effect === 'deny') return decided
+  const withheld = directory.vault.withholds(situation.tool.tool)
+  if (withheld === undefined) return decided
+  return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
+}
+
+function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Result<Decided> {
   const { tool, args, files, run } = situation
   const plans = plansFor(tool.tool, args, run.budget, files)
   if (!plans.ok) return refusedByTool(directory, situation, plans.error, told)
-  const withheld = directory.vault.withholds(tool.tool)
-  if (withheld !== undefined) return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
   const seen = tool.types.convert(args)
   if (!seen.ok) return seen
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
+  const isTold = isListed(situation.agent, tool.tool.name) // of a tool that is none of the agent's: what would run is not told either
   const refused: Explanation['plans'] = []
   let asking: (() => Decided) | undefined
   let last: (() => Decided) | undefined
@@ -63,7 +73,7 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
     const decided = (effect: Decision['effect'], verdict: Verdict, others = refused): Decided => {
       const decision = decisionOf(directory, situation, effect, verdict)
       const grounds = { matter, context: present, verdict: real, refused: others }
-      return { plan, decision: explained(directory, situation, decision, grounds, told) }
+      return { plan: effect === 'deny' && !isTold ? null : plan, decision: explained(directory, situation, decision, grounds, told) }
     }
     if (real.allowed) return ok(decided('allow', real))
     if (real.errors.length > 0) return ok(decided('deny', real)) // L6: no yes mends an error, and no other plan

@@ -211,14 +211,14 @@ export function judgeAgain(
   })
   if (agent === undefined) return gone('the agent was revoked')
   if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null) return gone('the tool has changed since') // L3
-  const withheld = directory.vault.withholds(tool.tool)
-  if (withheld !== undefined) return gone(withheld)
   const known = used === 'uncounted' ? null : used
   const decision = decideAgain(
     directory,
     { agent, tool, args: proposal.args, files: proposal.files ?? [], answers, run: record, used: known, now },
     proposal.plan,
   )
+  const withheld = decision.effect === 'deny' ? undefined : directory.vault.withholds(tool.tool)
+  if (withheld !== undefined) return gone(withheld)
   return { decision: used === 'uncounted' ? uncounted(decision) : decision, snapshot: snapshotOf(directory, { agent, tool, run: record }) }
 }
 

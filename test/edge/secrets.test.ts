@@ -128,6 +128,21 @@ test('V03 a claim that is asked for again hands over nothing that was taken from
   expect(await again()).toEqual({ [name]: 'its own once more' })
 })
 
+test('V03 an agent that may not call the tool learns nothing of its secrets, be they there or not', async () => {
+  const outsider = await desk.agent({ tools: [] })
+  const { tool, name } = await wanting('nothing for outsiders')
+  const never = `${desk.name()}-never`
+  for (const of of [tool, await desk.tool({ secrets: [never] })]) {
+    const body = { tool: of, args: {} }
+    const [call, dry] = [await outsider.client('proposeCallInNewRun', { body }), await outsider.client('decide', { body })]
+    const { id, run, decision } = granted(call)
+    expect(decision.policies).toEqual(granted(await outsider.client('decide', { body })).decision.policies)
+    const explained = granted(await outsider.client('explainCall', { params: { run, call: id } }))
+    const told = JSON.stringify([call, dry, explained])
+    for (const secret of [name, never, 'vault.secrets']) expect(told).not.toContain(secret)
+  }
+})
+
 test('policy says which tool, and whose call, a secret is for', async () => {
   const { tool, name } = await wanting('for nobody at all')
   const texts = {
