@@ -22,13 +22,17 @@ export function connect({ url, key }: Config): Api {
     const route: Route = ROUTES[name]
     const fault = faultIn(route, input)
     if (fault !== undefined) return err(usage(fault))
-    const patience = AbortSignal.timeout(PATIENCE_MS + (input.wait ?? 0) * 1000)
-    const signal = input.signal === undefined ? patience : AbortSignal.any([patience, input.signal])
+    const patience = new AbortController()
+    const late = () => patience.abort(new DOMException('no answer in time', 'TimeoutError'))
+    const timer = setTimeout(late, PATIENCE_MS + (input.wait ?? 0) * 1000)
+    const signal = input.signal === undefined ? patience.signal : AbortSignal.any([patience.signal, input.signal])
     let answer: Awaited<ReturnType<typeof send<typeof name>>>
     try {
       answer = await send(name, { ...input, signal })
     } catch (thrown) {
       return err(unreachable(url, thrown))
+    } finally {
+      clearTimeout(timer) // what goes on after it has begun takes the time that it takes
     }
     if (!answer.ok) return err(refused(answer.error))
     const read = route.result.safeParse(answer.value)

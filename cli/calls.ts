@@ -8,8 +8,9 @@ import { FILE_FLAG, namesOf, putFiles, readFiles } from './call-files.ts'
 import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
 import { writeText } from './files.ts'
+import { followed, followOne } from './follow.ts'
 import { rawOutput, showCall, went } from './show.ts'
-import { ARGUMENTS, readArguments, whole } from './specs.ts'
+import { ARGUMENTS, CALL_EXITS, readArguments, whole } from './specs.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, json, listing, time } from './text.ts'
 
@@ -18,7 +19,6 @@ const RAW = { what: 'only what the program printed, byte for byte; not to a term
 const FILE = { value: 'FILE', short: 'o', what: 'write it to this file' } as const
 const CALL = { CALL: 'the call’s id' } as const
 const RUN = { RUN: 'the run’s id' } as const
-const CALL_EXITS = '0 it succeeded, or has not ended yet; 1 it was denied, failed or ended otherwise'
 const DEFAULT_WAIT_S = 30
 
 function readWait(given: string | undefined, otherwise: number): Result<number, Trouble> {
@@ -38,6 +38,7 @@ const call = command({
     wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and none for an approval` },
     run: { value: 'RUN', what: 'the run to propose it in; a new one if you say nothing' },
     file: FILE_FLAG,
+    follow: { what: 'show what it writes as it writes it, until its end; to a terminal that is so while it is waited for' },
     raw: RAW,
   },
   does: 'Propose a call and wait for its end',
@@ -47,7 +48,10 @@ const call = command({
     `countersign call text.stats --args '{"text":"who signs, answers"}'`,
     'countersign call report.make --file sales.csv --file q3.json:in/terms.json',
   ],
-  async run({ args: { TOOL: tool }, flags, api, paint }) {
+  async run(given) {
+    const { flags, api, paint } = given
+    const tool = given.args.TOOL
+    if (flags.follow && flags.raw) return err(usage('`--follow` and `--raw` exclude each other'))
     const args = readArguments(flags.args)
     if (!args.ok) return args
     const files = readFiles(flags.file)
@@ -67,7 +71,10 @@ const call = command({
     if (!proposed.ok) return proposed
     const { id, run, state, ended_at_ms } = proposed.value
     // A human may take long: who does not say how long to wait for one is told at once what to do.
-    const enough = ended_at_ms !== undefined || wait.value === 0 || (state === 'awaiting_approval' && flags.wait === undefined)
+    const asked = state === 'awaiting_approval' && flags.wait === undefined && !flags.follow
+    const enough = ended_at_ms !== undefined || wait.value === 0 || asked
+    const within_s = flags.follow && flags.wait === undefined ? undefined : wait.value
+    if (!enough && (flags.follow || given.terminal)) return followed(given, { run, call: id }, within_s)
     const call = enough ? proposed : await api('readCall', { params: { run, call: id }, wait: wait.value })
     return call.ok ? answered(call.value, paint, flags.raw) : call
   },
@@ -247,4 +254,16 @@ function keep(value: unknown, path: string | undefined, text = json(value)): Awa
     : written
 }
 
-export const CALLS: readonly Command[] = [call, showOne, listCalls, cancelOne, showRun, cancelRun, journal, attestation, snapshot, keys]
+export const CALLS: readonly Command[] = [
+  call,
+  showOne,
+  followOne,
+  listCalls,
+  cancelOne,
+  showRun,
+  cancelRun,
+  journal,
+  attestation,
+  snapshot,
+  keys,
+]

@@ -32,6 +32,8 @@ export type Given<A = Record<never, never>, F = Record<never, never>> = {
   readonly paint: Paint
   /** For a command that goes on until it is interrupted. */
   readonly live: () => Live
+  /** Somebody reads what is printed, as it comes. */
+  readonly terminal: boolean
 }
 
 /** `tell` prints one thing at once, as a line of JSON where JSON is wanted; `note` says what is not part of the output. */
@@ -43,6 +45,9 @@ export type Live = {
 
 /** What a command has to say. `ok: false` is an answer too: a call that was denied, a bundle that is not verified. Both exit by it. */
 export type Output = { readonly ok: boolean; readonly json: unknown; readonly text: string; readonly raw?: Uint8Array }
+
+/** Where everything was printed as it came. */
+export const toldAlready = (ok: boolean): Output => ({ ok, json: null, text: '', raw: new Uint8Array() })
 
 /** Why there is no answer: refused by the edge or the machine (1), or asked for wrongly (2). */
 export type Trouble = {

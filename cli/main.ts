@@ -39,6 +39,7 @@ async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Out
     tenant: () => config.value?.tenant ?? 'default',
     paint: paint(wantsColour(process.stdout.isTTY)),
     live: () => live(parsed.json),
+    terminal: process.stdout.isTTY && !parsed.json,
   })
 }
 

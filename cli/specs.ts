@@ -32,6 +32,8 @@ export function fitting<T>(schema: Parses<T>, value: unknown, of: string): Resul
   return err(usage(`${of} does not fit: \`${issue?.path.join('.') || '(the whole)'}\`: ${issue?.message ?? 'unknown'}`))
 }
 
+export const CALL_EXITS = '0 it succeeded, or has not ended yet; 1 it was denied, failed or ended otherwise'
+
 export const ARGUMENTS = {
   value: 'JSON|@FILE|-',
   what: 'the call’s arguments, one JSON object; @FILE reads a file, - standard input',

@@ -27,9 +27,9 @@ export const inert = (text: string): string => text.replace(ACTIVE, (char) => (c
 export const inline = (text: string): string => text.replace(ACTIVE, escaped)
 
 /** Somebody else's lines, told from ours by the bar before each. */
-export function quoted(text: string): string {
+export function quoted(text: string, bar = '│'): string {
   const lines = inert(text).replace(/\n$/, '').split('\n')
-  return lines.map((line) => `  │ ${line}\n`).join('')
+  return lines.map((line) => `  ${bar} ${line}\n`).join('')
 }
 
 /** JSON that is as inert as text: what JSON lets stand unescaped, and a terminal might obey, is escaped too. The value is the same. */

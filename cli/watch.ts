@@ -1,19 +1,16 @@
 // `countersign approvals watch`: what waits, and then each question and answer as it comes. What the edge keeps is asked for from where
 // we were, so an edge that restarts loses us nothing.
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { ListedApproval } from '../shared/wire.ts'
 import type { Given, Trouble } from './command.ts'
-import { command } from './command.ts'
+import { command, toldAlready } from './command.ts'
+import { Patience } from './patience.ts'
 import type { Paint } from './text.ts'
 import { inline, time } from './text.ts'
 
 const WAIT_S = 30
-const PAUSES_MS = [250, 1_000, 2_000, 5_000] as const
-/** Troubles that pass: the edge restarts, or something before it does. What is refused is not asked again. */
-const PASSING: ReadonlySet<string> = new Set(['unreachable', 'timed_out', 'unexpected_answer', 'unavailable', 'internal'])
 
 export const watch = command({
   words: ['approvals', 'watch'],
@@ -22,7 +19,9 @@ export const watch = command({
   does: 'Show what waits, and then each question and answer as it comes, until Ctrl-C; with `--json` each is a line',
   key: 'operator',
   async run({ api, paint, live }) {
-    const { tell, note, until } = live()
+    const alive = live()
+    const { tell, until } = alive
+    const patience = new Patience(alive)
     const shown = new Map<string, string>()
     const show = (approval: ListedApproval): void => {
       const { id, status, answers } = approval
@@ -39,28 +38,23 @@ export const watch = command({
     if (!waiting.ok) return until.aborted ? ENDED : waiting
     for (const approval of waiting.value) show(approval)
     let after = start.value.latest
-    for (let tries = 0; !until.aborted; ) {
+    while (!until.aborted) {
       const page = await api('listChanges', { query: { after }, wait: WAIT_S, signal: until })
       if (until.aborted) break
       if (page.ok) {
-        if (tries > 0) note('the edge answers again')
-        tries = 0
+        patience.rewarded()
         for (const { seq, approval } of page.value.items) {
           show(approval)
           after = seq
         }
-        continue
-      }
-      if (!PASSING.has(page.error.code)) return page
-      if (tries === 0) note(`${page.error.detail}; trying again`)
-      await sleep(PAUSES_MS[Math.min(tries++, PAUSES_MS.length - 1)], undefined, { signal: until }).catch(() => undefined)
+      } else if (!(await patience.with(page.error))) return page
     }
     return ENDED
   },
 })
 
 /** All has been told. */
-const ENDED = ok({ ok: true, json: null, text: '', raw: new Uint8Array() })
+const ENDED = ok(toldAlready(true))
 
 /** Oldest first. */
 async function waitingNow(api: Given['api'], signal: AbortSignal): Promise<Result<ListedApproval[], Trouble>> {

@@ -34,7 +34,12 @@ export const bearer =
 export type Send = (
   url: URL,
   request: { method: string; redirect: 'error'; headers: Record<string, string>; body?: Uint8Array<ArrayBuffer>; signal?: AbortSignal },
-) => Promise<{ readonly ok: boolean; json(): Promise<unknown>; arrayBuffer(): Promise<ArrayBuffer> }>
+) => Promise<{
+  readonly ok: boolean
+  json(): Promise<unknown>
+  arrayBuffer(): Promise<ArrayBuffer>
+  readonly body?: ReadableStream<Uint8Array> | null
+}>
 
 export type Client = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Problem>>
 
@@ -68,6 +73,7 @@ export function client(base: string, credentials: Credentials = () => ({}), send
         ...headers,
       },
     })
+    if (answer.ok && route.media === 'text/event-stream') return ok(answer.body as Output<typeof name>) // such an answer has a body
     const isBytes = answer.ok && route.media === 'application/octet-stream'
     const value: unknown = isBytes ? new Uint8Array(await answer.arrayBuffer()) : await answer.json()
     return answer.ok ? ok(value as Output<typeof name>) : err(value as Problem) // the edge validated what it sent

@@ -8,7 +8,7 @@ import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../proposed-ca
 import { PolicySnapshot } from '../snapshot.ts'
 import { Bundle } from '../statement.ts'
 import * as wire from '../wire.ts'
-import { Bytes, list, number, routes } from './route.ts'
+import { Bytes, Events, list, number, routes } from './route.ts'
 
 const run = z.strictObject({ run: wire.RunId })
 const call = z.strictObject({ run: wire.RunId, call: wire.CallId })
@@ -115,7 +115,7 @@ export const AGENTS = routes({
     summary:
       'A call as it goes on, as server-sent events: `state`, `stdout` and `stderr` as they are written, `end`. The id of an event, as `Last-Event-ID` or `after`, resumes behind it',
     status: 200,
-    result: z.string(),
+    result: Events,
     failures: ['not_found', 'too_many_streams'],
   },
   readFile: {

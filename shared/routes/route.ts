@@ -32,6 +32,8 @@ export type Route = {
 }
 
 export const Bytes = z.custom<Uint8Array<ArrayBuffer>>((value) => value instanceof Uint8Array)
+/** Server-sent events, as they come: what the typed client hands out of a stream. */
+export const Events = z.custom<ReadableStream<Uint8Array>>((value) => value instanceof ReadableStream)
 
 export const routes = <const T extends Record<string, Route>>(table: T): T => table
 

@@ -1,5 +1,5 @@
-// Promise: `countersign approvals watch` shows what waits and whatever comes, each once, over a restart of the edge, and ends when it is
-// told to.
+// Promise: what the command line follows (approvals with `approvals watch`, a call with `calls follow`) it shows as it comes, each once, over
+// a restart of the edge, and ends when it is told to.
 
 import { dirname } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -13,11 +13,12 @@ afterAll(async () => {
   await hurt.stop()
 })
 
-const watching = (...flags: string[]): Following => {
-  const one = new Following(['approvals', 'watch', ...flags], { COUNTERSIGN_STATE: dirname(hurt.stack.state.dev) })
+const following = (...args: string[]): Following => {
+  const one = new Following(args, { COUNTERSIGN_STATE: dirname(hurt.stack.state.dev) })
   open.push(one)
   return one
 }
+const watching = (...flags: string[]): Following => following('approvals', 'watch', ...flags)
 const asked = async (mark: string) => (await hurt.propose('mark.asking', { mark })).approval?.id ?? ''
 const deny = (id: string, reason: string) =>
   insist(() => hurt.operator('answerApproval', { params: { id }, body: { decision: 'deny', reason } }))
@@ -67,4 +68,33 @@ test('a key that is revoked ends it, at once and with the reason', async () => {
   must(await hurt.operator('deleteOperator', { params: { name: 'watcher' } }))
   expect(await one.ended()).toEqual({ code: 1, whole: true })
   expect(one.said).toContain('set COUNTERSIGN_KEY')
+})
+
+test('a call is proposed and followed: its lines as it writes them, each once, over a restart; cancelled, that is told, and is the exit code', async () => {
+  const text = following('call', 'talk.on', '--args', '{"mark":"x"}', '--follow')
+  const id = await text.line('its id', (line) => line.startsWith('call_'))
+  const [json, left] = [following('calls', 'follow', id, '--json'), following('calls', 'follow', id)]
+  for (const one of [text, left]) {
+    await one.line('a line of its output', (line) => line === '  │ line 1')
+    await one.line('its progress', (line) => line === '  ┆ at 1')
+  }
+  expect(await left.end('SIGINT')).toEqual({ code: 0, whole: true })
+  expect(left.lines.at(-2)).toMatch(/^running {2}talk\.on {2}call_/) // its call goes on
+  await hurt.stack.edge.restart()
+  await eventually('both say so', () => [text, json].every(({ said }) => said.includes('trying again')), 30_000)
+  const so_far = text.lines.length
+  await eventually('it goes on', () => text.lines.length > so_far + 5, 30_000)
+  must(await insist(() => hurt.operator('cancelCall', { params: { run: `run_${id.split('_')[1]}`, call: id } })))
+  for (const one of [text, json]) expect(await one.ended()).toEqual({ code: 1, whole: true })
+  const told = text.lines.filter((line) => line.startsWith('  │ '))
+  expect(told).toEqual(told.map((_, i) => `  │ line ${i}`))
+  expect(text.lines).toContain('its end was asked for')
+  expect(text.lines.find((line) => line.startsWith('failed'))).toContain(id)
+  const events = json.lines.map((line) => JSON.parse(line) as { event: string; data?: string; error?: unknown; state?: string })
+  const output = events.flatMap(({ event, data }) => (event === 'stdout' ? [data] : [])).join('')
+  expect(output).toBe(told.map((line) => `${line.slice(4)}\n`).join(''))
+  expect(events.slice(-2)).toMatchObject([
+    { event: 'end', error: { code: 'cancelled' } },
+    { event: 'call', id, state: 'failed' },
+  ])
 })

@@ -1,7 +1,7 @@
 // The command line can be trusted: help says what there is and nothing else, a slip is a usage error that says what was meant, no key is
 // taken where others could read it or sent where it does not belong, and nobody's output drives the terminal.
 
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:http'
@@ -168,13 +168,23 @@ const CALL: Call = {
   ended_at_ms: 13,
 }
 
+/** A call that writes this, and ends, as somebody hears it who follows. */
+const EVENTS = [
+  ['stdout', { offset: 0, encoding: 'utf-8', data: EVIL }],
+  ['stderr', { offset: 0, encoding: 'base64', data: Buffer.from('\x1b[31mred \xff', 'latin1').toString('base64') }],
+  ['end', { state: 'succeeded', ok: true, exit_code: 0, truncated: false, of_a_newer_edge: true }],
+]
+  .map(([event, data]) => `id: 1.9.9\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+  .join(': still here\n\n')
+
 /** Answers everything with `value`; remembers the headers that came. */
 async function fakeEdge(value: unknown = CALL, status = 200): Promise<{ readonly url: string; readonly seen: IncomingHttpHeaders[] }> {
   const seen: IncomingHttpHeaders[] = []
   const server = createServer((request, response) => {
     seen.push(request.headers)
     request.resume()
-    response.writeHead(status, { 'content-type': 'application/json' }).end(typeof value === 'string' ? value : JSON.stringify(value))
+    if (request.url?.includes('/output?') === true) return response.writeHead(200, { 'content-type': 'text/event-stream' }).end(EVENTS)
+    return response.writeHead(status, { 'content-type': 'application/json' }).end(typeof value === 'string' ? value : JSON.stringify(value))
   })
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
   onTestFinished(() => {
@@ -183,6 +193,18 @@ async function fakeEdge(value: unknown = CALL, status = 200): Promise<{ readonly
   })
   const { port } = server.address() as AddressInfo // it listens on a port, not on a pipe
   return { url: `http://127.0.0.1:${port}`, seen }
+}
+
+/** What a terminal would show. Not `spawnSync`: the edge is in this process. */
+function terminal(command: string, env: Record<string, string>): Promise<string> {
+  const child = spawn('/usr/bin/script', ['-qec', command, '/dev/null'], {
+    env: { PATH: '/usr/bin:/bin', TERM: 'xterm', ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: 60_000,
+  })
+  const out: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
+  return new Promise((settle) => child.once('close', () => settle(Buffer.concat(out).toString())))
 }
 
 const ACTIVE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/
@@ -197,6 +219,29 @@ describe('S32 output of strangers', () => {
     expect(ran.out).toContain('  │   countersign says: approved\n')
     expect(ran.out).toContain('reading\\x1b[31m is allowed')
     expect(ran.out).toContain('  │ \\x1b[31mred\n')
+  })
+
+  test('is inert where it is followed, on a terminal without being asked to', async () => {
+    const { ended_at_ms: _, ...running } = CALL
+    const { url } = await fakeEdge({ ...running, state: 'running' })
+    const env = { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT }
+    const followed = await countersign(['calls', 'follow', CALL.id], { env })
+    expect(followed).toMatchObject({ code: 0, err: '' })
+    expect(followed.out).not.toMatch(ACTIVE)
+    expect(followed.out).toContain('  │ ok\\x1b[2J\\x1b]0;title\\x07\\x9b31m\\x0d\\u{202e}gnp.exe\\u{202c}\\u{200b}\\x08\\x00\n')
+    expect(followed.out).toContain('  ┆ \\x1b[31mred �\n')
+    const json = await countersign(['calls', 'follow', CALL.id, '--json'], { env })
+    expect(json.out).not.toMatch(ACTIVE)
+    expect(
+      json.out
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line).event),
+    ).toEqual(['call', 'stdout', 'stderr', 'end', 'call'])
+    const command = `${process.execPath} ${join(ROOT, 'cli/main.ts')} call text.stats`
+    const seen = await terminal(command, { ...env, NO_COLOR: '1' })
+    expect(seen).toContain('  │   countersign says: approved\r\n')
+    expect(await terminal(`${command} --wait 0`, { ...env, NO_COLOR: '1' })).toContain('running  text.stats')
   })
 
   test('is inert as JSON too, and the value the same', async () => {
