@@ -56,7 +56,7 @@ async function performIn(
   const { call } = grant.facts
   const root = sandbox.equipment.folder
   const inputs = await layInputs(plan.files, { call, link, root, signal })
-  if (!inputs.ok) return unrun(inputs.error, link.clock.now())
+  if (!inputs.ok) return unrun(signal.aborted ? stopped(signal) : inputs.error, link.clock.now())
   const laid = [inputs.value]
   try {
     const outputs = plan.outputs === undefined ? undefined : await ownFolder(root, 'output')
@@ -131,6 +131,10 @@ function lowered(limits: Limits, ceilings: Config['limits']): Limits {
   return { ...limits, ...Object.fromEntries(least.filter(([, value]) => value !== Number.POSITIVE_INFINITY)) }
 }
 
+const SHUT_DOWN = { kind: 'infra', detail: 'the worker was stopped while the call ran' } as const
+
 /** The worker was stopped; nobody cancelled the call. */
-const interrupted = (outcome: Outcome): Outcome =>
-  outcome.kind === 'cancelled' ? { kind: 'infra', detail: 'the worker was stopped while the call ran' } : outcome
+const interrupted = (outcome: Outcome): Outcome => (outcome.kind === 'cancelled' ? SHUT_DOWN : outcome)
+
+/** Before anything of it ran. */
+const stopped = ({ reason }: AbortSignal): Parameters<typeof unrun>[0] => (reason === 'shutdown' ? SHUT_DOWN : { kind: 'cancelled' })

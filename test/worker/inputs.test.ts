@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { LoneWorker } from '../support/lone-worker.ts'
+import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -72,6 +72,17 @@ test('a file that can’t be had is no failure of the tool, which does not begin
     error: 'sandbox_failed',
     execution: { argv_sha256: null },
   })
+  expect(leftOver()).toEqual([])
+})
+
+test('a cancel while they are fetched is a cancel, not a failure of the worker', { timeout: 60_000 }, async () => {
+  lone.edge.misbehave('readInput', { status: 503, body: { code: 'unavailable' } }, { times: 1_000 })
+  const before = lone.edge.count('readInput')
+  const call = await lone.call({ argv: ['cat', '/input/a'], files: { a: Buffer.from('slow') } })
+  await eventually('it is being fetched', () => lone.edge.count('readInput') > before, WITHIN)
+  call.cancelled = true
+  expect((await lone.settled(call, WITHIN)).statement.predicate).toMatchObject({ error: 'cancelled', execution: { argv_sha256: null } })
+  lone.edge.behave()
   expect(leftOver()).toEqual([])
 })
 

@@ -8,7 +8,7 @@ import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Connection, Limits } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Addition, additionsFor, type Over } from './credentials.ts'
-import { checkedAddresses, type Destination, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
+import { checkedAddresses, type Destination, isHttpAlone, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
 import { folded } from './ledger.ts'
 
 /** What each call may do through its proxy, whatever its plan says. */
@@ -106,6 +106,11 @@ export class Egress {
   /** Whether a tunnel there is to end at the proxy. */
   intercepts(to: Destination): boolean {
     return additionsFor(this.#rules.additions ?? [], to, 'tls').length > 0
+  }
+
+  /** Whether a tunnel there is for HTTP, and ends at the proxy too. */
+  speaksHttp(to: Destination): boolean {
+    return isHttpAlone(this.#rules.hosts, to)
   }
 
   refuse(verdict: Refused, to: Destination = { host: '', port: 0 }): Result<never, Refused> {

@@ -10,8 +10,9 @@ import { isPublic } from './address.ts'
 export type Destination = { readonly host: string; readonly port: number }
 export type Refused = Connection['verdict']
 
+const HTTP_PORT = 80
 /** A pattern without a port means the web. */
-const WEB_PORTS: readonly number[] = [80, 443]
+const WEB_PORTS: readonly number[] = [HTTP_PORT, 443]
 /** No userinfo, escape, space, control byte or letter beyond ASCII gets as far as a URL parser (N05, N06). */
 const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/
 const RESOLVE_WITHIN_MS = 5_000
@@ -38,6 +39,10 @@ function matches(pattern: string, { host, port }: Destination): boolean {
 }
 
 export const isListed = (patterns: readonly string[], to: Destination): boolean => patterns.some((pattern) => matches(pattern, to))
+
+/** Whether it is listed for the web alone, where that is HTTP: bytes of any other kind would be for a port that the pattern names. */
+export const isHttpAlone = (patterns: readonly string[], to: Destination): boolean =>
+  to.port === HTTP_PORT && !patterns.some((pattern) => pattern.includes(':') && matches(pattern, to))
 
 export type Resolve = (host: string) => Promise<readonly string[]>
 

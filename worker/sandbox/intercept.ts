@@ -2,12 +2,13 @@
 // authority; towards the host we are a strict client, before the sandbox is told anything. One request a tunnel: what it asks is passed on
 // with the credential. It judges no destination, and adds nothing anywhere else.
 
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as connectTls, TLSSocket } from 'node:tls'
 import type { CallAuthority } from './call-authority.ts'
 import { EGRESS_CAPS, type Upstream } from './egress.ts'
+import { serveOne } from './tunnel.ts'
 
 const HTTP = ['http/1.1']
 
@@ -67,23 +68,4 @@ const secured = (host: TLSSocket): Promise<boolean> =>
 const nameAskedFor = (inner: TLSSocket): string | undefined => {
   const { servername } = inner as TLSSocket & { servername?: string | false } // Node sets it on the server's side; its types do not say so
   return servername === false ? undefined : servername?.toLowerCase()
-}
-
-/** Tells whether there was a request. */
-function serveOne(inner: TLSSocket, passOn: (asked: IncomingMessage, answer: ServerResponse) => void): () => boolean {
-  const server = createServer({ headersTimeout: EGRESS_CAPS.hello_ms })
-  let served = false
-  server.on('clientError', (_error: Error, client: Duplex) => client.destroy())
-  server.on('request', (asked, answer) => {
-    if (served) return void inner.destroy()
-    served = true
-    answer.setHeader('connection', 'close')
-    try {
-      passOn(asked, answer)
-    } catch {
-      inner.destroy() // a header that Node will not say, a credential's perhaps: nobody else would catch it
-    }
-  })
-  server.emit('connection', inner)
-  return () => served
 }

@@ -5,12 +5,12 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type Duplex, Transform } from 'node:stream'
-import { type Addition, headersOf } from './credentials.ts'
+import { type Addition, headersOf, type Over } from './credentials.ts'
 import { EGRESS_CAPS, type Egress, type Upstream } from './egress.ts'
-import type { Refused } from './hosts.ts'
+import { authorityOf, type Refused } from './hosts.ts'
 import { type Interception, intercept } from './intercept.ts'
 import { SOCKS_VERSION, serveSocks } from './socks.ts'
-import { carry } from './tunnel.ts'
+import { type Carry, carry, serveOne } from './tunnel.ts'
 import { Veil, type VeiledStream } from './veil.ts'
 
 const STATUS = {
@@ -25,7 +25,7 @@ const STATUS = {
   failed: 502,
 } as const satisfies Record<Refused, number>
 const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n'
-const TLS_PORT = 443
+const DEFAULT_PORTS = { plain: 80, tls: 443 } as const satisfies Record<Over, number>
 
 /** RFC 9110 §7.6.1, and what is for this proxy alone. `host` is written anew. */
 const HOP_BY_HOP = [
@@ -67,7 +67,7 @@ export function serveProxy(server: Server, egress: Egress, interception?: Interc
     hold(client)
     firstByte(client, (byte) => {
       if (byte !== SOCKS_VERSION) speakHttp?.call(server, client)
-      else serveSocks(egress, client).catch(() => client.destroy())
+      else serveSocks(egress, client, carryOn(egress)).catch(() => client.destroy())
     })
   })
   server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
@@ -119,11 +119,27 @@ async function tunnel(
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
   if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
   const { to, failed } = reached.value
-  if (interception === undefined || !egress.intercepts(to)) return carry(client, reached.value, ESTABLISHED)
-  if (await intercept(client, reached.value, interception, ESTABLISHED, passOnInside(reached.value))) return
+  if (interception === undefined || !egress.intercepts(to)) return carryOn(egress)(client, reached.value, ESTABLISHED)
+  if (await intercept(client, reached.value, interception, ESTABLISHED, passOnInside(reached.value, 'tls'))) return
   failed()
   turnAway(client, STATUS.failed, 'failed')
 }
+
+/**
+ * Port 80 of a host whose pattern names no port is for HTTP, whichever way it was asked for: Node's `fetch` asks for a tunnel there. Bytes
+ * that nobody reads could be a request for another host behind the same address (N11).
+ */
+const carryOn =
+  (egress: Egress): Carry =>
+  async (client, upstream, granted) => {
+    const { socket, to } = upstream
+    if (!egress.speaksHttp(to)) return carry(client, upstream, granted)
+    client.on('close', () => socket.destroy())
+    if (client.destroyed) return void socket.destroy() // gone while we connected
+    client.write(granted)
+    const served = serveOne(client, (asked, answer) => passOnInside(upstream, 'plain')(asked, answer, socket))
+    socket.once('close', () => served() || client.destroy())
+  }
 
 async function forward(egress: Egress, asked: IncomingMessage, answer: ServerResponse): Promise<void> {
   const turn = (status: number, why: string): void => {
@@ -146,11 +162,12 @@ const isMalformed = ({ method, httpVersion, headers }: IncomingMessage): boolean
 
 /** The one request of a tunnel that ends here. What is no path is no request for its host. */
 const passOnInside =
-  ({ to: { host, port }, additions }: Upstream) =>
+  ({ to, additions }: Upstream, by: Over) =>
   (asked: IncomingMessage, answer: ServerResponse, over: Duplex): void => {
     const { method, url: path = '' } = asked
     if (method === 'TRACE' || !path.startsWith('/')) return void answer.writeHead(STATUS.malformed).end()
-    passOn(asked, answer, { path, host: port === TLS_PORT ? host : `${host}:${port}`, over, added: additions('tls') })
+    const host = to.port === DEFAULT_PORTS[by] ? authorityOf(to).replace(/:[0-9]+$/, '') : authorityOf(to)
+    passOn(asked, answer, { path, host, over, added: additions(by) })
   }
 
 type Passage = { readonly path: string; readonly host: string; readonly over: Duplex; readonly added: readonly Addition[] }

@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net'
 import { EGRESS_CAPS, type Egress } from './egress.ts'
 import type { Refused } from './hosts.ts'
-import { carry } from './tunnel.ts'
+import type { Carry } from './tunnel.ts'
 
 export const SOCKS_VERSION = 5
 const PASSWORD = { method: 2, version: 1, welcome: 0, unknown: 1 } as const
@@ -28,7 +28,7 @@ const REPLY = {
 const NOT_CONNECT = 7
 const NOT_AN_ADDRESS = 8
 
-export async function serveSocks(egress: Egress, client: Socket): Promise<void> {
+export async function serveSocks(egress: Egress, client: Socket, carry: Carry): Promise<void> {
   const late = setTimeout(() => client.destroy(), EGRESS_CAPS.hello_ms)
   const authority = await asked(egress, client).finally(() => clearTimeout(late))
   if (authority === undefined) return

@@ -1,6 +1,7 @@
 // Owns a connection that was allowed, once it is only bytes: between a client in the sandbox and the host, by whichever protocol it was
-// asked for. On the TLS port it lets nothing pass before it has heard the right name. It judges no destination.
+// asked for, or one request. On the TLS port it lets nothing pass before it has heard the right name. It judges no destination.
 
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { readClientHello } from './client-hello.ts'
@@ -9,7 +10,9 @@ import { EGRESS_CAPS, type Upstream } from './egress.ts'
 const TLS_PORT = 443
 
 /** `granted` is what the client waits for. */
-export async function carry(client: Duplex, { socket, to, mismatch }: Upstream, granted: string | Buffer): Promise<void> {
+export type Carry = (client: Duplex, upstream: Upstream, granted: string | Buffer) => Promise<void>
+
+export const carry: Carry = async (client, { socket, to, mismatch }, granted) => {
   client.on('close', () => socket.destroy())
   if (client.destroyed) return void socket.destroy() // gone while we connected
   socket.on('close', () => client.end()) // not destroyed: what came last may still be on its way to the sandbox
@@ -46,4 +49,23 @@ function asksFor(client: Duplex, host: string): Promise<boolean> {
     }
     client.on('readable', listen).on('end', gone).on('close', gone)
   })
+}
+
+/** A tunnel that ends here, for one request: there is no second one that could be taken for another host's. Tells whether there was one. */
+export function serveOne(inner: Duplex, passOn: (asked: IncomingMessage, answer: ServerResponse) => void): () => boolean {
+  const server = createServer({ headersTimeout: EGRESS_CAPS.hello_ms })
+  let served = false
+  server.on('clientError', (_error: Error, client: Duplex) => client.destroy())
+  server.on('request', (asked, answer) => {
+    if (served) return void inner.destroy()
+    served = true
+    answer.setHeader('connection', 'close')
+    try {
+      passOn(asked, answer)
+    } catch {
+      inner.destroy() // a header that Node will not say, a credential's perhaps: nobody else would catch it
+    }
+  })
+  server.emit('connection', inner)
+  return () => served
 }
