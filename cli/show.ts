@@ -5,7 +5,7 @@ import type { Plan } from '../shared/plan.ts'
 import type { Approval, Call, Decision, Edit } from '../shared/wire.ts'
 import { standingInWords } from './standing.ts'
 import type { Paint } from './text.ts'
-import { columns, inline, quoted, time } from './text.ts'
+import { columns, enforced, inline, quoted, time } from './text.ts'
 
 /** Where a call may still stand; everything else is an ending. */
 const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
@@ -43,8 +43,7 @@ export function showCall(call: Call, paint: Paint): string {
   const [brought, kept] = [call.plan?.files?.length ?? 0, result?.files?.files.length ?? 0]
   if (brought > 0) rows.push(['brought', `${counted(brought)}: countersign calls inputs ${id}`])
   if (result?.files !== undefined) rows.push(['left', `${counted(kept)}: countersign calls outputs ${id}`])
-  if (attestation !== undefined)
-    rows.push(['attested', `${attestation.id} by ${attestation.executor} (${attestation.sandbox_enforcement})`])
+  if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
   const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)
   const shown =
     result === undefined

@@ -63,3 +63,12 @@ export function time(ms: number): string {
   const date = new Date(ms)
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()
 }
+
+/** What held an execution, as its attestation tells it. */
+export const enforced = ({
+  sandbox_enforcement,
+  cgroup,
+}: {
+  readonly sandbox_enforcement: string
+  readonly cgroup?: boolean | undefined
+}): string => `${sandbox_enforcement}${cgroup === undefined ? '' : cgroup ? ', cgroup' : ', no cgroup'}`

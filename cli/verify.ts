@@ -12,7 +12,7 @@ import type { Answer, Command, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
 import { readJson } from './files.ts'
 import type { Paint } from './text.ts'
-import { columns, inline, time } from './text.ts'
+import { columns, enforced, inline, time } from './text.ts'
 
 type Finding = Check & { readonly detail?: string }
 
@@ -116,6 +116,6 @@ function summary({ predicate: { state, error, facts, grant, execution, attestati
     decided: `${facts.decision.effect} by ${facts.decision.policies.join(', ') || 'no policy'}`,
     ...(approvers === undefined || approvers === '' ? {} : { approval: approvers }),
     ended: `${state}${error === null || error === state ? '' : `, ${error}`}, ${time(execution.ended_at_ms)}`,
-    ran: grant === null ? 'nothing' : `on ${grant.worker}: ${execution.executor} (${execution.sandbox_enforcement})`,
+    ran: grant === null ? 'nothing' : `on ${grant.worker}: ${execution.executor} (${enforced(execution)})`,
   }
 }

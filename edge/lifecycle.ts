@@ -73,7 +73,7 @@ export type Ended = Live & {
 }
 /** What is known of a finished execution besides its output, which is kept apart. */
 export type Finished = { exit_code: number | null; truncated: boolean; detail: string; files?: OutputFiles }
-export type Attested = { id: string; execution_sha256: string; executor: string; sandbox_enforcement: string }
+export type Attested = { id: string; execution_sha256: string; executor: string; sandbox_enforcement: string; cgroup?: boolean }
 export type Running = Live & {
   worker: string
   fence: number

@@ -12,7 +12,7 @@ import { secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { CallState, Grant } from '../shared/statement.ts'
-import { sealGrant } from '../shared/statement.ts'
+import { countedAsPlanned, sealGrant } from '../shared/statement.ts'
 import { type Means, narrowed, unmet } from '../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import { directoryOf, type Loaded } from './directory.ts'
@@ -187,7 +187,10 @@ export class Work {
       const checked = checkSettlement(settlement, worker, status.grant, attestationId(row.record.id, n))
       if (!checked.ok) return checked
       const { statement, kept, ending } = checked.value
-      const held = this.#holds(record, statement.predicate.execution.files)
+      const { execution } = statement.predicate
+      if (!countedAsPlanned(record.proposal.plan, execution))
+        return err(failure('attestation_invalid', 'the plan wants a cgroup, and the statement tells of none'))
+      const held = this.#holds(record, execution.files)
       if (!held.ok) return held
       const attestation = countersign(settlement.envelope, identityOf(this.#env).signer)
       this.#store.saveAttestation(n, attestation, status.grant)

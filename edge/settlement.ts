@@ -100,7 +100,7 @@ export function edgeStatement(
 /** What a call record keeps of a statement. */
 export function finishedOf({ predicate }: Statement): { finished: Finished; attestation: Attested } {
   const { attestation_id, execution_sha256, execution } = predicate
-  const { outcome, stdout, stderr, executor, sandbox_enforcement } = execution
+  const { outcome, stdout, stderr, executor, sandbox_enforcement, cgroup } = execution
   return {
     finished: {
       exit_code: outcome?.kind === 'exit' ? outcome.code : null,
@@ -108,6 +108,6 @@ export function finishedOf({ predicate }: Statement): { finished: Finished; atte
       detail: outcome !== null && 'detail' in outcome ? outcome.detail : '',
       ...(execution.files === undefined ? {} : { files: execution.files }),
     },
-    attestation: { id: attestation_id, execution_sha256, executor, sandbox_enforcement },
+    attestation: { id: attestation_id, execution_sha256, executor, sandbox_enforcement, ...(cgroup === undefined ? {} : { cgroup }) },
   }
 }

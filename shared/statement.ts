@@ -111,6 +111,8 @@ export const Execution = z.strictObject({
   connections: z.array(Connection).max(1_000),
   executor: z.string().max(64),
   sandbox_enforcement: z.string().max(64),
+  /** Whether memory and processes of the call were counted together, by a cgroup. Absent where nothing was started, and in statements of before. */
+  cgroup: z.boolean().optional(),
   /** Digests of the sandbox profile and of the exact command line that was spawned. */
   profile_sha256: Sha256.nullable(),
   argv_sha256: Sha256.nullable(),
@@ -270,6 +272,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     'limits and egress are the plan’s',
     canonical([facts.limits, facts.egress]) === canonical([bundle.call.plan?.limits ?? null, bundle.call.plan?.egress ?? null]),
   )
+  holds('processes were counted together where the plan wants it', bundle.call.plan?.cgroup !== true || execution.cgroup !== false)
   holds('the execution digest fits', predicate.execution_sha256 === executionDigest(facts.digest, execution))
   holds('the ending fits the outcome', endingFits(predicate))
   holds('an approval stands behind what policy asks', facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts))
@@ -279,6 +282,13 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     holds('the grant is the edge’s, for this call and worker', bundle.grant !== null && grantFits(bundle.grant, predicate, edge, edgeKey))
   return { ok: checks.every((check) => check.ok), checks, statement }
 }
+
+/** Ends of which it is not said that anything was started. */
+const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
+
+/** What a plan binds to a cgroup ran in one, if it ran. */
+export const countedAsPlanned = (plan: Plan | null, { outcome, cgroup }: Execution): boolean =>
+  plan?.cgroup !== true || cgroup === true || (cgroup === undefined && (outcome === null || MAYBE_UNBEGUN.includes(outcome.kind)))
 
 export const EDGE_EXECUTOR = 'edge'
 

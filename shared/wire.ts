@@ -201,7 +201,13 @@ export const Call = z.strictObject({
   edited: z.strictObject({ arguments: z.record(z.string(), z.unknown()), from: Sha256 }).optional(),
   result: CallResult.optional(),
   attestation: z
-    .strictObject({ id: z.string(), execution_sha256: Sha256, executor: z.string(), sandbox_enforcement: z.string() })
+    .strictObject({
+      id: z.string(),
+      execution_sha256: Sha256,
+      executor: z.string(),
+      sandbox_enforcement: z.string(),
+      cgroup: z.boolean().optional(),
+    })
     .optional(),
   created_at_ms: Time,
   ended_at_ms: Time.optional(),

@@ -149,6 +149,11 @@ describe('T01 what edge and worker may not say, even together', () => {
       'limits and egress are the plan’s',
       { [`${P}.facts.egress.hosts`]: ['api.example.com:443', 'evil.example'] },
     ],
+    [
+      'no cgroup, where the plan wants one',
+      'processes were counted together where the plan wants it',
+      { 'call.plan.cgroup': true, [`${P}.execution.cgroup`]: false },
+    ],
     ['no output', 'the execution digest fits', { [`${P}.execution.stdout`]: null }],
     ['a stronger sandbox', 'the execution digest fits', { [`${P}.execution.sandbox_enforcement`]: 'microvm' }],
     ['success, where the exit code is 1', 'the ending fits the outcome', reexecuted(executed, { outcome: { kind: 'exit', code: 1 } })],

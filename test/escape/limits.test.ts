@@ -53,8 +53,10 @@ test('this host delegates cgroups to its worker, so that what follows means some
 test('a plan that is bound to cgroups runs where they are, and nowhere else', async () => {
   for (const tier of TIERS) {
     const plan = { ...planOf(['true'], { tier }), cgroup: true as const }
-    expect((await arena.launch({ plan })).outcome, tier).toEqual({ kind: 'exit', code: 0 })
+    const ended = { kind: 'exit', code: 0 }
+    expect(await arena.launch({ plan }), tier).toMatchObject({ outcome: ended, cgroup: true })
     expect((await without.launch({ plan })).outcome, tier).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+    expect(await without.launch({ plan: planOf(['true'], { tier }) }), tier).toMatchObject({ outcome: ended, cgroup: false })
   }
 })
 

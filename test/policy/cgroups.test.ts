@@ -33,7 +33,12 @@ test('S28 a rule that wants processes counted together binds the call to workers
     const told = granted(await desk.root('readWorker', { params: { worker: peer.id } }))
     expect([told.advertised, told.means.cgroups]).toEqual([['B', 'C-nocgroup'], false])
     granted(await peer.prove(['B', 'C']))
-    expect(granted(await claim(call, true)).plan).toMatchObject({ tier: 'C', cgroup: true })
+    const claimed = granted(await claim(call, true))
+    expect(claimed.plan).toMatchObject({ tier: 'C', cgroup: true })
+    for (const seen of [{}, { cgroup: false }]) expect(refusal(await peer.settle(claimed, seen))).toBe('422 attestation_invalid')
+    granted(await peer.settle(claimed, { cgroup: true }))
+    const { attestation } = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+    expect(attestation).toMatchObject({ executor: 'peer', cgroup: true })
   })
 })
 

@@ -22,6 +22,7 @@ export type Seen = {
   readonly stdout?: string | Uint8Array
   readonly stderr?: string | Uint8Array
   readonly files?: OutputFiles
+  readonly cgroup?: boolean
 }
 
 export class PeerWorker {
@@ -102,7 +103,10 @@ export class PeerWorker {
     }
   }
 
-  statement({ grant: envelope }: Claim, { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '', files }: Seen = {}): Statement {
+  statement(
+    { grant: envelope }: Claim,
+    { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '', files, cgroup }: Seen = {},
+  ): Statement {
     const grant = grantOf(envelope)
     const { call, run } = grant.facts
     const now = Date.now()
@@ -119,6 +123,7 @@ export class PeerWorker {
         executor: 'peer',
         sandbox_enforcement: 'none',
         ...(files === undefined ? {} : { files }),
+        ...(cgroup === undefined ? {} : { cgroup }),
         profile_sha256: null,
         argv_sha256: null,
         started_at_ms: now,

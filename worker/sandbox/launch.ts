@@ -59,6 +59,8 @@ export type Execution = {
   readonly executor: string
   /** The egress mode that was in force. */
   readonly enforcement: EgressMode
+  /** Whether a cgroup counted it; of nothing, where nothing was started. */
+  readonly cgroup?: boolean
   /** Of nothing, where nothing was started. */
   readonly profile_sha256: string
   readonly argv_sha256: string
@@ -101,6 +103,7 @@ export async function attempt(equipment: Equipment, admitted: Admitted, call: Ca
       stdout: ran.stdout,
       stderr: ran.stderr,
       connections: hangUp().map((connection) => ({ ...connection, host: veil.text(connection.host).slice(0, 260) })),
+      cgroup: place.group !== undefined,
       profile_sha256: ownDigest(equipment.profileDigests[profile], admitted.own),
       argv_sha256: begun.value.argv_sha256,
     }
