@@ -209,7 +209,7 @@ function commandLine(pid: string): string {
   }
 }
 
-export async function eventually(what: string, holds: () => boolean, within_ms = 5_000, every_ms = 10): Promise<void> {
+export async function eventually(what: string, holds: () => boolean, within_ms = 20_000, every_ms = 10): Promise<void> {
   for (const until = Date.now() + within_ms; !holds(); await sleep(every_ms)) {
     if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
   }

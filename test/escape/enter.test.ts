@@ -37,7 +37,7 @@ beforeEach(() => {
 })
 afterEach(async () => {
   writeFileSync(join(group, 'cgroup.kill'), '1', { flag: 'r+' })
-  await eventually('the group is empty', () => processesIn(group).length === 0, 20_000)
+  await eventually('the group is empty', () => processesIn(group).length === 0)
   rmdirSync(group)
 })
 
@@ -86,11 +86,11 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
       `setsid sleep 60.${word} & setsid sh -c 'trap "" TERM; sleep 61.${word}; :' & sleep 62.${word}`,
     ])
     const end = ended(child)
-    await eventually('all of it sleeps', () => ['60', '61', '62'].every((n) => processesWith(`${n}.${word}`).length > 0), 20_000)
+    await eventually('all of it sleeps', () => ['60', '61', '62'].every((n) => processesWith(`${n}.${word}`).length > 0))
     expect(processesIn(group)).not.toContain(child.pid)
     writeFileSync(join(group, 'cgroup.kill'), '1', { flag: 'r+' })
     expect(await end).toMatchObject({ code: null, signal: 'SIGKILL' })
-    await eventually('nobody is left', () => processesIn(group).length === 0 && processesWith(word).length === 0, 20_000)
+    await eventually('nobody is left', () => processesIn(group).length === 0 && processesWith(word).length === 0)
   })
 
   test('where the group can’t be entered nothing runs, and the end is told from the command’s own', async () => {
@@ -107,10 +107,10 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
     const word = unique()
     const script = `exec ${FIRST_GROUP_FD}<"$1"; "$0" /bin/sleep 60.${word} & wait`
     const worker = spawn('/bin/bash', ['-c', script, enter, group], { stdio: 'ignore' })
-    await eventually('the command sleeps', () => processesIn(group).length > 0, 20_000)
+    await eventually('the command sleeps', () => processesIn(group).length > 0)
     expect(processesWith(`${enter}\0/bin/sleep`)).not.toEqual([])
     worker.kill('SIGKILL')
-    await eventually('it is gone', () => processesWith(`${enter}\0/bin/sleep`).length === 0, 20_000)
+    await eventually('it is gone', () => processesWith(`${enter}\0/bin/sleep`).length === 0)
   })
 })
 

@@ -201,14 +201,14 @@ time.sleep(60)`
     const escaped = processesWith(other)
     expect(escaped).toHaveLength(1)
     for (const pid of escaped) process.kill(pid, 'SIGKILL')
-    await eventually('it is gone', () => processesWith(other).length === 0, 20_000)
+    await eventually('it is gone', () => processesWith(other).length === 0)
   })
 
   test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it (seed N8)', async () => {
     const word = unique()
     const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }) })
     expect([seen.outcome, seen.out, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, 'done\n', []])
-    expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(5_000)
+    expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(20_000)
   })
 
   test('a program that fails at its start, or after its first words, ends its call and all that it started (seed T52)', async () => {
@@ -231,9 +231,9 @@ time.sleep(60)`
     )
     await Promise.all([...ends, arena.launch({ plan: planOf(['sleep', '60'], { limits: { timeout_ms: 100 } }) })])
     // One, which is two folders, may wait for the next call to be removed: the kernel takes a moment after the last process.
-    await eventually('no group is without processes', () => emptyIn(pid).length <= 2, 20_000)
+    await eventually('no group is without processes', () => emptyIn(pid).length <= 2)
     await arena.launch({ plan: planOf(['true']) })
-    await eventually('it is still so', () => emptyIn(pid).length <= 2, 20_000)
+    await eventually('it is still so', () => emptyIn(pid).length <= 2)
   })
 
   test('S35 what a killed worker leaves is removed by whoever starts next', async () => {
@@ -246,7 +246,7 @@ time.sleep(60)`
     })
     expect(callsIn(pid).length).toBeGreaterThanOrEqual(2)
     await victim.kill()
-    await eventually('its processes are gone', () => processesWith(word).length === 0, 20_000)
+    await eventually('its processes are gone', () => processesWith(word).length === 0)
     await victim.close()
     const next = await Arena.open()
     expect(ofArena(pid)).toEqual([])

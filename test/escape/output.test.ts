@@ -19,7 +19,7 @@ test('S31 a flood is cut, its process killed, and the call says so (seed T50)', 
     const started = performance.now()
     const seen = await arena.launch({ plan: planOf(['yes'], { tier, limits: { output_bytes: 4_096 } }) })
     expect(seen.outcome, tier).toEqual({ kind: 'output_cap' })
-    expect(performance.now() - started).toBeLessThan(5_000)
+    expect(performance.now() - started).toBeLessThan(20_000)
     expect(seen.stdout).toMatchObject({ kept: 4_096, truncated: true })
     expect(seen.stdout.bytes).toBeGreaterThan(8 * 4_096)
     expect(seen.stdout.bytes).toBeLessThan(4 * 1024 * 1024)

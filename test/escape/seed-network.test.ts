@@ -127,6 +127,7 @@ describe('hosts', () => {
     ]) {
       const seen = await run(argv)
       expect(failed(seen), argv.join(' ')).toBe(true)
+      expect(seen.outcome, 'the program is there').not.toEqual({ kind: 'exit', code: 127 })
       expect(judged(seen).filter((text) => !/ (host_not_listed|unknown_client)$/.test(text))).toEqual([]) // git asks without the token first
     }
   })

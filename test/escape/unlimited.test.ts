@@ -42,10 +42,11 @@ os.waitpid(pid, 0)`
 test('S37 without a PID namespace and `--die-with-parent`: what a storm leaves lives on', async () => {
   const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
   const word = unique()
-  const storm = `for _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        os.execvp('sleep', ['sleep', '3.${word}'])`
+  const storm = `for _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        os.execvp('sleep', ['sleep', '60.${word}'])`
   await arena.bare({ plan: planOf(attack(storm)), swaps: [shared, [['--die-with-parent'], []]] })
-  await eventually('all of it sleeps', () => processesWith(`3.${word}`).length === 5, 20_000)
-  await eventually('it is gone', () => processesWith(word).length === 0, 20_000)
+  await eventually('all of it sleeps', () => processesWith(`60.${word}`).length === 5)
+  for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL')
+  await eventually('it is gone', () => processesWith(word).length === 0)
 })
 
 test('S38 without a limit of CPU time: the spin goes on', async () => {
