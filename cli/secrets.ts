@@ -5,13 +5,22 @@ import { LIMITS } from '../shared/limits.ts'
 import { err, ok } from '../shared/result.ts'
 import { SecretSpec } from '../shared/secrets.ts'
 import type { Command } from './command.ts'
-import { command, usage } from './command.ts'
+import { command, trouble, usage } from './command.ts'
 import { readBytes } from './files.ts'
 import { fitting } from './specs.ts'
 import { inline, listing, time } from './text.ts'
 
 const names = (given: string | undefined): string[] => (given ?? '').split(',').flatMap((name) => name.trim() || [])
 const NAME = { NAME: 'the secret’s name' } as const
+
+/** Not what a lenient decoder would make of it: a tool would be handed another secret. */
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
 
 const list = command({
   words: ['secrets', 'list'],
@@ -39,7 +48,7 @@ const list = command({
 
 const put = command({
   words: ['secrets', 'put'],
-  args: { ...NAME, FILE: 'holds the value; - reads standard input. One newline at its end is left off' },
+  args: { ...NAME, FILE: 'holds the value, UTF-8 text; - reads standard input. One newline at its end is left off' },
   flags: {
     tools: { value: 'TOOL,…', what: 'the tools that may have it' },
     hosts: { value: 'HOST:PORT,…', what: 'bind it to these: no tool is handed it, its proxy adds it to requests to them' },
@@ -55,9 +64,10 @@ const put = command({
     if (tools.length === 0) return err(usage('say with `--tools` which tools may have it'))
     const bytes = readBytes(file, LIMITS.body_bytes)
     if (!bytes.ok) return bytes
-    const value = Buffer.from(bytes.value)
-      .toString('utf8')
-      .replace(/\r?\n$/, '')
+    const text = textOf(bytes.value)
+    if (text === undefined)
+      return err(trouble('unreadable', 'a secret is UTF-8 text, and this is not', 'put it in base64, and have the tool decode it'))
+    const value = text.replace(/\r?\n$/, '')
     const spec = fitting(SecretSpec, { value, tools, ...(hosts.length === 0 ? {} : { hosts }) }, 'the secret')
     if (!spec.ok) return spec
     const done = await api('putSecret', { params: { name }, body: spec.value })

@@ -7,6 +7,7 @@ import { openVault, SUPPOSED_VAULT } from '../../edge/vault.ts'
 import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire.ts'
+import { countersign } from '../support/countersign.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'
@@ -187,6 +188,23 @@ test('V02 V01 a value that an agent sends is on no card, in no page, no explanat
   expect(told[0]).toContain('as it is')
   expect(told[0]?.match(/«redacted, mark/g)?.length).toBeGreaterThanOrEqual(forms.length)
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('the command line puts what it reads to the byte, and what is no text not at all', async () => {
+  const tool = desk.name()
+  const name = await secret('put by the command line', [tool])
+  await desk.tool({ secrets: [name] }, tool)
+  const from = (stdin: string | Uint8Array) =>
+    countersign(['secrets', 'put', name, '-', '--tools', tool], {
+      env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey },
+      stdin,
+    })
+  const refused = await from(Buffer.from([...Buffer.from('a key of bytes '), 0xff, 0xfe]))
+  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining('a secret is UTF-8 text, and this is not') })
+  expect(granted(await desk.root('listSecrets', {})).items.find((item) => item.name === name)?.version).toBe(1)
+  expect(await from('schlüssel €\r\n  of lines\t\n\n')).toMatchObject({ code: 0, err: '' })
+  const claim = granted(await peer.claim((await approved(tool)).id))
+  expect(claim.secrets).toEqual({ [name]: 'schlüssel €\r\n  of lines\t\n' })
 })
 
 test('what is sealed opens in its own place alone, and tells nothing of itself', () => {
