@@ -78,6 +78,7 @@ test('V04 inside TLS the bound host gets it in the place of what the tool said; 
 test('what cannot be said in a header ends its connection, never the worker', async () => {
   const seen = await launch(curl(bound), bound, { tls: 'intercept' }, `${KEY}\u2192`)
   expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
+  expect(seen.connections[0]).not.toHaveProperty('credentials') // it was told to nobody
   expect((await launch(curl(bound), bound)).outcome).toEqual({ kind: 'exit', code: 0 })
   expect(asked).toHaveLength(1)
 })

@@ -49,8 +49,10 @@ export type Upstream = {
   readonly socket: Socket
   readonly to: Destination
   readonly mismatch: () => void
-  /** What is to be added to a request that is made over it; the record says that it was. */
+  /** What is to be added to a request that is made over it. */
   readonly additions: (over: Over) => readonly Addition[]
+  /** It was added: the record says so. */
+  readonly told: (added: readonly Addition[]) => void
   /** It could not be used after all. */
   readonly failed: () => void
 }
@@ -188,17 +190,15 @@ export class Egress {
       entry.verdict = 'sni_mismatch'
       socket.destroy()
     }
-    const additions = (over: Over): readonly Addition[] => {
-      const those = additionsFor(this.#rules.additions ?? [], to, over)
-      if (those.length > 0) entry.credentials = [...new Set(those.map(({ secret }) => secret))]
-      return those
+    const additions = (over: Over): readonly Addition[] => additionsFor(this.#rules.additions ?? [], to, over)
+    const told = (added: readonly Addition[]): void => {
+      if (added.length > 0) entry.credentials = [...new Set(added.map(({ secret }) => secret))]
     }
     const failed = (): void => {
       entry.verdict = 'failed'
-      delete entry.credentials // it was told to nobody
       socket.destroy()
     }
-    return { socket, to, mismatch, additions, failed }
+    return { socket, to, mismatch, additions, told, failed }
   }
 }
 

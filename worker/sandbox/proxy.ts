@@ -152,8 +152,8 @@ async function forward(egress: Egress, asked: IncomingMessage, answer: ServerRes
   const url = isMalformed(asked) ? undefined : absoluteForm(asked.url ?? '')
   const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
   if (!reached.ok) return turn(STATUS[reached.error], reached.error)
-  const { socket, additions } = reached.value
-  passOn(asked, answer, { path: url?.path ?? '/', host: url?.host ?? '', over: socket, added: additions('plain') })
+  const { socket, additions, told } = reached.value
+  passOn(asked, answer, { path: url?.path ?? '/', host: url?.host ?? '', over: socket, added: additions('plain'), told })
 }
 
 /** TRACE would say again what it was told. */
@@ -162,17 +162,23 @@ const isMalformed = ({ method, httpVersion, headers }: IncomingMessage): boolean
 
 /** The one request of a tunnel that ends here. What is no path is no request for its host. */
 const passOnInside =
-  ({ to, additions }: Upstream, by: Over) =>
+  ({ to, additions, told }: Upstream, by: Over) =>
   (asked: IncomingMessage, answer: ServerResponse, over: Duplex): void => {
     const { method, url: path = '' } = asked
     if (method === 'TRACE' || !path.startsWith('/')) return void answer.writeHead(STATUS.malformed).end()
     const host = to.port === DEFAULT_PORTS[by] ? authorityOf(to).replace(/:[0-9]+$/, '') : authorityOf(to)
-    passOn(asked, answer, { path, host, over, added: additions(by) })
+    passOn(asked, answer, { path, host, over, added: additions(by), told })
   }
 
-type Passage = { readonly path: string; readonly host: string; readonly over: Duplex; readonly added: readonly Addition[] }
+type Passage = {
+  readonly path: string
+  readonly host: string
+  readonly over: Duplex
+  readonly added: readonly Addition[]
+  readonly told: Upstream['told']
+}
 
-function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, over, added }: Passage): void {
+function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, over, added, told }: Passage): void {
   // The host that was judged is the one asked for, whatever header came along (N11); a header that is added takes the place of the tool's.
   const headers = {
     ...endToEnd(asked.headers),
@@ -184,6 +190,7 @@ function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, ov
   }
   answer.on('close', () => over.destroy())
   const passed = request({ method: asked.method, path, headers, setHost: false, createConnection: () => over })
+  told(added) // not before: what Node will not write it throws at
   passed.on('error', () => asked.socket.destroy())
   passed.on('close', () => {
     if (!answer.headersSent) asked.socket.destroy() // it changed protocols, which nobody asked for
