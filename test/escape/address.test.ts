@@ -4,12 +4,13 @@ import { expect, test } from 'vitest'
 import { isPublic } from '../../worker/sandbox/address.ts'
 import { readClientHello } from '../../worker/sandbox/client-hello.ts'
 import { authorityOf, checkedAddresses, isListed, parseAuthority } from '../../worker/sandbox/hosts.ts'
+import { Names } from '../../worker/sandbox/names.ts'
 
 const none: ReadonlySet<string> = new Set()
 const reach = async (authority: string, answers?: readonly string[]): Promise<string> => {
   const to = parseAuthority(authority)
   if (to === undefined) return 'malformed'
-  const checked = await checkedAddresses(to, none, answers === undefined ? undefined : async () => answers)
+  const checked = await checkedAddresses(to, none, answers === undefined ? new Names().resolve : async () => answers)
   return checked.ok ? `reached ${checked.value.join(' ')}` : checked.error
 }
 

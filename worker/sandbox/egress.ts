@@ -10,6 +10,7 @@ import { err, ok, type Result } from '../../shared/result.ts'
 import { type Addition, additionsFor, type Over } from './credentials.ts'
 import { checkedAddresses, type Destination, isHttpAlone, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
 import { folded } from './ledger.ts'
+import { Names } from './names.ts'
 
 /** What each call may do through its proxy, whatever its plan says. */
 export const EGRESS_CAPS = {
@@ -35,7 +36,7 @@ export type EgressRules = {
   readonly limits: Pick<Limits, 'net_bytes' | 'net_connections'>
   /** What is added to requests to their hosts. */
   readonly additions?: readonly Addition[]
-  /** Names that tests answer for; otherwise the system does. */
+  /** Names that tests answer for; otherwise this host does. */
   readonly resolve?: Resolve
 }
 
@@ -63,6 +64,7 @@ export class Egress {
   readonly #entries: Entry[] = []
   readonly #live = new Map<Socket, Entry>()
   readonly #authorization: Buffer
+  readonly #names = new Names()
   #metering: NodeJS.Timeout | undefined
   #dialling = 0
   #spent = 0
@@ -96,7 +98,7 @@ export class Egress {
     if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)
     this.#dialling++
     try {
-      const addresses = await checkedAddresses(to, this.#rules.privateHosts, this.#rules.resolve)
+      const addresses = await checkedAddresses(to, this.#rules.privateHosts, this.#rules.resolve ?? this.#names.resolve)
       if (!addresses.ok) return this.refuse(addresses.error, to)
       const socket = await dial(to, addresses.value)
       return socket === undefined || this.#closed ? this.#abandon(socket, to) : ok(this.#admit(socket, to))
@@ -141,6 +143,7 @@ export class Egress {
 
   close(): void {
     this.#closed = true
+    this.#names.close()
     clearInterval(this.#metering)
     for (const [socket, entry] of this.#live) {
       settle(entry, socket)

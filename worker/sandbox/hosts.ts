@@ -1,7 +1,6 @@
 // Owns what a host name means to egress: the one parser of `host:port`, the match against the plan's patterns, and the resolution to an
 // address that was checked. What is checked is what is connected to (N05, N09). It opens no connection.
 
-import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import type { Connection } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -46,8 +45,6 @@ export const isHttpAlone = (patterns: readonly string[], to: Destination): boole
 
 export type Resolve = (host: string) => Promise<readonly string[]>
 
-const resolveBySystem: Resolve = async (host) => (await lookup(host, { all: true, order: 'verbatim' })).map(({ address }) => address)
-
 /**
  * The addresses to connect to, and to no other (N09). All answers must be public: a name with one private answer is refused whole (N04).
  * `privateHosts` are the exact `host:port` that this worker's operator opens although they are inside.
@@ -55,7 +52,7 @@ const resolveBySystem: Resolve = async (host) => (await lookup(host, { all: true
 export async function checkedAddresses(
   to: Destination,
   privateHosts: ReadonlySet<string>,
-  resolve: Resolve = resolveBySystem,
+  resolve: Resolve,
 ): Promise<Result<readonly string[], Refused>> {
   const answers = isIP(to.host) === 0 ? await answersFor(to.host, resolve) : [to.host]
   if (answers.length === 0) return err('unresolvable')

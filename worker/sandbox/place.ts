@@ -15,6 +15,7 @@ import { Egress } from './egress.ts'
 import type { Equipment } from './equipment.ts'
 import { checkedAddresses } from './hosts.ts'
 import type { Interception } from './intercept.ts'
+import { Names } from './names.ts'
 import { serveProxy } from './proxy.ts'
 import { proxyUrl } from './relay.ts'
 import { newMark } from './tree.ts'
@@ -123,13 +124,16 @@ async function leadsInside(folder: string, cwd: string): Promise<boolean> {
 /** Egress `preflight`: what is named must lead to the public internet now. Nothing holds the process to it. */
 async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): Promise<string | undefined> {
   if (egress.mode !== 'preflight') return undefined
+  const names = new Names()
   const named = egress.hosts.filter((pattern) => !pattern.startsWith('.'))
   const checks = named.map(async (pattern) => {
     const [host = '', port = '443'] = pattern.split(':')
-    const checked = await checkedAddresses({ host, port: Number(port) }, privateHosts)
+    const checked = await checkedAddresses({ host, port: Number(port) }, privateHosts, names.resolve)
     return checked.ok ? [] : [`\`${pattern}\` is not a host on the public internet (${checked.error})`]
   })
-  return (await Promise.all(checks)).flat()[0]
+  const found = await Promise.all(checks)
+  names.close()
+  return found.flat()[0]
 }
 
 function interceptionFor({ credentials = [] }: Plan, authorities: string | undefined): Interception | undefined {
