@@ -14,7 +14,7 @@ import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
 import { placeIn, readBytes, saveBytes } from './files.ts'
 import { fitting, whole } from './specs.ts'
-import { inline, listing } from './text.ts'
+import { inline, listing, time } from './text.ts'
 
 export const FILE_FLAG = {
   value: 'PATH[:NAME]',
@@ -74,6 +74,21 @@ const putInto = command({
     if (!run.ok) return run
     const put = measured(files.value)
     return ok({ ok: true, json: { run: run.value, files: put }, text: `run ${inline(run.value)}\n${listed(put, paint)}` })
+  },
+})
+
+const held = command({
+  words: ['runs', 'files'],
+  args: { RUN: 'the run’s id' },
+  flags: {},
+  does: 'List the files that a run holds, and until when',
+  key: 'either',
+  async run({ args, api, paint }) {
+    const list = await api('listFiles', { params: { run: args.RUN } })
+    if (!list.ok) return list
+    const { items } = list.value
+    const rows = items.map(({ sha256: digest, bytes, named, until_ms }) => [digest, String(bytes), named ? 'yes' : 'no', time(until_ms)])
+    return ok({ ok: true, json: items, text: listing(paint, ['sha256', 'bytes', 'named by a call', 'until'], rows, 'no files') })
   },
 })
 
@@ -156,4 +171,4 @@ async function save(
   return ok(join(where.to, '.'))
 }
 
-export const CALL_FILES: readonly Command[] = [inputs, outputs, putInto]
+export const CALL_FILES: readonly Command[] = [inputs, outputs, putInto, held]

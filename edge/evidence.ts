@@ -19,6 +19,7 @@ import type { RunStore } from './run-store.ts'
 import { edgeStatement, finishedOf } from './settlement.ts'
 
 const NO_CALL = failure('not_found', 'no such call')
+const NO_BYTES = failure('not_found', 'the file has had its time; the call names its digest')
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 
 export class Evidence {
@@ -61,6 +62,7 @@ export class Evidence {
   file(record: CallRecord | undefined, digest: string): Result<{ path: string; bytes: Uint8Array }> {
     const named = record === undefined ? undefined : filesOf(record).find(({ sha256 }) => sha256 === digest)
     if (named === undefined) return err(failure('not_found', 'no such file of this call'))
-    return ok({ path: named.path, bytes: this.#store.files.whole(digest) })
+    const bytes = this.#store.files.whole(digest)
+    return bytes === undefined ? err(NO_BYTES) : ok({ path: named.path, bytes })
   }
 }

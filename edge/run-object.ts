@@ -5,6 +5,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Envelope } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
+import type { HeldFile } from '../shared/files.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
 import type { Bundle, CallState } from '../shared/statement.ts'
@@ -28,6 +29,7 @@ import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
 import type { Found, Preview, RunAccess } from './run-answers.ts'
 import { Answers } from './run-answers.ts'
+import { RunFiles } from './run-files.ts'
 import { folderAfter, holderOf } from './run-folder.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
@@ -40,6 +42,7 @@ import { Waiters } from './waiters.ts'
 
 const NO_CALL = failure('not_found', 'no such call')
 const NO_RUN = failure('not_found', 'no such run')
+const CANCELLED = failure('run_cancelled', 'the run was cancelled')
 const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
 
 export class RunObject extends DurableObject<Env> {
@@ -64,7 +67,8 @@ export class RunObject extends DurableObject<Env> {
   readonly #evidence = new Evidence(this.env, this.#store, this.#access)
   readonly #leases = new Leases()
   readonly #live = new LiveOutput(this.#store)
-  readonly #work = new Work(this.env, this.#store, this.#answers, this.#leases, this.#access)
+  readonly #files = new RunFiles(this.env, this.#store, this.#access, (at) => this.#alarm.arm(at))
+  readonly #work = new Work(this.env, this.#store, this.#answers, this.#leases, this.#files, this.#access)
   #row: RunRow | undefined = this.#store.run()
 
   // ── Agents and operators; `agent` is null where the caller may see every agent's ──
@@ -105,10 +109,11 @@ export class RunObject extends DurableObject<Env> {
   }
 
   async putFile(agent: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
-    return this.#commit(() => {
-      if (!this.#mine(agent)) return err(NO_RUN)
-      return this.#run.cancelled ? err(failure('run_cancelled', 'the run was cancelled')) : this.#store.files.put(digest, bytes)
-    })
+    return this.#files.put(() => (this.#mine(agent) ? (this.#run.cancelled ? CANCELLED : undefined) : NO_RUN), digest, bytes)
+  }
+
+  async listFiles(agent: string | null): Promise<Result<HeldFile[]>> {
+    return this.#mine(agent) ? ok(this.#store.files.list()) : err(NO_RUN)
   }
 
   async read(agent: string | null, n: number, waitMs: number): Promise<Result<Call>> {
@@ -251,11 +256,12 @@ export class RunObject extends DurableObject<Env> {
     await this.#commit(() => {
       const now = Date.now()
       for (const record of this.#store.due(now)) this.#due(record, now, heard)
+      this.#files.drop(now)
       const next = this.#store.nextDue()
       if (next !== null) this.#alarm.arm(next)
       return ok(true)
     })
-    await this.#outbox.flush()
+    await Promise.all([this.#outbox.flush(), this.#files.tell()])
   }
 
   #due(record: CallRecord, now: number, heard: Known): void {
@@ -302,7 +308,7 @@ export class RunObject extends DurableObject<Env> {
     const { proposal, decision, ask, snapshot, permitted } = call
     if (full && proposal.plan !== null && decision.effect !== 'deny') return err(QUEUE_FULL) // before anybody is asked
     this.#store.keepSnapshot(snapshot)
-    this.#store.files.keep(files.value)
+    this.#store.files.keep(files.value, Date.now())
     const denied = decision.effect === 'deny' ? 1 : 0
     this.#row = { ...row, calls: proposal.n, allowed: row.allowed + 1 - denied, denied: row.denied + denied }
     return this.#apply(

@@ -218,7 +218,8 @@ export class RunStore {
   }
 
   nextDue(): number | null {
-    return this.#q.nextDue.get()?.at ?? null
+    const times = [this.#q.nextDue.get()?.at ?? null, this.files.nextDue()].filter((at) => at !== null)
+    return times.length === 0 ? null : Math.min(...times)
   }
 
   unmirrored(): CallRecord[] {

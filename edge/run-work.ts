@@ -23,6 +23,7 @@ import type { Leases } from './leases.ts'
 import type { CallRecord, Event } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
 import type { Answers, RunAccess } from './run-answers.ts'
+import type { RunFiles } from './run-files.ts'
 import { folderGone, holderOf, sharesFolder } from './run-folder.ts'
 import type { RunRow } from './run-record.ts'
 import { factsOf } from './run-record.ts'
@@ -46,15 +47,17 @@ export class Work {
   readonly #store: RunStore
   readonly #answers: Answers
   readonly #leases: Leases
+  readonly #files: RunFiles
   readonly #run: RunAccess
   /** When a call was last sent on to a worker that can have it. */
   readonly #sentOn = new Map<number, number>()
 
-  constructor(env: Env, store: RunStore, answers: Answers, leases: Leases, run: RunAccess) {
+  constructor(env: Env, store: RunStore, answers: Answers, leases: Leases, files: RunFiles, run: RunAccess) {
     this.#env = env
     this.#store = store
     this.#answers = answers
     this.#leases = leases
+    this.#files = files
     this.#run = run
   }
 
@@ -141,11 +144,12 @@ export class Work {
 
   /** Until it is settled nothing names it, and nobody is shown it. */
   putOutput(n: number, worker: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
-    return this.#run.commit(() => {
+    const refusal = () => {
       const record = this.#store.call(n)
       const mine = record?.status.state === 'running' && record.status.worker === worker && record.proposal.plan?.outputs === true
-      return mine ? this.#store.files.put(digest, bytes) : err(failure('not_found', 'no such call of yours that keeps files'))
-    })
+      return mine ? undefined : failure('not_found', 'no such call of yours that keeps files')
+    }
+    return this.#files.put(refusal, digest, bytes)
   }
 
   /** A stream is kept whole from its beginning: what lies behind a gap, was there before or is beyond the plan's bound is not taken. */
@@ -213,7 +217,7 @@ export class Work {
     const sized = this.#store.files.sized(left.files)
     const fits = proposal.plan?.outputs === true && sized.ok && canonical(sized.value) === canonical(left.files)
     if (!fits) return err(failure('attestation_invalid', 'the files are not those that were put'))
-    this.#store.files.keep(left.files)
+    this.#store.files.keep(left.files, Date.now())
     return ok(true)
   }
 

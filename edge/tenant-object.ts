@@ -22,6 +22,7 @@ import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
+import { FileAccounts } from './file-account-store.ts'
 import type { Following } from './followers.ts'
 import { Followers } from './followers.ts'
 import type { Changes, InboxPage, InboxQuery, ListQuery } from './inbox-store.ts'
@@ -57,6 +58,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
+  readonly #files = new FileAccounts(this.#db)
   readonly #followers = new Followers()
   readonly #gate: WorkerGate
   #directory: Directory
@@ -285,10 +287,7 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.enroll(id, hash, name, x)
   }
 
-  /**
-   * Whether a worker whose signature holds is enrolled, and its request fresh and never seen (K01, K02). With what changed since
-   * `known`.
-   */
+  /** Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02). With what changed since `known`. */
   async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
     if (this.#enrolled(input.worker) === undefined) return err(failure('bad_signature', 'no enrolled worker signed this request'))
     const fresh = this.#gate.admit(input.worker, input, Date.now())
@@ -360,10 +359,7 @@ export class TenantObject extends DurableObject<Env> {
   async pending(asked: InboxQuery): Promise<InboxPage> {
     return this.#inbox.pending(asked)
   }
-  /**
-   * The number of the last news of the inbox, or of one approval: at once where it is not `known`, or when there are any, or after
-   * `ms`.
-   */
+  /** The number of the last news of the inbox, or of one approval: once it is not `known` any more, or after `ms`. */
   async news({ stream, whose, approval }: Following, known: number, ms: number): Promise<number> {
     this.#followers.stay(stream, whose, Date.now())
     return approval === null ? this.#inbox.news.after(known, ms) : this.#inbox.follow(approval, known, ms)
@@ -374,6 +370,11 @@ export class TenantObject extends DurableObject<Env> {
   }
   async unfollow(stream: string): Promise<void> {
     this.#followers.leave(stream)
+  }
+
+  /** Whether the run may hold so many bytes of files in all. */
+  async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
+    return this.#files.hold({ run, agent, bytes }, this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes)
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

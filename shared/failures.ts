@@ -32,6 +32,7 @@ export const FAILURES = {
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   digest_mismatch: caller(422, 'send the bytes whose SHA-256 the path names, in lower-case hex'),
   too_many_files: caller(409, 'make a new run for more files; limits are listed in /docs'),
+  files_full: policy(409, 'wait until files of earlier runs have had their time, or ask an operator for more room (`files_bytes`)'),
   no_such_file: caller(422, 'put the file with `PUT /v1/runs/{run}/files/{sha256}`, then propose the call again'),
   // Identity
   unauthenticated: caller(401, 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'),

@@ -50,6 +50,10 @@ const InputFile = FileRef.extend({ bytes: z.int().min(0).max(LIMITS.file_bytes) 
 export const InputFiles = listed(InputFile)
 export type InputFile = z.infer<typeof InputFile>
 
+/** As a run holds it: `named` by a call of it, and until when, if nobody puts or names it again. */
+export const HeldFile = FileRef.omit({ path: true }).extend({ bytes: InputFile.shape.bytes, named: z.boolean(), until_ms: z.int() })
+export type HeldFile = z.infer<typeof HeldFile>
+
 /** As a case of policies has them: an empty file where no more is said. */
 export const SupposedFiles = listed(
   InputFile.extend({ sha256: FileRef.shape.sha256.default(sha256('')), bytes: InputFile.shape.bytes.default(0) }),

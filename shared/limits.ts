@@ -93,8 +93,12 @@ export const LIMITS = {
   file_path_depth: 16,
   /** How a file is kept and handed to a worker; a Durable Object value ends at 2 MB. */
   file_part_bytes: 1 * MiB,
-  /** A file that no call has named goes after this long. */
+  /** How long a file stays that no call has named, and one that a call did, which is longer than calls live; each from the last time. */
   file_unnamed_ms: 24 * 3600_000,
+  file_named_ms: 30 * 24 * 3600_000,
+  /** Of all runs of one agent, where its operators do not say less, and of a tenant: disks end. */
+  agent_files_bytes: 1024 * MiB,
+  tenant_files_bytes: 4 * 1024 * MiB,
   /** What fetching them may take of a call's time, before its own begins. */
   files_ms: 60_000,
   /** Things a tenant may hold, so that its directory stays one message. */

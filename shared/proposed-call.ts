@@ -2,11 +2,17 @@
 
 import { z } from 'zod'
 import { FileRefs, InputFiles } from './files.ts'
+import { sha256 } from './json.ts'
 import { Name, RunSpec, ToolName } from './wire.ts'
 
 const Asked = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
 /** `files`: put into the run before, each by its digest; the approval, the grant and the attestation are about these bytes. */
-export const ProposedCall = Asked.extend({ files: FileRefs.optional() })
+export const ProposedCall = Asked.extend({
+  files: FileRefs.optional().meta({
+    description: 'What it brings to a tool with `input_files`: bytes that were put into the run before, and where they lie below `/input`.',
+    examples: [[{ path: 'in/names.txt', sha256: sha256('') }]],
+  }),
+})
 /** Its run is there only once it is proposed, so nothing can be put into it before. */
 export const ProposedCallInNewRun = Asked.extend({
   run: RunSpec.optional(),

@@ -124,6 +124,8 @@ export const AgentSpec = z.strictObject({
   /** Operators who answer for it; whoever makes it, where nobody is named. Policy may bar them from approving its calls. */
   owners: z.array(Name).max(16).optional(),
   budget: Budget.partial().optional(),
+  /** What its runs may hold together, of files that calls bring and leave. */
+  files_bytes: z.int().min(0).max(LIMITS.agent_files_bytes).optional(),
   pool: Name.optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>

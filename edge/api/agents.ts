@@ -27,6 +27,7 @@ import { NOTHING } from '../usage.ts'
 type Names =
   | 'createRun'
   | 'putFile'
+  | 'listFiles'
   | 'proposeCall'
   | 'proposeCallInNewRun'
   | 'readRun'
@@ -52,8 +53,15 @@ export const agentRoutes: Verbs<Names> = {
   },
 
   async putFile({ env, caller, params, body }) {
+    if (!takesFiles(caller)) return err(failure('forbidden', 'none of your tools takes files'))
     const run = theRun(env, caller, params.run)
     return run.ok ? run.value.putFile(caller.principal.name, params.sha256, body) : run
+  },
+
+  async listFiles({ env, caller, params }) {
+    const run = theRun(env, caller, params.run)
+    const files = run.ok ? await run.value.listFiles(reader(caller)) : run
+    return files.ok ? ok({ items: files.value }) : files
   },
 
   async proposeCall({ env, request, caller, params, body }) {
@@ -245,6 +253,10 @@ function answer(result: Result<Call>): Result<Call | Response> {
 
 const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits agents alone
 const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // checked by `kind` before
+
+/** Bytes that no call could bring are nobody's to store. */
+const takesFiles = ({ directory, principal }: Identified): boolean =>
+  [...directory.tools.values()].some(({ tool }) => tool.input_files === true && isListed(principal as AgentPrincipal, tool.name)) // as above
 
 /** An agent sees its own; an operator whom policy lets in sees every agent's. */
 const reader = ({ principal }: Identified): string | null => (principal.kind === 'Agent' ? principal.name : null)

@@ -60,7 +60,7 @@ export const attestations = sqliteTable('attestations', {
   grant: text(),
 })
 
-/** Files that calls of the run bring. `named`: a call has, so it stays. */
+/** Files that calls of the run bring and leave. `at`: when it was last put or, once a call has `named` it, named. */
 export const files = sqliteTable('files', {
   sha256: text().primaryKey(),
   bytes: integer().notNull(),

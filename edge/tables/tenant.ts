@@ -165,6 +165,14 @@ export const secrets = sqliteTable('secrets', {
   at: integer().notNull(),
 })
 
+/** Bytes of files that runs hold, as each last told, and until when that counts; and their sums. */
+export const filesHeld = sqliteTable(
+  'files_held',
+  { run: text().primaryKey(), agent: text().notNull(), bytes: integer().notNull(), until: integer().notNull() },
+  (table) => [index('files_held_until').on(table.until)],
+)
+export const filesSums = sqliteTable('files_sums', { agent: text().primaryKey(), bytes: integer().notNull() })
+
 /** A mirror of the answers that stand for further calls; the truth is in each session. */
 export const standing = sqliteTable('standing', {
   id: text().primaryKey(),

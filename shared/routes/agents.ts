@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
+import { HeldFile } from '../files.ts'
 import { LIMITS } from '../limits.ts'
 import { Position } from '../live-output.ts'
 import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../proposed-call.ts'
@@ -45,7 +46,18 @@ export const AGENTS = routes({
     body_bytes: LIMITS.file_bytes,
     status: 200,
     result: z.strictObject({ sha256: wire.Sha256, bytes: z.int() }),
-    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'run_cancelled'],
+    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'files_full', 'run_cancelled'],
+  },
+  listFiles: {
+    method: 'GET',
+    path: '/v1/runs/{run}/files',
+    callers: ['agent', 'operator'],
+    action: 'run.read',
+    params: run,
+    summary: 'The files that a run holds, and until when',
+    status: 200,
+    result: list(HeldFile),
+    failures: ['not_found'],
   },
   proposeCall: {
     method: 'POST',

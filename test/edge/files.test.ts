@@ -53,6 +53,24 @@ test.concurrent('a run holds so many bytes of files and no more', { timeout: 60_
   expect(refusal(await put(run, 'one more'))).toBe('409 too_many_files')
 })
 
+test.concurrent('no agent puts bytes that no tool of its takes, nor more than its operators let its runs hold', async () => {
+  const idle = await desk.agent({ tools: [refusing] })
+  const of = async (by: typeof agent) => granted(await by.client('createRun', { body: {} })).id
+  expect(refusal(await put(await of(idle), 'x', sha256('x'), idle))).toBe('403 forbidden')
+  const small = await desk.agent({ files_bytes: 10 })
+  const [one, another] = [await of(small), await of(small)]
+  const all = await Promise.all(['aaaa', 'bbbb', 'cccc'].map((text) => put(one, text, sha256(text), small)))
+  expect(all.map((answer) => answer.ok).filter(Boolean)).toHaveLength(2)
+  expect(refusal(await put(another, 'dddd', sha256('dddd'), small))).toBe('409 files_full')
+  granted(await put(another, 'dd', sha256('dd'), small))
+  const items = async (by: typeof agent) => by.client('listFiles', { params: { run: one } })
+  expect(granted(await items(small)).items.map(({ bytes, named }) => [bytes, named])).toEqual([
+    [4, false],
+    [4, false],
+  ])
+  expect(refusal(await items(stranger))).toBe('404 not_found')
+})
+
 test.concurrent('they are of the plan, so of digest, card and evidence; and of tier C alone', async () => {
   const run = await newRun()
   granted(await put(run, 'a,b\n'))

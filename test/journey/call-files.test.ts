@@ -64,6 +64,8 @@ test('brought by a call, read by whoever is to approve it, and left: each byte f
 
   const again = said(await countersign(['runs', 'put', '--run', call.run, '--file', 'sales.csv:x', '--json'], by(agent.key)))
   expect(again).toEqual({ run: call.run, files: [{ path: 'x', sha256: sha256('a,b\n1,2\n'), bytes: 8 }] })
+  const held = await countersign(['runs', 'files', call.run], by(agent.key))
+  expect(held.out.match(/^[0-9a-f]{64} {2}\d+ +yes {14}20/gm)).toHaveLength(3)
 })
 
 test('S40 S44 what would lie elsewhere, or in the place of another, is not saved', () => {

@@ -14,8 +14,8 @@ export function runFileOf(run: string, state: string): DatabaseSync {
   throw new Error(`no object of ${run}`)
 }
 
-/** Of the kinds of which a tenant has one. */
-export function fileOf(kind: 'tenant' | 'channel', state: string): DatabaseSync {
+/** Of the kinds of which a tenant has one; and of a run, where there is but one. */
+export function fileOf(kind: 'tenant' | 'channel' | 'run', state: string): DatabaseSync {
   const folder = join(state, `edge/objects/countersign-${kind}`)
   const [file, ...more] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
   if (file === undefined || more.length > 0) throw new Error(`there is one ${kind} object`)

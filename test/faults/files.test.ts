@@ -1,0 +1,69 @@
+// Promise: bytes that nobody needs go by themselves, those that a call named much later; and who has put as much as they may puts more
+// only when some of it has gone.
+
+import { afterAll, expect, test } from 'vitest'
+import { bearer, client } from '../../shared/client.ts'
+import { sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { granted, refusal, toolSpec } from '../support/desk.ts'
+import { eventually, revive, strike } from '../support/hurt-stack.ts'
+import { fileOf } from '../support/object-file.ts'
+import { startTestStack } from '../support/stack.ts'
+
+const stack = await startTestStack()
+afterAll(() => stack.stop())
+const operator = stack.operator
+const agent = client(stack.url, bearer(stack.dev.agent_key))
+const WITHIN_MS = 20_000
+
+/** As if so much time had passed since all that the run holds was put and named. */
+async function after(ms: number, tenant = ''): Promise<void> {
+  await strike(stack.edge)
+  const [run, directory] = [fileOf('run', stack.state.dir), fileOf('tenant', stack.state.dir)]
+  expect(Number(run.prepare('update files set at = at - ?').run(ms).changes)).toBeGreaterThan(0)
+  directory.exec(tenant)
+  run.close()
+  directory.close()
+  await revive(stack.edge)
+}
+
+test('what no call named goes after a day, what one did after thirty; the room that they took is there again', {
+  timeout: 90_000,
+}, async () => {
+  granted(await operator('putTool', { params: { name: 'reads.files' }, body: toolSpec({ input_files: true }) }))
+  granted(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
+  const run = granted(await agent('createRun', { body: {} })).id
+  const put = (text: string) => agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
+  const propose = async (files: { path: string; sha256: string }[] = []) =>
+    granted(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {}, files } }))
+  const held = async () => granted(await agent('listFiles', { params: { run } })).items
+  const [idle, named, late] = ['i'.repeat(600), 'n'.repeat(300), 'l'.repeat(500)]
+
+  granted(await put(idle))
+  granted(await put(named))
+  const call = await propose([{ path: 'a', sha256: sha256(named) }])
+  const before = await held()
+  expect(before.map(({ sha256: digest, bytes, named: isNamed }) => [digest, bytes, isNamed])).toEqual([
+    [sha256(idle), 600, false],
+    [sha256(named), 300, true],
+  ])
+  const longer = (before[1]?.until_ms ?? 0) - (before[0]?.until_ms ?? 0) - (LIMITS.file_named_ms - LIMITS.file_unnamed_ms)
+  expect(Math.abs(longer)).toBeLessThan(WITHIN_MS)
+  expect(refusal(await put(late))).toBe('409 files_full')
+  granted(await put(idle)) // it is there, and takes no more room
+
+  await after(LIMITS.file_unnamed_ms + 1)
+  await propose() // any stir of the run: its alarm was set for a day
+  await eventually('the room is there again', async () => (await put(late)).ok, WITHIN_MS)
+  expect((await held()).map(({ sha256: digest }) => digest)).toEqual([sha256(named), sha256(late)])
+
+  await after(LIMITS.file_named_ms, `insert into files_sums values ('somebody else', ${LIMITS.tenant_files_bytes - 100})`)
+  await propose()
+  await eventually('all has gone', async () => (await held()).length === 0, WITHIN_MS)
+  const gone = await agent('readFile', { params: { run, call: call.id, sha256: sha256(named) } })
+  expect(gone).toMatchObject({ error: { code: 'not_found', detail: 'the file has had its time; the call names its digest' } })
+  expect(granted(await agent('readCall', { params: { run, call: call.id } })).plan?.files).toHaveLength(1)
+  const much = await put(late)
+  expect(much).toMatchObject({ error: { code: 'files_full', detail: expect.stringContaining('the runs of all agents hold') } })
+  await eventually('there is room for a little', async () => (await put('x'.repeat(100))).ok, WITHIN_MS)
+})
