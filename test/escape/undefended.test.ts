@@ -161,6 +161,24 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(question, ('127.0.0.1', 
   resolver.close()
 })
 
+test('N12 without the token: whoever gets to a call’s proxy is served', async () => {
+  const open: Weakness = [
+    EGRESS,
+    'return told.length === this.#authorization.length && timingSafeEqual(told, this.#authorization)',
+    'return true',
+  ]
+  const weak = await without(open)
+  const asked = async (By: typeof Egress): Promise<string> => {
+    const proxy = proxyServer()
+    const hangUp = serveProxy(proxy, new By({ hosts: [within()], privateHosts: new Set([within()]), token: TOKEN, limits: {} }))
+    const said = await curl('--proxy', `http://127.0.0.1:${await listening(proxy)}`, `http://${within()}/`)
+    hangUp()
+    proxy.close()
+    return said
+  }
+  expect([await asked(Egress), await asked(weak)]).toEqual(['unknown client\n', 'inside says /'])
+})
+
 test('N12 without the sandbox, in tier B: another call’s token is read from its environment', async () => {
   const [word, token] = [unique(), `token-${unique()}`]
   let other: Promise<unknown> | undefined

@@ -6,7 +6,9 @@ import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Argv } from '../../shared/plan.ts'
+import { findHost } from '../../worker/sandbox/host.ts'
 import { outcomeOf } from '../../worker/sandbox/verdict.ts'
+import { weakened } from '../support/weakened.ts'
 import { Arena, attack, planOf, told } from './arena.ts'
 import type { Swap } from './orders.ts'
 
@@ -156,6 +158,20 @@ describe('the command', () => {
       expect(await run('true', 'x'.repeat(131_071))).toEqual({ kind: 'exit', code: 0 })
       expect(await run('true')).toEqual({ kind: 'exit', code: 0 })
     }
+  })
+
+  test('S47 without either refusal of NUL: a value of the environment is an option of bubblewrap’s', async () => {
+    const ARGV = 'worker/sandbox/argv.ts'
+    const refusals = [String.raw`.some((text) => text.includes('\0'))`, String.raw`.some((option) => option.includes('\0'))`] as const
+    const load = weakened(...refusals.map((one) => [ARGV, one, '.some(() => false)'] as const))
+    const weak = await load<typeof import('../../worker/sandbox/argv.ts')>(ARGV)
+    const admitted = weak.admit(planOf(['ls', '/tmp'], { env: { X: 'x\0--ro-bind\0/\0/tmp' } }))
+    if (!admitted.ok) throw new Error(admitted.error.detail)
+    const host = await findHost()
+    const { bwrap, args } = weak.commandFor(admitted.value, host, {})
+    const options = bwrap?.options.toString().split('\0').slice(4, -1) ?? [] // after the status and the filter
+    const { stdout } = spawnSync(host.programs.bwrap, [...options, ...args.slice(2)], { env: {}, encoding: 'utf8' })
+    expect(stdout.split('\n')).toEqual(expect.arrayContaining(['etc', 'root', 'usr']))
   })
 
   test('S47 without the checks: the start of a program throws', () => {
