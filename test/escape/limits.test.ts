@@ -151,6 +151,41 @@ time.sleep(${sleep})`
     expect([seen.outcome, seen.out]).toEqual([{ kind: 'timeout' }, 'written\n'])
   })
 
+  /** As many bytes as `WRITE`, in files that nobody can name. */
+  const UNNAME = (keep: string, sleep = 20) => `
+import time
+kept = []
+for n in range(8):
+    file = open('%d' % n, 'w+b')
+    file.write(os.urandom(1 << 20))
+    file.flush()
+    os.unlink('%d' % n)
+    kept.append(${keep})
+print('written', flush=True)
+time.sleep(${sleep})`
+  const SMALL = { workspace_bytes: 4 * MiB, timeout_ms: 30_000 }
+  const HIDE = 'libc.prctl(4, 0)\nimport time\ntime.sleep(20)'
+
+  test('S30 what has no name any more and is open, or mapped, counts; who hides its descriptors has too much', async () => {
+    const inB = await arena.launch({ plan: planOf(attack(UNNAME('file')), { tier: 'B', limits: SMALL }) })
+    expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
+    const mapped = '(libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close())' // Python's own would keep a descriptor
+    for (const source of [UNNAME('file'), UNNAME(mapped), HIDE]) {
+      const { there } = arena.runFolder()
+      const seen = await arena.launch({ plan: planOf(attack(source), { ...RUN, limits: SMALL }), runFolder: there })
+      expect([seen.outcome, source]).toEqual([{ kind: 'workspace_cap' }, source])
+    }
+    const { there } = arena.runFolder()
+    const fits = planOf(attack(UNNAME('file', 1)), { ...RUN, limits: { ...SMALL, workspace_bytes: 16 * MiB } })
+    expect((await arena.launch({ plan: fits, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S30 without cgroups: what has no name any more is nobody’s', async () => {
+    const { there } = without.runFolder()
+    const plan = planOf(attack(UNNAME('file')), { ...RUN, limits: { ...SMALL, timeout_ms: 3_000 } })
+    expect((await without.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'timeout' })
+  })
+
   test('S30 too many files end it as well, a call too that was over before anybody looked', async () => {
     for (const sleep of [20, 0]) {
       const { there } = arena.runFolder()

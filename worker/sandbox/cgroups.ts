@@ -20,6 +20,8 @@ export type Group = {
   readonly enter: string
   /** For that program, from `FIRST_GROUP_FD` on. */
   readonly fds: readonly number[]
+  /** Those that are in it now, by the host's numbers. */
+  readonly threads: () => readonly number[]
   /** SIGKILL for all that are in it, at once; nothing new can start in it any more. */
   readonly kill: () => void
   /** Ends what is left. False if something would not end. */
@@ -93,7 +95,7 @@ export class Groups {
     }
   }
 
-  #endings(memory: string, pids: string): Pick<Group, 'kill' | 'empty' | 'outOfMemory'> {
+  #endings(memory: string, pids: string): Pick<Group, 'kill' | 'empty' | 'outOfMemory' | 'threads'> {
     const { version } = this.#tree
     const kill = (): void => {
       if (version === 'v2') {
@@ -113,7 +115,8 @@ export class Groups {
       return true
     }
     const file = join(memory, version === 'v2' ? 'memory.events' : 'memory.oom_control')
-    return { kill, empty, outOfMemory: () => Number(/^oom_kill ([0-9]+)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? 0) > 0 }
+    const threads = (): number[] => processesIn(pids, version === 'v2' ? 'cgroup.threads' : 'tasks')
+    return { kill, empty, threads, outOfMemory: () => Number(/^oom_kill ([0-9]+)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? 0) > 0 }
   }
 
   /** The kernel may need a moment after the last process; what stays is tried again with the next call. */

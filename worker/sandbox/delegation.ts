@@ -13,8 +13,8 @@ export type Tree =
 /** Where the worker itself stays: a group of v2 that has processes can't have limited children. */
 export const LEAF = 'worker'
 
-export const processesIn = (folder: string): number[] =>
-  readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number)
+export const processesIn = (folder: string, file = 'cgroup.procs'): number[] =>
+  readFileSync(join(folder, file), 'utf8').split('\n').filter(Boolean).map(Number)
 
 /** Our own group, whoever may change it. */
 export function ownTree(): Result<Tree, string> {

@@ -1,11 +1,12 @@
 // Owns the bound of a folder on disk that calls write to: its bytes and its files are counted while a call runs and once more when it has
 // ended. No quota of a file system is to be had without root. It follows no link, stops counting where the bound is passed, and takes a
-// small share of the time. What is written between two looks is bounded by the size of one file alone; files without a name are not seen.
+// small share of the time. What is written between two looks is bounded by the size of one file alone.
 
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Limits } from '../../shared/plan.ts'
+import type { Unlinked } from './unlinked.ts'
 
 export type FolderLimits = Pick<Limits, 'workspace_bytes' | 'workspace_inodes'>
 
@@ -37,6 +38,11 @@ export async function occupiedBy(
   return workspace_bytes - room
 }
 
+async function fits(folder: string, limits: FolderLimits, unlinked: Unlinked | undefined): Promise<boolean> {
+  const [named, unnamed] = [await occupiedBy(folder, limits), await (unlinked?.bytes() ?? 0)]
+  return named !== undefined && unnamed !== undefined && named + unnamed <= limits.workspace_bytes
+}
+
 /** What it takes on disk: a hole in a file is nothing. */
 async function occupied(path: string): Promise<number> {
   try {
@@ -56,12 +62,12 @@ export type FolderWatch = {
   readonly end: () => Promise<boolean>
 }
 
-/** `onOver` is told once, as soon as it is seen. */
-export function watchFolder(folder: string, limits: FolderLimits, onOver: () => void): FolderWatch {
+/** `onOver` is told once, as soon as it is seen. What is `unlinked` counts as if it were in the folder. */
+export function watchFolder(folder: string, limits: FolderLimits, unlinked: Unlinked | undefined, onOver: () => void): FolderWatch {
   const ended = new AbortController()
   let over = false
   const look = async (): Promise<void> => {
-    if (over || (await occupiedBy(folder, limits)) !== undefined) return
+    if (over || (await fits(folder, limits, unlinked))) return
     over = true
     onOver()
   }

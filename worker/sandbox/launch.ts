@@ -16,6 +16,7 @@ import type { PreparedStock } from './prepared.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
 import { type Started, start } from './start.ts'
 import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
+import { Unlinked } from './unlinked.ts'
 import { Veil } from './veil.ts'
 import { infra, type NotRun, outcomeOf, parseStatus, refused, type Status, type Stop } from './verdict.ts'
 import { drained, follow } from './wiring.ts'
@@ -180,7 +181,13 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
   const started = Date.now()
   stopper.watch(pid, call)
   const onDisk = [folder, outputs].filter((one) => one !== undefined)
-  const watches = onDisk.map((one) => watchFolder(one, call.plan.limits, () => stopper.stop('workspace_cap')))
+  const { limits, tier } = call.plan
+  const watches = onDisk.map((one) => {
+    // Of the host's disk, a call of tier B may have removed what is no business of its folder; one of tier C has nothing but that.
+    const sight = tier === 'B' ? { below: `${one}/`, strict: false } : { below: '/', strict: true }
+    const unlinked = group === undefined ? undefined : new Unlinked({ folder: one, threads: group.threads, ...sight })
+    return watchFolder(one, limits, unlinked, () => stopper.stop('workspace_cap'))
+  })
   const { exitCode, signal, code } = await ended
   stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
