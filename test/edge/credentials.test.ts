@@ -28,7 +28,7 @@ async function secret(tool: string, bound?: string[], value = 'correct-horse-bat
 const using = (secret: string, change: Partial<Credential> = {}): Credential => ({ secret, host: HOST, header: 'x-api-key', ...change })
 const propose = async (tool: string, args = {}) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
 
-test('V04 N7 a bound secret is in the claim for the proxy, not for the tool; the card and policy say where it goes', async () => {
+test('V04 a bound secret is in the claim for the proxy, not for the tool; the card and policy say where it goes (seed N7)', async () => {
   const tool = desk.name()
   const name = await secret(tool, [HOST])
   await desk.tool(

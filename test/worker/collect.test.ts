@@ -46,7 +46,8 @@ const taken = ({ files }: Awaited<ReturnType<typeof collect>>): string[] =>
 
 test('S43 FIFOs, sockets and devices are told and never waited for', async () => {
   const folder = withFifo('special')
-  symlinkSync('/dev/zero', join(folder, 'zero'))
+  const device = spawnSync('/usr/bin/mknod', [join(folder, 'zero'), 'c', '1', '5'])
+  if (device.status !== 0) symlinkSync('/dev/zero', join(folder, 'zero')) // only root makes one, and the sandbox nobody
   const server = createServer()
   await new Promise<void>((listening) => server.listen(join(folder, 'socket'), listening))
   writeFileSync(join(folder, 'plain'), 'x')
