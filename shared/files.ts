@@ -59,8 +59,11 @@ export const SupposedFiles = listed(
   InputFile.extend({ sha256: FileRef.shape.sha256.default(sha256('')), bytes: InputFile.shape.bytes.default(0) }),
 )
 
-/** `name`: one that could mean or show as another. `no_file`: a link, a device, or what has a second name. `path` as JSON writes it. */
-const LeftFile = z.strictObject({ path: z.string().max(600), why: z.enum(['name', 'no_file', 'too_much', 'not_sent']) })
+/**
+ * `name`: one that could mean or show as another. `no_file`: a link, a device, or what has a second name. `no_room`: run, agent or tenant
+ * hold as much as they may. `path` as JSON writes it.
+ */
+const LeftFile = z.strictObject({ path: z.string().max(600), why: z.enum(['name', 'no_file', 'too_much', 'no_room', 'not_sent']) })
 export type LeftFile = z.infer<typeof LeftFile>
 /** What a call left, by content. */
 export const OutputFiles = z.strictObject({

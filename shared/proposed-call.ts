@@ -16,7 +16,10 @@ export const ProposedCall = Asked.extend({
 /** Its run is there only once it is proposed, so nothing can be put into it before. */
 export const ProposedCallInNewRun = Asked.extend({
   run: RunSpec.optional(),
-  files: z.never('a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there').optional(),
+  files: z
+    .never('a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there')
+    .optional()
+    .meta({ description: 'None: files belong to a run, and this call makes its own.' }),
 })
 
 /** A call that is only supposed. An operator names the agent; an agent is itself. Its files need not be anywhere: it says what they are. */

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open, readdir } from 'node:fs/promises'
+import type { Code } from '../shared/failures.ts'
 import { type InputFile, type LeftFile, type OutputFiles, pathFault } from '../shared/files.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Link } from './link.ts'
@@ -77,15 +78,24 @@ async function take(at: string, path: string, taken: Taken, to: To): Promise<voi
     if (stats.size > LIMITS.file_bytes || taken.files.length >= LIMITS.call_files) return taken.leave(path, 'too_much')
     const bytes = await handle.readFile()
     const sha256 = createHash('sha256').update(bytes).digest('hex')
-    if (!(await sent(bytes, sha256, to))) return taken.leave(path, 'not_sent')
+    const why = await unsent(bytes, sha256, to)
+    if (why !== undefined) return taken.leave(path, why)
     taken.files.push({ path, sha256, bytes: bytes.byteLength })
   } finally {
     await handle.close()
   }
 }
 
-async function sent(body: Buffer<ArrayBuffer>, sha256: string, { call, link, until_ms, signal }: To): Promise<boolean> {
+const NO_ROOM: readonly Code[] = ['too_many_files', 'files_full']
+
+async function unsent(
+  body: Buffer<ArrayBuffer>,
+  sha256: string,
+  { call, link, until_ms, signal }: To,
+): Promise<LeftFile['why'] | undefined> {
   const patience_ms = Math.max(SENT_WITHIN_MS, until_ms - link.clock.now())
-  if (until_ms <= link.clock.now()) return false
-  return (await link.insist('putOutput', { params: { call, sha256 }, body }, { patience_ms, signal })).ok
+  if (until_ms <= link.clock.now()) return 'not_sent'
+  const put = await link.insist('putOutput', { params: { call, sha256 }, body }, { patience_ms, signal })
+  if (put.ok) return undefined
+  return NO_ROOM.includes(put.error.code) ? 'no_room' : 'not_sent'
 }

@@ -52,7 +52,7 @@ export const WORKERS = routes({
     body_bytes: LIMITS.file_bytes,
     status: 200,
     result: z.strictObject({ sha256: Sha256, bytes: z.int() }),
-    failures: ['not_found', 'digest_mismatch', 'too_many_files'],
+    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'files_full'],
   },
   output: {
     method: 'POST',

@@ -92,6 +92,8 @@ export class FakeEdge {
   /** Turns what a claim would answer into something else. */
   bend: (claim: Claim, grant: Grant) => Claim = (claim) => claim
   revoked = false
+  /** For files that calls leave. */
+  hasRoom = true
   /** What the worker said of itself, oldest first. */
   readonly proofs: WorkerProof[] = []
   /** Made to it so far. */
@@ -347,6 +349,7 @@ export class FakeEdge {
 
   #put(digest: string, bytes: Buffer): Reply {
     if (sha256(bytes) !== digest) return problem('digest_mismatch', 'other bytes')
+    if (!this.hasRoom) return problem('files_full', 'no room')
     this.files.set(digest, bytes)
     return { status: 200, body: { sha256: digest, bytes: bytes.byteLength } }
   }

@@ -137,9 +137,12 @@ test('S44, S45 without the rule of names: files are taken under any', async () =
   ])
 })
 
-test('what can’t be sent in time is told', async () => {
+test('what can’t be sent in time is told, and what there is no room for', async () => {
   const folder = join(root, 'late')
   mkdirSync(folder)
   writeFileSync(join(folder, 'plain'), 'x')
   expect(await collected(folder, { within_ms: 0 })).toEqual({ files: [], left: [{ path: 'plain', why: 'not_sent' }], more: 0 })
+  edge.hasRoom = false
+  expect(await collected(folder)).toEqual({ files: [], left: [{ path: 'plain', why: 'no_room' }], more: 0 })
+  edge.hasRoom = true
 })
