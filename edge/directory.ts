@@ -16,6 +16,7 @@ import { logError } from './log.ts'
 import { readyUnderFloor, repairSet } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
 import { marker, Redaction } from './redaction.ts'
+import type { SealedSecret } from './sealing.ts'
 import { Sealing } from './sealing.ts'
 import type { TenantObject } from './tenant-object.ts'
 import type { ArgumentTypes } from './typed-arguments.ts'
@@ -39,6 +40,8 @@ export type Directory = {
   /** Those that are enrolled, not those that were. */
   workers: EnrolledWorker[]
   secrets: HeldSecret[]
+  /** What they were before: nobody is handed it, and no text may show it. */
+  formerSecrets: SealedSecret[]
 }
 
 export type Principal = {
@@ -136,11 +139,11 @@ function remember(keys: Keys, directory: Directory): Loaded {
 
 function load(
   { markKey, vaultKey }: Keys,
-  { tenant, version, agents, operators, tools, policies, shadow, workers, secrets }: Directory,
+  { tenant, version, agents, operators, tools, policies, shadow, workers, secrets, formerSecrets }: Directory,
 ): Loaded {
   const ready = readyUnderFloor(policies.texts)
   if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
-  const vault = openVault(secrets, new Sealing(vaultKey, tenant))
+  const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
   for (const { name, keyHash: hash, spec, createdAt } of agents) {

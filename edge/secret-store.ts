@@ -1,15 +1,15 @@
 // A tenant's secrets as they are kept: a part of the TenantObject, so that a secret that is gone is so for the very next claim. It takes
 // values and seals them; it opens none.
 
-import { asc, count, eq } from 'drizzle-orm'
+import { asc, count, eq, lte } from 'drizzle-orm'
 import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Secret, SecretSpec } from '../shared/secrets.ts'
-import type { Sealing } from './sealing.ts'
+import type { SealedSecret, Sealing } from './sealing.ts'
 import type { Change, Database } from './tables/open.ts'
-import { secrets } from './tables/tenant.ts'
+import { formerSecrets, secrets } from './tables/tenant.ts'
 import type { HeldSecret } from './vault.ts'
 
 export class SecretStore {
@@ -28,19 +28,37 @@ export class SecretStore {
       return err(failure('limit_reached', `a tenant holds ${LIMITS.secrets} secrets at the most`))
     const version = (before?.version ?? 0) + 1
     const row = { name, version, sealed: sealing.seal(name, version, value), tools, hosts: hosts ?? null, by, at: Date.now() }
-    this.#change(() => this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run())
+    this.#change(() => {
+      if (before !== undefined) this.#keepFormer(before)
+      this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run()
+    })
     return ok(told(row))
   }
 
   remove(name: string): Result<{ done: true }> {
-    if (this.#db.select().from(secrets).where(eq(secrets.name, name)).get() === undefined)
-      return err(failure('not_found', `no secret \`${name}\``))
-    this.#change(() => this.#db.delete(secrets).where(eq(secrets.name, name)).run())
+    const before = this.#db.select().from(secrets).where(eq(secrets.name, name)).get()
+    if (before === undefined) return err(failure('not_found', `no secret \`${name}\``))
+    this.#change(() => {
+      this.#keepFormer(before)
+      this.#db.delete(secrets).where(eq(secrets.name, name)).run()
+    })
     return ok({ done: true })
   }
 
   list(): Secret[] {
     return this.#db.select().from(secrets).orderBy(asc(secrets.name)).all().map(told)
+  }
+
+  former(): SealedSecret[] {
+    return this.#db.select().from(formerSecrets).all()
+  }
+
+  #keepFormer({ name, version, sealed }: SealedSecret): void {
+    const { seq } = this.#db.insert(formerSecrets).values({ name, version, sealed }).returning().get()
+    this.#db
+      .delete(formerSecrets)
+      .where(lte(formerSecrets.seq, seq - LIMITS.former_secrets))
+      .run()
   }
 
   held(): HeldSecret[] {

@@ -119,6 +119,7 @@ export class TenantObject extends DurableObject<Env> {
       shadow: this.#sets.shadow(),
       workers: this.#workers.active(),
       secrets: this.#secrets.held(),
+      formerSecrets: this.#secrets.former(),
     }
   }
 

@@ -1,5 +1,5 @@
 // A tenant's secrets as an isolate holds them: opened once for each version of the directory. It says whether a tool may have what it
-// names, hands that to a claim, and knows the values that no text may show.
+// names, hands that to a claim, and knows the values, former ones too, that no text may show.
 
 import type { Tool } from '../shared/wire.ts'
 import { KnownValues } from './known-values.ts'
@@ -21,7 +21,7 @@ export type Vault = {
   readonly known: KnownValues
 }
 
-export function openVault(held: readonly HeldSecret[], sealing: Sealing): Vault {
+export function openVault(held: readonly HeldSecret[], former: readonly SealedSecret[], sealing: Sealing): Vault {
   const opened = new Map<string, HeldSecret & { value: string }>()
   for (const secret of held) {
     const value = sealing.open(secret)
@@ -43,7 +43,7 @@ export function openVault(held: readonly HeldSecret[], sealing: Sealing): Vault 
       const values = names.flatMap((name) => opened.get(name)?.value ?? [])
       return values.length < names.length ? undefined : Object.fromEntries(names.map((name, i) => [name, values[i] ?? '']))
     },
-    known: new KnownValues([...opened.values()].map(({ value }) => value)),
+    known: new KnownValues([...[...opened.values()].map(({ value }) => value), ...former.flatMap((secret) => sealing.open(secret) ?? [])]),
   }
 }
 

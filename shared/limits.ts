@@ -235,6 +235,8 @@ export const LIMITS = {
   /** Secrets of a tenant: the directory carries them sealed, and each text that people are shown is searched for all of them. */
   secrets: 100,
   secret_chars_min: 8,
+  /** What secrets were before they were put anew or removed: so many values, the newest, stay hidden in what was decided with them. */
+  former_secrets: 100,
   secret_chars: 8_192,
   secret_tools: 100,
   secret_hosts: 16,

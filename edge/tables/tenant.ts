@@ -165,6 +165,14 @@ export const secrets = sqliteTable('secrets', {
   at: integer().notNull(),
 })
 
+/** What secrets were before; the newest alone. Nothing hands them out: calls that were made while they held must not show them. */
+export const formerSecrets = sqliteTable('former_secrets', {
+  seq: integer().primaryKey({ autoIncrement: true }),
+  name: text().notNull(),
+  version: integer().notNull(),
+  sealed: text().notNull(),
+})
+
 /** Bytes of files that runs hold, as each last told, and until when that counts; and their sums. */
 export const filesHeld = sqliteTable(
   'files_held',

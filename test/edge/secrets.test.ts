@@ -190,6 +190,28 @@ test('V02 V01 a value that an agent sends is on no card, in no page, no explanat
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })
 
+test('V02 what a secret was before it was put anew or removed is in nothing that is told of calls that still wait', async () => {
+  const { tool, name } = await wanting('the first of its values')
+  const call = await desk.asked(agent.client, tool, { text: 'the first of its values', kept: 'as it is' })
+  const { id } = call.approval
+  const toldWithout = async (): Promise<void> => {
+    const told = JSON.stringify([
+      granted(await desk.root('readApproval', { params: { id } })),
+      granted(await desk.root('readArguments', { params: { id } })),
+      granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } })),
+      await (await fetch(await desk.link(desk.root, id))).text(),
+    ])
+    expect(told).toContain('as it is')
+    expect(told).not.toContain('the first of its values')
+  }
+  await toldWithout()
+  granted(await put(name, 'the second of its values', [tool]))
+  await toldWithout()
+  granted(await desk.root('deleteSecret', { params: { name } }))
+  await toldWithout()
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
 test('the command line puts what it reads to the byte, and what is no text not at all', async () => {
   const tool = desk.name()
   const name = await secret('put by the command line', [tool])
@@ -224,7 +246,11 @@ test('what is sealed opens in its own place alone, and tells nothing of itself',
 
 test('L6 a secret that can’t be opened is one that is not there; where only policy is asked, all are', () => {
   const sealing = new Sealing(Buffer.alloc(32, 1), 'one')
-  const vault = openVault([{ name: 'db', version: 2, sealed: sealing.seal('db', 1, 'correct horse'), tools: ['t'], hosts: null }], sealing)
+  const vault = openVault(
+    [{ name: 'db', version: 2, sealed: sealing.seal('db', 1, 'correct horse'), tools: ['t'], hosts: null }],
+    [],
+    sealing,
+  )
   expect(vault.withholds({ name: 't', secrets: ['db'] })).toBe('there is no secret `db` for `t`')
   expect(vault.values(['db'])).toBeUndefined()
   expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([undefined, undefined])
