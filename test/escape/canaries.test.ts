@@ -8,6 +8,7 @@ import { arch } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { I386 } from '../../worker/sandbox/elf.ts'
+import { GROUP_LIMITS, groupCanaries } from '../../worker/sandbox/group-canaries.ts'
 import { kernelCanary } from '../../worker/sandbox/kernel-canary.ts'
 import { machineOf } from '../../worker/sandbox/syscalls.ts'
 import { Arena, planOf, UID } from './arena.ts'
@@ -25,6 +26,9 @@ const PIDS = 16
 test('on this host every tier is proven, by what the kernel itself answers', async () => {
   const { tiers, egress } = await arena.facts()
   for (const { checks } of [tiers.B, tiers.C, egress]) expect(checks.filter(({ ok }) => !ok)).toEqual([])
+  const of = ({ checks }: typeof egress) => checks.map(({ name }) => name)
+  const sockets = /^(?:S13|N)/ // behind a relay they are the internet's, and the wall is the same
+  expect(of(egress)).toEqual(expect.arrayContaining(of(tiers.C).filter((name) => !sockets.test(name))))
   const names = [tiers.C, egress].flatMap(({ checks }) => checks.map(({ name }) => name)).join('\n')
   for (const line of 'S01 S02 S03 S04 S05 S06 S12 S13 S17 S18 S19 S20 S21 S22 S23 S24 S26 S27 S29 S33 S34 N01 N12 N13'.split(' '))
     expect(names).toContain(line)
@@ -38,6 +42,13 @@ function placed(program: Buffer, folder: string): string {
   chownSync(file, UID, UID)
   chmodSync(file, 0o500)
   return file
+}
+
+function furnish(folder: string, program: Buffer): void {
+  const file = join(folder, 'canary')
+  writeFileSync(file, program)
+  chownSync(file, UID, UID)
+  chmodSync(file, 0o500)
 }
 
 /** Runs a canary's own program in tier C with some defence off. */
@@ -112,6 +123,19 @@ test('the canary notices that tier B has no filter, call by call', async () => {
 test('S12 the gate of 32-bit programs is shut by the filter, and open without it', async () => {
   expect((await released(I386, [])).code).toBe(128 + 31) // as bubblewrap tells a death by SIGSYS
   expect((await released(I386, [[['--seccomp', '4'], []]])).code).toBe(0)
+})
+
+test('S27 S28 the canaries of cgroups notice that nothing counts a call’s processes together', async () => {
+  const alone = await Arena.open({ undelegated: true })
+  for (const { program = Buffer.alloc(0), judge } of groupCanaries(MACHINE)) {
+    const { here, there } = alone.runFolder()
+    furnish(here, program)
+    const limits = { ...GROUP_LIMITS, file_bytes: 1024 * 1024 * 1024 }
+    const seen = await alone.launch({ plan: planOf(['./canary'], { tier: 'B', workspace: 'run', limits }), runFolder: there })
+    const [check] = judge({ outcome: seen.outcome, stdout: seen.out, stderr: '', uid: UID, left: 0 })
+    expect(check).toMatchObject({ ok: false, detail: expect.stringContaining('ended by exit') })
+  }
+  await alone.close()
 })
 
 test('a canary that was ended says nothing, and nothing is no proof', () => {

@@ -44,7 +44,9 @@ const callsIn = (pid: number): string[] =>
 const emptyIn = (pid: number): string[] => callsIn(pid).filter((folder) => existsSync(folder) && processesIn(folder).length === 0)
 
 test('this host delegates cgroups to its worker, so that what follows means something', async () => {
-  expect((await arena.facts()).cgroups).toMatchObject({ ok: true, checks: [{ detail: 'cgroups v1' }] })
+  const standing = (await arena.facts()).cgroups
+  expect(standing).toMatchObject({ ok: true, checks: [{ detail: 'cgroups v1' }, {}, { detail: 'ended by memory_cap' }] })
+  expect(standing.checks[1]?.detail).toMatch(/^15 of 20 begun/)
   const { cgroups, tiers } = await without.facts()
   expect(cgroups).toMatchObject({ ok: false, checks: [{ detail: expect.stringContaining('no cgroup is delegated') }] })
   expect([tiers.B.ok, tiers.C.ok]).toEqual([true, true])

@@ -1,7 +1,7 @@
 // Owns the canaries: small programs of every Linux that are run inside the sandbox and tell what it is like in there, and how what they
 // tell is judged. A table and pure judgements; probe.ts runs them.
 
-import type { Outcome } from '../../shared/plan.ts'
+import type { Limits, Outcome } from '../../shared/plan.ts'
 import { I386 } from './elf.ts'
 import type { Check } from './facts.ts'
 import type { Ability } from './host.ts'
@@ -26,6 +26,7 @@ export type Canary = {
   readonly stdin?: string
   /** Of our own making: it lies in the canary's folder under this name. */
   readonly program?: Buffer
+  readonly limits?: Partial<Limits>
   /** Cancelled as soon as it says something. */
   readonly endsAtOutput?: true
   readonly judge: (seen: Seen) => readonly Check[]
@@ -128,7 +129,7 @@ export function kernelCanaries(machine: Machine, outside: Outside, pids: number)
       fix: 'report this kernel, its configuration and the version of bubblewrap',
     }
   })
-  const byOldGate = (['B', 'C'] as const).map(
+  const byOldGate = (['B', 'C', 'egress'] as const).map(
     (ability): Canary => ({
       ability,
       name: '32-bit gate',
@@ -141,10 +142,13 @@ export function kernelCanaries(machine: Machine, outside: Outside, pids: number)
   return machine === 'x86_64' ? [...asking, ...byOldGate] : asking
 }
 
+/** Behind a relay the wall is the same one. */
+const alsoRelayed = (canary: Canary): readonly Canary[] => (canary.ability === 'C' ? [canary, { ...canary, ability: 'egress' }] : [canary])
+
 /** By the filter, or because this kernel has no such gate. */
 const isKilled = (outcome: Outcome): boolean => outcome.kind === 'signal' && ['SIGSYS', 'SIGSEGV'].includes(outcome.signal)
 
-export const CANARIES: readonly Canary[] = [
+const TABLE: readonly Canary[] = [
   {
     ability: 'C',
     name: 'inside',
@@ -246,3 +250,5 @@ export const CANARIES: readonly Canary[] = [
     fix: 'the seccomp filter is not in force: report this kernel and its configuration',
   },
 ]
+
+export const CANARIES: readonly Canary[] = TABLE.flatMap(alsoRelayed)

@@ -64,9 +64,21 @@ const judgedByArguments = (ask: Ask): Asked[] => [
   ask('S20 no set-id file', ['EPERM'], 'openat', CWD, 'canary-set-id', WRITE_NEW, 0o4755),
 ]
 
-function inC(machine: Machine, { folder }: Outside, pids: number): Asked[] {
+function inC(machine: Machine, outside: Outside, pids: number): Asked[] {
   const ask = asking(machine)
   const families = [UNIX, INET, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
+  return [
+    ...families.map((family) => ask('S13 S26 N01 no socket of any family', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
+    ...walls(machine, outside, pids, FIRST),
+  ]
+}
+
+/** The descriptor that comes next to a program that has opened nothing. */
+const FIRST = 3
+
+/** What tier C promises whatever it may reach. `next`: the number of descriptors that are open already, where all is well. */
+function walls(machine: Machine, { folder }: Outside, pids: number, next: number): Asked[] {
+  const ask = asking(machine)
   const kernel = ['/proc/sys/kernel/core_pattern', '/proc/sysrq-trigger', '/sys/kernel/uevent_helper']
   const devices = ['/dev/kmsg', '/dev/mem', '/dev/kvm', '/dev/fuse', '/dev/vsock', '/dev/net/tun', '/dev/vda', '/dev/sda']
   return [
@@ -74,15 +86,14 @@ function inC(machine: Machine, { folder }: Outside, pids: number): Asked[] {
     ...judgedByArguments(ask),
     ask('S04 no writing to init’s program', NOT_WRITABLE, 'openat', CWD, '/proc/1/exe', WRITE),
     ...kernel.map((path) => ask('S05 no setting of the kernel', NOT_WRITABLE, 'openat', CWD, path, WRITE)),
-    ...families.map((family) => ask('S13 S26 N01 no socket of any family', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
     ...devices.map((path) => ask('S18 no device of the host', NOWHERE, 'openat', CWD, path, READ)),
     ...['/etc/shadow', '/root', '/home', '/var', folder].map((path) => ask('no file of the host', NOWHERE, 'openat', CWD, path, READ)),
     ...otherGates(machine),
-    // The descriptor that comes next is 3: nothing of the above leaves one open, where all is well.
+    // Nothing of the above leaves a descriptor open, where all is well.
     ask('S29 /tmp has its size', [], 'openat', CWD, '/tmp/canary', WRITE_NEW, 0o600),
-    ask('S29 /tmp has its size', ['ENOSPC'], 'fallocate', 3, 0, 0, 128 * MiB),
+    ask('S29 /tmp has its size', ['ENOSPC'], 'fallocate', next, 0, 0, 128 * MiB),
     ask('S29 /dev/shm has its size', [], 'openat', CWD, '/dev/shm/canary', WRITE_NEW, 0o600),
-    ask('S29 /dev/shm has its size', ['ENOSPC'], 'fallocate', 4, 0, 0, 32 * MiB),
+    ask('S29 /dev/shm has its size', ['ENOSPC'], 'fallocate', next + 1, 0, 0, 32 * MiB),
     ...forks(ask, pids),
   ]
 }
@@ -106,7 +117,8 @@ const sockaddr = (address: string, port: number): Uint8Array => {
 }
 
 /** Each socket stays open, so the numbers follow each other. */
-function relayed(machine: Machine, { port }: Outside): Asked[] {
+function relayed(machine: Machine, outside: Outside, pids: number): Asked[] {
+  const { port } = outside
   const ask = asking(machine)
   const families = [UNIX, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
   const ways: [string, Uint8Array, readonly Errno[]][] = [
@@ -121,8 +133,9 @@ function relayed(machine: Machine, { port }: Outside): Asked[] {
     ...families.map((family) => ask('S13 S26 no socket but of the internet', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
     ...ways.flatMap(([check, to, right], index) => [
       ask(check, [], 'socket', INET, check.startsWith('N13') ? 1 : NONBLOCKING_STREAM, 0),
-      ask(check, right, 'connect', 3 + index, to, to.byteLength),
+      ask(check, right, 'connect', FIRST + index, to, to.byteLength),
     ]),
+    ...walls(machine, outside, pids, FIRST + ways.length),
   ]
 }
 

@@ -10,6 +10,7 @@ import { admit } from './argv.ts'
 import { CANARIES, type Canary, kernelCanaries, OWN_PROGRAM, type Seen } from './canaries.ts'
 import type { Equipment } from './equipment.ts'
 import { type Check, type Facts, lacks, type Proof, proofOf } from './facts.ts'
+import { groupCanaries } from './group-canaries.ts'
 import { type Ability, namespacesOff, obstacles, wrongPlatform } from './host.ts'
 import { attempt } from './launch.ts'
 import { ownFolder, removeFolder } from './workspace.ts'
@@ -25,34 +26,34 @@ const LIMITS: Plan['limits'] = {
   output_bytes: 64 * 1024,
 }
 
-/** Cheap enough to be asked again now and then: hosts change under a running worker. */
 /** Tried anew each time: what was delegated can be taken away. */
-function counting({ groups }: Equipment): Proof {
+async function counting(equipment: Equipment): Promise<Proof> {
+  const { groups, host } = equipment
   const fault = groups.ok ? groups.value.fault() : groups.error
   const detail = fault ?? `cgroups ${groups.ok ? groups.value.version : ''}`
-  return proofOf([{ name: 'S28 memory and processes of a call are counted together', ok: fault === undefined, detail }])
+  const entered = { name: 'S28 memory and processes of a call are counted together', ok: fault === undefined, detail }
+  if (fault !== undefined || host.machine === undefined) return proofOf([entered])
+  return proofOf([entered, ...(await Promise.all(groupCanaries(host.machine).map((canary) => release(equipment, canary)))).flat()])
 }
 
 export async function probe(equipment: Equipment, offered: readonly Tier[] = Tier.options): Promise<Facts> {
   const started = performance.now()
   const listener = await listen()
   const canaries = [...CANARIES, ...ofTheKernel(equipment, listener.port)]
-  const [B, C, egress] = await Promise.all([
-    proof(equipment, 'B', offered, canaries),
-    proof(equipment, 'C', offered, canaries),
-    proof(equipment, 'egress', offered, canaries),
-  ])
-  const profiles: Record<string, Proof> = {}
-  for (const [name, { from }] of Object.entries(equipment.profiles))
-    profiles[name] = await proof(equipment, from === 'c_offline' ? 'C' : 'egress', offered, canaries, name)
-  listener.close()
-  return {
-    tiers: { B, C },
-    egress,
-    profiles,
-    cgroups: counting(equipment),
-    versions: equipment.host.versions,
-    took_ms: Math.round(performance.now() - started),
+  try {
+    const [B, C, egress, cgroups] = await Promise.all([
+      proof(equipment, 'B', offered, canaries),
+      proof(equipment, 'C', offered, canaries),
+      proof(equipment, 'egress', offered, canaries),
+      counting(equipment),
+    ])
+    const profiles: Record<string, Proof> = {}
+    for (const [name, { from }] of Object.entries(equipment.profiles))
+      profiles[name] = await proof(equipment, from === 'c_offline' ? 'C' : 'egress', offered, canaries, name)
+    const took_ms = Math.round(performance.now() - started)
+    return { tiers: { B, C }, egress, profiles, cgroups, versions: equipment.host.versions, took_ms }
+  } finally {
+    listener.close()
   }
 }
 
@@ -89,7 +90,7 @@ function furnish(folder: string, program: Buffer): void {
 }
 
 /** Runs one canary and has it judge what it saw. A canary that did not run proves nothing, whatever it would have shown. */
-async function release(equipment: Equipment, canary: Canary, own: string | undefined): Promise<readonly Check[]> {
+async function release(equipment: Equipment, canary: Canary, own?: string): Promise<readonly Check[]> {
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
   const plan = { ...planFor(canary, secret), ...(own === undefined ? {} : { profile: own }) }
   const admitted = admit(plan, equipment.profiles)
@@ -117,14 +118,14 @@ async function release(equipment: Equipment, canary: Canary, own: string | undef
   return canary.judge(seen).map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
 }
 
-const planFor = ({ ability, argv, program }: Canary, secret: string): Plan => ({
+const planFor = ({ ability, argv, program, limits = {} }: Canary, secret: string): Plan => ({
   tier: ability === 'B' ? 'B' : 'C',
   executor: { kind: 'process', argv: argv(secret), stdin: 'none', env: {}, cwd: '' },
   egress: ability === 'B' ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
   secrets: [],
   workspace: program === undefined ? 'call' : 'run',
   // Else the limit of one file would end what tries how much fits.
-  limits: program === undefined ? LIMITS : { ...LIMITS, file_bytes: 1024 * 1024 * 1024 },
+  limits: { ...LIMITS, ...(program === undefined ? {} : { file_bytes: 1024 * 1024 * 1024 }), ...limits },
 })
 
 /** Seen from the host, not by the code under test: whoever has that word in its command line is still there. */

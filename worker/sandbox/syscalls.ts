@@ -128,6 +128,7 @@ const HARMLESS = {
   setuid: [105, 146],
   exit_group: [231, 94],
   fallocate: [285, 47],
+  mmap: [9, 222],
 } as const
 
 type Table = typeof TABLE
