@@ -76,7 +76,7 @@ function parents(): string[] {
   if (process.geteuid?.() !== 0) return []
   const tree = ownTree()
   if (!tree.ok) return []
-  if (tree.value.version === 'v1') return [tree.value.memory, tree.value.pids]
+  if (tree.value.version === 'v1') return [tree.value.memory, tree.value.pids, tree.value.cpu].filter((folder) => folder !== undefined)
   let top = tree.value.all
   while (existsSync(join(dirname(top), 'cgroup.procs'))) top = dirname(top)
   return hasControllers(top, 'cgroup.subtree_control') ? [top] : []

@@ -134,6 +134,8 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('output_cap') }),
   /** The kernel ended it: all of the call together wanted more memory than its limit, what it wrote into memory included. */
   z.strictObject({ kind: z.literal('memory_cap') }),
+  /** All of the call together took more CPU time than its limit, where the worker counts that; elsewhere a process alone is ended by SIGXCPU. */
+  z.strictObject({ kind: z.literal('cpu_cap') }),
   /** Its workspace on disk took more bytes or files than its limit. */
   z.strictObject({ kind: z.literal('workspace_cap') }),
   /** It ended well, and what it wrote is not the result that its tool promises. */

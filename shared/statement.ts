@@ -175,6 +175,7 @@ export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 't
       return { state: 'failed', error: QUOTA_SIGNALS.includes(outcome.signal) ? 'quota_exceeded' : 'runtime_failure' }
     case 'output_cap':
     case 'memory_cap':
+    case 'cpu_cap':
     case 'workspace_cap':
       return { state: 'failed', error: 'quota_exceeded' }
     case 'invalid_output':

@@ -195,6 +195,7 @@ test('every outcome ends a call the way it must, with an attestation that anyone
     [{ kind: 'timeout' }, 'timed_out', 'timed_out'],
     [{ kind: 'output_cap' }, 'failed', 'quota_exceeded'],
     [{ kind: 'memory_cap' }, 'failed', 'quota_exceeded'],
+    [{ kind: 'cpu_cap' }, 'failed', 'quota_exceeded'],
     [{ kind: 'workspace_cap' }, 'failed', 'quota_exceeded'],
     [{ kind: 'cancelled' }, 'failed', 'cancelled'],
     [{ kind: 'refused', code: 'sandbox_unavailable', detail: 'no userns' }, 'failed', 'sandbox_unavailable'],

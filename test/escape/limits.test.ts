@@ -99,6 +99,30 @@ except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
   })
 })
 
+describe('CPU time', () => {
+  /** Each process stays below the limit of one; all together go far beyond. */
+  const SPINS = `
+import time
+children = []
+for _ in range(3):
+    pid = os.fork()
+    if pid == 0:
+        while time.process_time() < 0.3: pass
+        os._exit(0)
+    children.append(pid)
+tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]`
+  const limits = { cpu_ms: 400, timeout_ms: 60_000 }
+
+  test('S38 that of all processes counts together, where a cgroup counts it', async () => {
+    for (const tier of TIERS)
+      expect((await arena.launch({ plan: planOf(attack(SPINS), { tier, limits }) })).outcome, tier).toEqual({ kind: 'cpu_cap' })
+  })
+
+  test('S38 without a cgroup: each process has its limit, and all together many times that', async () => {
+    expect(told(await without.launch({ plan: planOf(attack(SPINS), { limits }) }))).toEqual({ ends: [0, 0, 0] })
+  })
+})
+
 describe('processes', () => {
   test('S27 tier B counts the processes of each call, not those of the user (seed N12)', async () => {
     const plan = planOf(attack(forks(60)), { tier: 'B', limits: { pids: 16 } })

@@ -52,7 +52,7 @@ test('S37 without a PID namespace and `--die-with-parent`: what a storm leaves l
 test('S38 without a limit of CPU time: the spin goes on', async () => {
   const source = "import time\nwhile time.process_time() < 1.7: pass\ntell['spun'] = True"
   const plan = planOf(attack(source), { limits: { cpu_ms: 1_000 } })
-  expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'signal', signal: 'SIGXCPU' })
+  expect(['cpu_cap', 'signal']).toContain((await arena.launch({ plan })).outcome.kind) // of the call, or of the one process: both are up
   expect(told(await arena.bare({ plan, swaps: [[['--cpu=1:2'], []]] }))).toEqual({ spun: true })
 })
 

@@ -21,7 +21,7 @@ import { type Refusal, refused } from './verdict.ts'
  * one after the other, and leaves none to the tool (S21). The gate of a sandbox that is set up in advance reads the two after the third,
  * and closes them. Before the last is room for what enters a cgroup (enter.ts).
  */
-export const FD = { args: 3, seccomp: 4, status: 5, delivery: 6, release: 7, secrets: 10 } as const
+export const FD = { args: 3, seccomp: 4, status: 5, delivery: 6, release: 7, secrets: 11 } as const
 
 /** What of the host an argv depends on. */
 export type Ground = Pick<Host, 'programs' | 'ceilings'>

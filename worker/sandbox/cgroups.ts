@@ -1,5 +1,5 @@
 // Owns the cgroups of calls: one for each, below the worker's own, where this host has delegated that to the worker's user. It counts what
-// rlimits can't (memory and processes of a call together), ends all of a call at once, and tells an end for want of memory from another.
+// rlimits can't (memory, processes and CPU time of a call together), ends all of a call at once, and tells an end for want of memory from another.
 // It finds out by trying whether it can; where not, it says why, and rlimits alone stand (`C-nocgroup`). It starts no tool.
 
 import { spawnSync } from 'node:child_process'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { delegated, LEAF, processesIn, type Tree } from './delegation.ts'
-import { enterProgram, FIRST_GROUP_FD, type GroupVersion } from './enter.ts'
+import { enterProgram, FIRST_GROUP_FD, GROUP_FDS, type GroupVersion } from './enter.ts'
 import type { Machine } from './syscalls.ts'
 import { isOver, writeProgram } from './workspace.ts'
 
@@ -28,6 +28,8 @@ export type Group = {
   readonly empty: () => Promise<boolean>
   /** Whether the kernel ended a process of it for want of memory. */
   readonly outOfMemory: () => boolean
+  /** CPU time of all that is or was in it; none where this host does not count that together. */
+  readonly cpuMs: () => number | undefined
   /** Removes it. Not before it is empty. */
   readonly close: () => void
 }
@@ -66,6 +68,12 @@ export class Groups {
     }
   }
 
+  /** What calls are counted by, as an operator reads it. */
+  get told(): string {
+    const perProcess = this.#tree.version === 'v1' && this.#tree.cpu === undefined
+    return `cgroups ${this.version}${perProcess ? '; CPU time for each process alone: delegate cpuacct too' : ''}`
+  }
+
   get version(): GroupVersion {
     return this.#tree.version
   }
@@ -83,12 +91,13 @@ export class Groups {
     }
     try {
       for (const folder of folders) mkdirSync(folder)
-      const [memory = '', pids = memory] = folders
+      const [memory = '', pids = memory, cpu = this.version === 'v2' ? memory : undefined] = folders
       const limits = LIMIT_FILES[this.version]
       for (const { file, value, optional } of limits.memory(memory_bytes)) set(join(memory, file), value, optional)
       set(join(pids, limits.pids), `${processes}`)
-      for (const folder of folders) fds.push(this.version === 'v2' ? openSync(folder, 'r') : openSync(join(folder, 'tasks'), 'w'))
-      return { enter: this.#enter, fds: [...fds], close, ...this.#endings(memory, pids) }
+      if (this.version === 'v2') fds.push(openSync(memory, 'r'))
+      else for (const folder of groupsToEnter(folders)) fds.push(openSync(folder, 'w'))
+      return { enter: this.#enter, fds: [...fds], close, ...this.#endings(memory, pids), cpuMs: () => cpuMsOf(this.version, cpu) }
     } catch (error) {
       close()
       throw error
@@ -150,7 +159,23 @@ export class Groups {
   }
 }
 
-const foldersOf = (tree: Tree): string[] => (tree.version === 'v2' ? [tree.all] : [tree.memory, tree.pids])
+const foldersOf = (tree: Tree): string[] =>
+  tree.version === 'v2' ? [tree.all] : [tree.memory, tree.pids, tree.cpu].filter((folder) => folder !== undefined)
+
+/** v1: as many as the program that enters them writes to. */
+const groupsToEnter = (folders: readonly string[]): string[] =>
+  Array.from({ length: GROUP_FDS }, (_, index) => (folders[index] === undefined ? '/dev/null' : join(folders[index], 'tasks')))
+
+/** None where it can't be read at this moment. */
+function cpuMsOf(version: GroupVersion, folder: string | undefined): number | undefined {
+  if (folder === undefined) return undefined
+  try {
+    if (version === 'v1') return Number(readFileSync(join(folder, 'cpuacct.usage'), 'utf8')) / 1e6
+    return Number(/^usage_usec ([0-9]+)$/m.exec(readFileSync(join(folder, 'cpu.stat'), 'utf8'))?.[1] ?? 0) / 1e3
+  } catch {
+    return undefined // descriptors may be used up
+  }
+}
 
 /** A swap limit is there only where the kernel counts swap. */
 type Setting = { readonly file: string; readonly value: string; readonly optional?: true }

@@ -5,10 +5,10 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { err, ok, type Result } from '../../shared/result.ts'
 
-/** v2: one folder for everything. v1: one for each controller that we use. */
+/** v2: one folder for everything. v1: one for each controller that we use; CPU time is counted where its own is there too. */
 export type Tree =
   | { readonly version: 'v2'; readonly all: string }
-  | { readonly version: 'v1'; readonly memory: string; readonly pids: string }
+  | { readonly version: 'v1'; readonly memory: string; readonly pids: string; readonly cpu: string | undefined }
 
 /** Where the worker itself stays: a group of v2 that has processes can't have limited children. */
 export const LEAF = 'worker'
@@ -21,7 +21,7 @@ export function ownTree(): Result<Tree, string> {
   const mounts = mountsOf(readFileSync('/proc/self/mountinfo', 'utf8'))
   const own = readFileSync('/proc/self/cgroup', 'utf8')
   const [memory, pids] = (['memory', 'pids'] as const).map((controller) => folderOf(mounts, own, controller))
-  if (memory !== undefined && pids !== undefined) return ok({ version: 'v1', memory, pids })
+  if (memory !== undefined && pids !== undefined) return ok({ version: 'v1', memory, pids, cpu: folderOf(mounts, own, 'cpuacct') })
   const all = folderOf(mounts, own, '')
   if (all === undefined) return err('this host has no cgroups with the controllers memory and pids: mount cgroup2 at /sys/fs/cgroup')
   // Set up before us: by ourselves before an exec, or by systemd's DelegateSubgroup.
@@ -38,7 +38,8 @@ export function delegated(): Result<Tree, string> {
       ? mayChange(value.all, 'cgroup.subtree_control')
       : [value.memory, value.pids].every((at) => mayChange(at, 'tasks'))
   if (!ours) return err(NOT_OURS)
-  return value.version === 'v1' || hasControllers(value.all, 'cgroup.controllers')
+  if (value.version === 'v1') return value.cpu === undefined || mayChange(value.cpu, 'tasks') ? tree : ok({ ...value, cpu: undefined })
+  return hasControllers(value.all, 'cgroup.controllers')
     ? tree
     : err('the controllers memory and pids are not delegated to the worker: run it from its systemd unit (`Delegate=cpu memory pids`)')
 }

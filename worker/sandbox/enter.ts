@@ -2,11 +2,11 @@
 // here instruction by instruction. Nothing on every Linux does it without a shell: Node can't ask clone for a cgroup, and moving a process
 // from outside comes too late for what it has started, and takes the kernel 10 ms. Pure; cgroups.ts tries it before it is relied on (L8).
 //
-// v1: writes `0` to the `tasks` of both groups (which moves the writer alone, in microseconds), then becomes the command.
+// v1: writes `0` to the `tasks` of each group (which moves the writer alone, in microseconds), then becomes the command.
 // v2: asks clone3 for a child inside the group (CLONE_INTO_CGROUP), which becomes the command; waits for it, and ends as it ended, by the
 // same signal too. It dies with the worker, and with it a sandbox, which asks for that itself; what is left in the group is ended by the
 // next worker.
-// Either closes the two descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is
+// Either closes the three descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is
 // the command's. 125 is its own failure.
 
 import { codeOf, executable, FAIL, type Listing } from './elf.ts'
@@ -14,8 +14,9 @@ import type { Machine } from './syscalls.ts'
 
 export type GroupVersion = 'v1' | 'v2'
 
-/** Where the program finds the groups: both `tasks` of v1, or the folder of v2. */
+/** Where the program finds the groups: the three `tasks` of v1, or the folder of v2. */
 export const FIRST_GROUP_FD = 8
+export const GROUP_FDS = 3
 /** What it says when it fails, and with which end. */
 const NOT_ENTERED = 'countersign: its cgroup was not entered\n'
 export const neverEntered = (code: number | undefined, complaint: string): boolean => code === 125 && complaint.startsWith(NOT_ENTERED)
@@ -33,7 +34,7 @@ const ENTRY: Readonly<Record<Machine, Readonly<Record<GroupVersion, Listing>>>> 
       83f801           cmp eax, 1
       7532             jne fail
       ffc3             inc ebx
-      83fb0a           cmp ebx, 10
+      83fb0b           cmp ebx, 11
       75df             jne next
     `,
     v2: `
@@ -88,7 +89,7 @@ const ENTRY: Readonly<Record<Machine, Readonly<Record<GroupVersion, Listing>>>> 
       1f0400f1         cmp x0, #1
       e1010054         b.ne fail
       73060011         add w19, w19, #1
-      7f2a0071         cmp w19, #10
+      7f2e0071         cmp w19, #11
       e1feff54         b.ne next
     `,
     v2: `
@@ -135,7 +136,7 @@ const END: Readonly<Record<Machine, Listing>> = {
   x86_64: `
     b8b4010000       mov eax, 436   ; go:
     bf08000000       mov edi, 8
-    be09000000       mov esi, 9
+    be0a000000       mov esi, 10
     31d2             xor edx, edx
     0f05             syscall
     488b0c24         mov rcx, qword ptr [rsp]
@@ -147,7 +148,7 @@ const END: Readonly<Record<Machine, Listing>> = {
   `,
   aarch64: `
     00018052         mov w0, #8   ; go:
-    21018052         mov w1, #9
+    41018052         mov w1, #10
     02008052         mov w2, #0
     883680d2         mov x8, #436
     010000d4         svc #0

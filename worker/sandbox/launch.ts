@@ -6,6 +6,7 @@ import type { Connection, EgressMode, Outcome, Plan, StreamSummary } from '../..
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Admitted, admit, argvDigest, commandFor, type Place } from './argv.ts'
 import type { Group } from './cgroups.ts'
+import { watchCpu } from './cpu-watch.ts'
 import type { Equipment } from './equipment.ts'
 import { type Facts, unproven } from './facts.ts'
 import { watchFolder } from './folder-watch.ts'
@@ -188,7 +189,9 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
     const unlinked = group === undefined ? undefined : new Unlinked({ folder: one, threads: group.threads, ...sight })
     return watchFolder(one, limits, unlinked, () => stopper.stop('workspace_cap'))
   })
+  const stopCounting = watchCpu(group, limits.cpu_ms, () => stopper.stop('cpu_cap'))
   const { exitCode, signal, code } = await ended
+  stopCounting()
   stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
   const emptied = (await group?.empty()) ?? true

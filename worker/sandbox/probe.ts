@@ -30,7 +30,7 @@ const LIMITS: Plan['limits'] = {
 async function counting(equipment: Equipment): Promise<Proof> {
   const { groups, host } = equipment
   const fault = groups.ok ? groups.value.fault() : groups.error
-  const detail = fault ?? `cgroups ${groups.ok ? groups.value.version : ''}`
+  const detail = fault ?? (groups.ok ? groups.value.told : '')
   const entered = { name: 'S28 memory and processes of a call are counted together', ok: fault === undefined, detail }
   if (fault !== undefined || host.machine === undefined) return proofOf([entered])
   return proofOf([entered, ...(await Promise.all(groupCanaries(host.machine).map((canary) => release(equipment, canary)))).flat()])

@@ -9,7 +9,7 @@ import { neverFenced } from './fence.ts'
 export type Refusal = Extract<Outcome, { kind: 'refused' }>
 export type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
 /** Why we ended it. */
-export type Stop = 'timeout' | 'output_cap' | 'workspace_cap' | 'cancelled'
+export type Stop = 'timeout' | 'output_cap' | 'cpu_cap' | 'workspace_cap' | 'cancelled'
 
 /** How the started program ended, whichever program it was. */
 export type Ending = {
