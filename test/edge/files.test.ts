@@ -69,6 +69,12 @@ test.concurrent('no agent puts bytes that no tool of its takes, nor more than it
     [4, false],
   ])
   expect(refusal(await items(stranger))).toBe('404 not_found')
+  const [first, second] = granted(await items(small)).items
+  const text = ['aaaa', 'bbbb', 'cccc'].find((each) => sha256(each) === first?.sha256) ?? ''
+  granted(await put(one, text, sha256(text), small))
+  const renewed = granted(await items(small)).items
+  expect(renewed.map(({ sha256: digest }) => digest)).toEqual([second?.sha256, first?.sha256]) // its time begins anew
+  expect(renewed[1]?.until_ms).toBeGreaterThan(first?.until_ms ?? Number.POSITIVE_INFINITY)
 })
 
 test.concurrent('they are of the plan, so of digest, card and evidence; and of tier C alone', async () => {
