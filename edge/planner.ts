@@ -45,8 +45,6 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
     ...(tool.output_files === true ? { outputs: true as const } : {}),
     limits: limitsFor(tool, args, budget),
   }
-  if (tool.output_files === true && secretsOf(tool).length > 0)
-    return err(failure('denied', 'a tool that is given secrets keeps no files: nothing would find the secrets in them'))
   const credentials = (tool.credentials ?? []).filter(({ host }) => hosts.value.some((pattern) => covers(pattern, host)))
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {

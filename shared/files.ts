@@ -61,9 +61,12 @@ export const SupposedFiles = listed(
 
 /**
  * `name`: one that could mean or show as another. `no_file`: a link, a device, or what has a second name. `no_room`: run, agent or tenant
- * hold as much as they may. `path` as JSON writes it.
+ * hold as much as they may. `secret`: a value of one that the call was given stands in it, or in its name. `path` as JSON writes it.
  */
-const LeftFile = z.strictObject({ path: z.string().max(600), why: z.enum(['name', 'no_file', 'too_much', 'no_room', 'not_sent']) })
+const LeftFile = z.strictObject({
+  path: z.string().max(600),
+  why: z.enum(['name', 'no_file', 'too_much', 'no_room', 'not_sent', 'secret']),
+})
 export type LeftFile = z.infer<typeof LeftFile>
 /** What a call left, by content. */
 export const OutputFiles = z.strictObject({

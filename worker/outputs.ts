@@ -1,6 +1,7 @@
 // Owns the collecting of what a call left in its output folder, once every process of it is gone: regular files alone, under plain names,
 // each opened below the folder that was opened before it, so that no link leads out (S40, S41) and nothing that blocks is waited for
-// (S43). Whatever a tool left there is data: nothing is run, no mode is kept (S20). What is not taken is told.
+// (S43). Whatever a tool left there is data: nothing is run, no mode is kept (S20). What holds a value of the
+// call's secrets is not taken (V01). What is not taken is told.
 
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -9,8 +10,16 @@ import type { Code } from '../shared/failures.ts'
 import { type InputFile, type LeftFile, type OutputFiles, pathFault } from '../shared/files.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Link } from './link.ts'
+import type { Veil } from './sandbox/veil.ts'
 
-type To = { readonly call: string; readonly link: Link; readonly until_ms: number; readonly signal: AbortSignal }
+type To = {
+  readonly call: string
+  /** Over what it was given. */
+  readonly veil: Veil
+  readonly link: Link
+  readonly until_ms: number
+  readonly signal: AbortSignal
+}
 type Found = { readonly handle: FileHandle; readonly path: string }
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
@@ -50,7 +59,10 @@ async function walk({ handle, path: above }: Found, taken: Taken, to: To): Promi
     for (const name of names) {
       const text = decoded(name)
       const path = `${above}${text ?? name.toString('latin1')}`
-      if (text === undefined || pathFault(path) !== undefined)
+      const shown = to.veil.text(path)
+      if (shown !== path)
+        taken.leave(shown, 'secret') // V01
+      else if (text === undefined || pathFault(path) !== undefined)
         taken.leave(path, 'name') // S44
       else await take(`${at}/${text}`, path, taken, to)
     }
@@ -76,7 +88,9 @@ async function take(at: string, path: string, taken: Taken, to: To): Promise<voi
   try {
     if (!stats.isFile() || stats.nlink !== 1) return taken.leave(path, 'no_file') // S42: who has two names may be somebody else's
     if (stats.size > LIMITS.file_bytes || taken.files.length >= LIMITS.call_files) return taken.leave(path, 'too_much')
+    if (to.until_ms <= to.link.clock.now()) return taken.leave(path, 'not_sent')
     const bytes = await handle.readFile()
+    if (await to.veil.isIn(bytes)) return taken.leave(path, 'secret') // V01
     const sha256 = createHash('sha256').update(bytes).digest('hex')
     const why = await unsent(bytes, sha256, to)
     if (why !== undefined) return taken.leave(path, why)
@@ -94,7 +108,6 @@ async function unsent(
   { call, link, until_ms, signal }: To,
 ): Promise<LeftFile['why'] | undefined> {
   const patience_ms = Math.max(SENT_WITHIN_MS, until_ms - link.clock.now())
-  if (until_ms <= link.clock.now()) return 'not_sent'
   const put = await link.insist('putOutput', { params: { call, sha256 }, body }, { patience_ms, signal })
   if (put.ok) return undefined
   return NO_ROOM.includes(put.error.code) ? 'no_room' : 'not_sent'

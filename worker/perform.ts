@@ -13,6 +13,7 @@ import { judged } from './result.ts'
 import type { NoFolder, RunFolders } from './run-folders.ts'
 import type { InHand } from './running.ts'
 import { launch, type Sandbox } from './sandbox/launch.ts'
+import { Veil } from './sandbox/veil.ts'
 import { ownFolder, removeFolder } from './sandbox/workspace.ts'
 import type { CallOutput } from './streaming.ts'
 
@@ -74,7 +75,7 @@ async function performIn(
     })
     const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
     const until_ms = grant.deadline_ms - SETTLING_MS
-    const files = still ? await collect(outputs, { call, link, until_ms, signal }) : undefined
+    const files = still ? await collect(outputs, { call, veil: new Veil(secrets), link, until_ms, signal }) : undefined
     const kept = output.end()
     const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
     const execution = {

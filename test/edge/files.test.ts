@@ -172,13 +172,12 @@ test.concurrent('what a call left is read by whoever may read the call, as bytes
   granted(await propose(run, taking, [{ path: 'again', sha256: file.sha256 }])) // one call's output is another one's input
 })
 
-test.concurrent('a tool keeps nothing unless it says so, and never beside secrets', async () => {
+test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async () => {
   const run = await newRun()
   const plain = granted(await peer.claim(granted(await propose(run, taking, [])).id))
   expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe('422 attestation_invalid')
-  const both = await desk.tool({ output_files: true, secrets: ['db.password'] })
-  const call = granted(await propose(run, both, []))
-  expect(call).toMatchObject({ state: 'denied' })
+  const inB = await desk.tool({ output_files: true, executor: { tiers: ['B'] } })
+  expect(refusal(await propose(run, inB, []))).toBe('422 invalid_arguments')
 })
 
 test.concurrent('L3 no answer stands for a call that brings files: others may be under the same name', async () => {

@@ -28,6 +28,7 @@ export type FakeCall = {
   readonly call: string
   readonly tool: Facts['tool']
   readonly args: Record<string, Json>
+  readonly secrets: Readonly<Record<string, string>>
   readonly plan: Plan
   readonly folder: Grant['folder']
   state: 'granted' | 'running' | 'ended'
@@ -68,6 +69,7 @@ export type Proposal = {
   readonly files?: Readonly<Record<string, Buffer>>
   /** Keeps what it leaves. */
   readonly outputs?: true
+  readonly secrets?: Readonly<Record<string, string>>
 }
 
 export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
@@ -156,12 +158,13 @@ export class FakeEdge {
     folder,
     files,
     outputs,
+    secrets = {},
   }: Proposal): FakeCall {
     const plan: Plan = {
       tier,
       executor: { kind: 'process', argv: [...argv], stdin, env: {}, cwd: '' },
       egress: tier === 'C' ? { mode: 'strict', hosts: [] } : { mode: 'none', hosts: [] },
-      secrets: [],
+      secrets: Object.keys(secrets),
       workspace: folder === undefined ? 'call' : 'run',
       ...(files === undefined ? {} : { files: Object.entries(files).map(([path, bytes]) => this.#brought(path, bytes)) }),
       ...(outputs === undefined ? {} : { outputs }),
@@ -172,6 +175,7 @@ export class FakeEdge {
       call: callId(run, 1 + [...this.calls.values()].filter((call) => call.run === run).length),
       folder,
       args,
+      secrets,
       plan,
       tool: { name: 'test.tool', version: 1, digest: digestOf('test.tool') },
       state: 'granted',
@@ -343,7 +347,7 @@ export class FakeEdge {
       call.grant = sealGrant(this.grantFor(call, worker), this.signer)
     }
     const grant = this.grantFor(call, worker)
-    const claim: Claim = { grant: call.grant, plan: call.plan, args: call.args, facts_digest: grant.facts.digest, secrets: {} }
+    const claim: Claim = { grant: call.grant, plan: call.plan, args: call.args, facts_digest: grant.facts.digest, secrets: call.secrets }
     return { status: 200, body: this.bend(claim, grant) }
   }
 

@@ -13,6 +13,7 @@ import { publicKey } from '../../shared/dsse.ts'
 import { newWorkerId } from '../../shared/ids.ts'
 import { type Link, openLink } from '../../worker/link.ts'
 import { collect } from '../../worker/outputs.ts'
+import { Veil } from '../../worker/sandbox/veil.ts'
 import { FakeEdge, newSigner } from '../support/fake-edge.ts'
 import { weakened } from '../support/weakened.ts'
 
@@ -32,8 +33,8 @@ afterAll(async () => {
 })
 
 const CALL = 'call_01JZ0000000000000000000000_1'
-const collected = (folder: string, { by = collect, within_ms = 20_000 } = {}) =>
-  by(folder, { call: CALL, link, until_ms: Date.now() + within_ms, signal: AbortSignal.timeout(60_000) })
+const collected = (folder: string, { by = collect, within_ms = 20_000, secrets = {} } = {}) =>
+  by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal: AbortSignal.timeout(60_000) })
 
 const OUTPUTS = 'worker/outputs.ts'
 async function without(...weaknesses: readonly (readonly [from: string, to: string])[]): Promise<typeof collect> {
@@ -145,4 +146,32 @@ test('what can’t be sent in time is told, and what there is no room for', asyn
   edge.hasRoom = false
   expect(await collected(folder)).toEqual({ files: [], left: [{ path: 'plain', why: 'no_room' }], more: 0 })
   edge.hasRoom = true
+})
+
+const TOKEN = 'hunter2-hunter2'
+/** A file that holds it in base64, one by its name, one with half of it, one without. */
+function withToken(name: string): string {
+  const folder = join(root, name)
+  mkdirSync(join(folder, 'deep'), { recursive: true })
+  writeFileSync(join(folder, 'deep', 'archive'), Buffer.concat([Buffer.alloc(200_000, 1), Buffer.from(btoa(`a${TOKEN}`)), Buffer.alloc(9)]))
+  writeFileSync(join(folder, `of-${TOKEN}.txt`), 'x')
+  writeFileSync(join(folder, 'half'), TOKEN.slice(0, 12))
+  return folder
+}
+
+test('V01 a file in which a value of a secret stands is not taken, nor one that has it for a name, which is told without it', async () => {
+  const { files, left } = await collected(withToken('telling'), { secrets: { token: TOKEN } })
+  expect(files.map(({ path }) => path)).toEqual(['half'])
+  expect(left).toEqual([
+    { path: 'deep/archive', why: 'secret' },
+    { path: 'of-«secret token».txt', why: 'secret' },
+  ])
+})
+
+test('V01 without the search of files, and with other secrets: they are taken', async () => {
+  const folder = withToken('searched by nobody')
+  const unsearched = ["    if (await to.veil.isIn(bytes)) return taken.leave(path, 'secret') // V01\n", ''] as const
+  const { files } = await collected(folder, { by: await without(unsearched), secrets: { token: TOKEN } })
+  expect(files.map(({ path }) => path)).toEqual(['deep/archive', 'half'])
+  expect((await collected(folder, { secrets: { token: 'another value' } })).left).toEqual([])
 })

@@ -96,6 +96,19 @@ test('too many, too large and too deep are told; the rest is kept', { timeout: 6
   expect(large.left).toEqual({ large: 'too_much' })
 })
 
+test('V01 what a tool was handed is in no file that is kept: the rest of what it leaves is', { timeout: 60_000 }, async () => {
+  const secrets = { token: 'hunter2-hunter2' }
+  const argv = [
+    'sh',
+    '-c',
+    'cd /output; cp /run/secrets/token copy; base64 /run/secrets/token > wrapped; wc -c < /run/secrets/token > length',
+  ]
+  const call = await lone.call({ argv, outputs: true, secrets })
+  const { files, left } = (await lone.settled(call, WITHIN)).statement.predicate.execution.files ?? expect.fail('nothing was collected')
+  expect(files).toEqual([{ path: 'length', sha256: sha256('15\n'), bytes: 3 }])
+  expect(left).toEqual(['copy', 'wrapped'].map((path) => ({ path, why: 'secret' })))
+})
+
 test('without the tool’s word there is no such folder', { timeout: 60_000 }, async () => {
   const call = await lone.call({ argv: ['ls', '/output'] })
   const { predicate } = (await lone.settled(call, WITHIN)).statement

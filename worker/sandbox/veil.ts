@@ -2,8 +2,12 @@
 // through it and comes out with a name where a value stood, also where the value came in pieces. What it lets through is all that anyone
 // after it sees: kept, digested, sent. Compressed or encrypted values it does not know.
 
+import { setImmediate } from 'node:timers/promises'
 import type { Pieces } from '../../shared/pieces.ts'
 import { piecesOf, Search } from '../../shared/spellings.ts'
+
+/** About ten milliseconds' worth. */
+const SLICE_BYTES = 1 << 16
 
 type Secrets = Readonly<Record<string, string>>
 
@@ -17,6 +21,19 @@ export class Veil {
   /** For one stream. */
   stream(): VeiledStream {
     return new VeiledStream(this.#pieces)
+  }
+
+  /** Whether a file holds one. It may be large: others get their turn meanwhile. */
+  async isIn(bytes: Uint8Array): Promise<boolean> {
+    if (this.#pieces.isEmpty) return false
+    const search = new Search(this.#pieces)
+    for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
+      search.take(bytes.subarray(at, at + SLICE_BYTES))
+      if (search.findsBefore(Number.POSITIVE_INFINITY).length > 0) return true
+      await setImmediate()
+    }
+    search.end()
+    return search.findsBefore(Number.POSITIVE_INFINITY).length > 0
   }
 
   text(text: string): string {
