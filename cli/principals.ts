@@ -179,9 +179,12 @@ const showWorker = command({
     const { name, pool, advertised, proof } = found.value
     const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${advertised.join(' and ') || 'no tier'}\n`
     if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
-    const { tiers, egress, cgroups, profiles = [] } = proof
+    const { tiers, egress, cgroups, prepared, profiles = [] } = proof
     const own = profiles.map(({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const)
-    const parts = [...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, cgroups }), ...own]
+    const parts = [
+      ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, cgroups, ...(prepared === undefined ? {} : { prepared }) }),
+      ...own,
+    ]
     const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
       `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
       ...checks.map((check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`),

@@ -56,6 +56,8 @@ export const WorkerProof = z.strictObject({
   egress: Part,
   /** Memory and processes of a call counted together. Without it tier C is `C-nocgroup`: each process has its limits, and stands alone. */
   cgroups: Part,
+  /** Sandboxes of tier C that are set up in advance: without, each call starts its own. Proofs of before say nothing of them; new ones always do. */
+  prepared: Part.optional(),
   /** Its own sandboxes, each by the canaries of what it is made from. Proofs of before have none; new ones always do. */
   profiles: z
     .array(OwnProfile.extend({ proof: Part }))
@@ -117,8 +119,8 @@ export function readProof(envelope: Envelope, { tenant, id, kid, key }: Prover):
   if (!read.success) return err('the payload is no proof of a worker')
   if (canonical(read.data) !== new TextDecoder().decode(bytes)) return err('the payload is not in canonical form')
   if (read.data.tenant !== tenant || read.data.worker !== id) return err('it is another worker’s')
-  const { tiers, egress, cgroups, profiles = [] } = read.data
-  const said = [tiers.B, tiers.C, egress, cgroups, ...profiles.map(({ proof }) => proof)]
+  const { tiers, egress, cgroups, prepared, profiles = [] } = read.data
+  const said = [tiers.B, tiers.C, egress, cgroups, ...(prepared === undefined ? [] : [prepared]), ...profiles.map(({ proof }) => proof)]
   if (said.some((part) => part.ok !== (part.checks.length > 0 && part.checks.every((check) => check.ok))))
     return err('it says more than its checks do')
   return ok(read.data)

@@ -9,6 +9,7 @@ import { type Identity, keyPath, pins, readIdentity } from './identity.ts'
 import { openLink, openUnsigned } from './link.ts'
 import { openEquipment, prove } from './proof.ts'
 import { examineRedis } from './queue.ts'
+import { PreparedStock } from './sandbox/prepared.ts'
 import { SPOOL_BOUNDS } from './spool.ts'
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }
@@ -130,7 +131,10 @@ function examineSpool({ home }: Config, tell: Tell): void {
 }
 
 async function examineSandbox(config: Config, tell: Tell): Promise<readonly Tier[]> {
-  const { tiers, findings } = await prove(await openEquipment(config), config.tiers)
+  const equipment = await openEquipment(config)
+  const stock = new PreparedStock(equipment)
+  const { tiers, findings } = await prove(equipment, config.tiers, stock)
+  await stock.close()
   for (const { check, ok, found } of findings) tell(check, ok, found, '')
   tell('tiers', tiers.length > 0, tiers.length > 0 ? tiers.join(', ') : 'none is proven', 'mend what the checks above name')
   return tiers

@@ -33,14 +33,21 @@ export const signedProof = (proven: Proven, { tenant, worker, signer }: Identity
 export const meansOf = (proven: Proven): Means => provenMeans(toldOf(proven))
 
 function toldOf({ sandbox: { facts, equipment } }: Proven): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {
-  const { tiers, egress, cgroups, versions, took_ms } = facts
+  const { tiers, egress, cgroups, prepared, versions, took_ms } = facts
   const profiles = Object.entries(equipment.profiles).map(([name, own]) => ({
     name,
     from: own.from,
     sha256: ownDigest(equipment.profileDigests[own.from], own),
     proof: failures(part(facts.profiles[name] ?? lacks('sandbox_unavailable', ['it was not tried']))),
   }))
-  return { took_ms, versions, tiers: { B: part(tiers.B), C: part(tiers.C) }, egress: part(egress), cgroups: part(cgroups), profiles }
+  const own = {
+    tiers: { B: part(tiers.B), C: part(tiers.C) },
+    egress: part(egress),
+    cgroups: part(cgroups),
+    prepared: part(prepared),
+    profiles,
+  }
+  return { took_ms, versions, ...own }
 }
 
 /** There may be many: what was seen is told where it was not right. */
@@ -74,13 +81,14 @@ function withStandingGroups(equipment: Equipment): Equipment {
 
 export async function prove(equipment: Equipment, offered: readonly Tier[], prepared?: PreparedStock): Promise<Proven> {
   const standing = withStandingGroups(equipment)
-  const facts = await probe(standing, offered)
+  const facts = await probe(standing, offered, prepared)
   const tiers = Tier.options.filter((tier) => facts.tiers[tier].ok)
   const lacking = offered.flatMap((tier) => {
     const { lack, checks } = facts.tiers[tier]
     return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
   })
-  return { sandbox: { equipment: standing, facts, prepared }, tiers, findings: findingsOf(facts), lacking }
+  const stock = facts.prepared.ok ? prepared : undefined
+  return { sandbox: { equipment: standing, facts, prepared: stock }, tiers, findings: findingsOf(facts), lacking }
 }
 
 /** Where it could not be tried, nothing of what was before counts. */
@@ -92,14 +100,15 @@ export function nothingProven({ sandbox, lacking }: Proven, why: string): Proven
     tiers: { B: failed, C: failed },
     egress: failed,
     cgroups: failed,
+    prepared: failed,
     profiles: Object.fromEntries(Object.keys(profiles).map((name) => [name, failed])),
   }
   return { sandbox: { ...sandbox, facts }, tiers: [], findings: findingsOf(facts), lacking }
 }
 
-const findingsOf = ({ tiers, egress, cgroups, profiles }: Facts): Finding[] =>
+const findingsOf = ({ tiers, egress, cgroups, prepared, profiles }: Facts): Finding[] =>
   [
-    ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, limits: cgroups }),
+    ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, limits: cgroups, prepared }),
     ...Object.entries(profiles).map(([name, proof]) => [`profile ${name}`, proof] as const),
   ].flatMap(([part, { checks, lack }]) =>
     // What the operator switched off is as it should be.

@@ -75,6 +75,7 @@ function Proven({ proof, means: { tiers, egress, cgroups, profiles } }: { proof:
       <Told name="Egress of tier C" part={proof.egress} counts={egress && tiers.includes('C')} />
       <Told name="Cgroups" part={proof.cgroups} counts={cgroups} />
       {proof.cgroups.ok ? '' : <p class="quiet">Tier C is C-nocgroup here: limits hold for each process alone.</p>}
+      {proof.prepared === undefined ? '' : <Told name="Sandboxes set up in advance" part={proof.prepared} counts={tiers.includes('C')} />}
       {proof.profiles?.map(({ name, proof: part }) => (
         <Told name={`Profile ${written(name)}`} part={part} counts={profiles.some((own) => own.name === name)} />
       ))}

@@ -28,7 +28,7 @@ const equipment = await equip(host, {
   profiles: setup.profiles ?? {},
 })
 const prepared = setup.prepared === undefined ? undefined : new PreparedStock(equipment, setup.prepared)
-const sandbox: Sandbox = { equipment, facts: await probe(equipment), prepared }
+const sandbox: Sandbox = { equipment, facts: await probe(equipment, undefined, prepared), prepared }
 
 async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, id: number): Promise<LaunchSeen> {
   const abort = new AbortController()

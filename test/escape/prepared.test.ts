@@ -121,6 +121,13 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     expect(seen.size).toBe(20)
   })
 
+  test('L8 they are proven by the canaries of tier C, each in one of its own', async () => {
+    const facts = await prepared.facts()
+    expect(facts.prepared.checks.filter(({ ok }) => !ok)).toEqual([])
+    expect(facts.prepared.checks.map(({ name }) => name)).toEqual(facts.tiers.C.checks.map(({ name }) => name))
+    expect((await cold.facts()).prepared).toMatchObject({ ok: false, lack: 'disabled' })
+  })
+
   test('L1 a worker that dies takes them along, and none of them runs anything', async () => {
     const arena = await Arena.open({ prepared: {} })
     const { pid } = await arena.facts()

@@ -21,6 +21,7 @@ test('what is missing or too old is named with the package that brings it', () =
   expect(told([])).toBe('')
   expect(told(['bwrap'])).toBe('`bwrap` is missing: install `bubblewrap`')
   expect(told(['prlimit'])).toContain('install `util-linux`')
+  expect(obstacles({ uid: 1000, missing: ['perl'], versions }, 'prepared')).toEqual(['`perl` is missing: install `perl-base`'])
   expect(told([], { bubblewrap: '0.7.0' })).toContain('install 0.8.0 or newer')
   expect(told([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
 })

@@ -2,7 +2,7 @@
 // prove any more it runs no more (L8), and takes up again once it can.
 
 import { execFileSync } from 'node:child_process'
-import { renameSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
@@ -32,7 +32,7 @@ test('L8 the first thing that an edge is told is what was tried, what was seen, 
   expect(routes).not.toContain('claim')
   const [proof] = lone.edge.proofs
   expect(proof && provenMeans(proof).tiers).toEqual(['B', 'C'])
-  expect(proof?.egress.ok).toBe(true)
+  expect([proof?.egress.ok, proof?.prepared?.ok]).toEqual([true, true])
   expect(Math.abs(Date.now() - (proof?.at_ms ?? 0))).toBeLessThan(LIMITS.proof_every_ms)
   expect(proof?.versions).toMatchObject({
     node: process.version,
@@ -61,6 +61,17 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
   inside('/usr/bin/umount', '/usr/bin/bwrap')
   expect(provenMeans(await provenAnew()).tiers).toEqual(['B', 'C'])
   expect((await ended('C')).state).toBe('succeeded')
+})
+
+test('L8 where sandboxes set up in advance are not what they should be, calls start their own, and the edge is told', async () => {
+  const fake = join(lone.state.dir, 'fake-perl')
+  writeFileSync(fake, '#!/bin/sh\nexit 0\n', { mode: 0o755 }) // a gate that lets nobody through
+  inside('/usr/bin/mount', '--bind', fake, '/usr/bin/perl')
+  const lost = await provenAnew()
+  expect([provenMeans(lost).tiers, lost.prepared?.ok]).toEqual([['B', 'C'], false])
+  expect((await ended('C')).state).toBe('succeeded')
+  inside('/usr/bin/umount', '/usr/bin/perl')
+  expect((await provenAnew()).prepared?.ok).toBe(true)
 })
 
 test('L8 a try that breaks off proves nothing: no call is taken, the edge is told why, and it is tried again by itself', async () => {

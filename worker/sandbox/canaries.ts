@@ -23,7 +23,7 @@ export type Canary = {
   readonly name: string
   /** `secret` is a number that only this canary has. */
   readonly argv: (secret: string) => string[]
-  readonly stdin?: string
+  readonly stdin?: string | Buffer
   /** Of our own making: it lies in the canary's folder under this name. */
   readonly program?: Buffer
   readonly limits?: Partial<Limits>

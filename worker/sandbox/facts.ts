@@ -22,6 +22,8 @@ export type Facts = {
   readonly egress: Proof
   /** No tier needs it; a plan may. */
   readonly cgroups: Proof
+  /** Sandboxes that were set up in advance. Where they are not proven, each call starts one of its own. */
+  readonly prepared: Proof
   /** The operator's own, each by the canaries of what it is made from. */
   readonly profiles: Readonly<Record<string, Proof>>
   readonly versions: Host['versions']

@@ -91,7 +91,12 @@ const ungrouped = ({ cgroups }: Facts, { cgroup }: Plan): NotRun | undefined =>
   cgroup === true && !cgroups.ok ? refused('sandbox_unavailable', cgroups.checks.find(({ ok }) => !ok)?.detail ?? 'no cgroup') : undefined
 
 /** The same for what is not proven yet: for probe.ts alone. */
-export async function attempt(equipment: Equipment, admitted: Admitted, call: Call, prepared?: PreparedStock): Promise<Execution> {
+export async function attempt(
+  equipment: Equipment,
+  admitted: Admitted,
+  call: Call,
+  prepared?: Pick<PreparedStock, 'take'>,
+): Promise<Execution> {
   const started = Date.now()
   const { plan, profile } = admitted
   const begun = await begin(equipment, admitted, call, prepared)
@@ -123,7 +128,7 @@ async function begin(
   equipment: Equipment,
   admitted: Admitted,
   { stdin, secrets, runFolder, inputs, outputs, signal }: Call,
-  prepared: PreparedStock | undefined,
+  prepared: Pick<PreparedStock, 'take'> | undefined,
 ): Promise<Result<Begun, Outcome>> {
   const cancelled = (): boolean => signal?.aborted === true
   if (cancelled()) return err({ kind: 'cancelled' })

@@ -53,22 +53,35 @@ export class PreparedStock {
     if (shape === undefined) return undefined
     shape.asked.push(performance.now())
     this.#rest()
-    const { plan } = admitted
-    const { [BWRAPS_OWN]: _, ...env } = plan.executor.env
-    const delivery = deliveryOf(rlimitsOf(plan, this.#equipment.host), env, plan.executor.argv)
     for (let next = shape.waiting.shift(); next !== undefined; next = shape.waiting.shift()) {
-      if (next.gone || performance.now() - next.since > this.#stale_ms) {
-        void discard(next)
-        continue
-      }
-      try {
-        next.started.wired.release(delivery, stdin)
-        return { setting: next.setting, started: next.started, delivery }
-      } catch {
-        void discard(next) // it was not released, so nothing ran (L2)
-      }
+      const released = this.#release(next, admitted, stdin)
+      if (released !== undefined) return released
     }
     return undefined
+  }
+
+  #release(one: Waiting, { plan }: Admitted, stdin: Uint8Array | undefined): Released | undefined {
+    const { [BWRAPS_OWN]: _, ...env } = plan.executor.env
+    const delivery = deliveryOf(rlimitsOf(plan, this.#equipment.host), env, plan.executor.argv)
+    if (!one.gone && performance.now() - one.since <= this.#stale_ms) {
+      try {
+        one.started.wired.release(delivery, stdin)
+        return { setting: one.setting, started: one.started, delivery }
+      } catch {
+        // It was not released, so nothing ran (L2).
+      }
+    }
+    void discard(one)
+    return undefined
+  }
+
+  /** One for this call alone, set up now, whatever else goes on: for whoever tries the way itself. */
+  async madeFor(admitted: Admitted, stdin: Uint8Array | undefined): Promise<Released | undefined> {
+    if (!this.#mayWait(admitted)) return undefined
+    const own: Shape = { admitted, stdin: stdin !== undefined, asked: [], waiting: [] }
+    await this.#prepare(own)
+    const [one] = own.waiting
+    return one === undefined ? undefined : this.#release(one, admitted, stdin)
   }
 
   /** Whether one waits for such a call; undefined where none ever will. To ask is demand, too. */
@@ -102,10 +115,13 @@ export class PreparedStock {
     for (const { waiting } of this.#shapes.values()) await Promise.all(waiting.splice(0).map(discard))
   }
 
+  #mayWait({ plan, profile }: Admitted): boolean {
+    return this.#gate !== undefined && !this.#closed && profile === 'c_offline' && isPlain(plan)
+  }
+
   #shapeOf(admitted: Admitted, stdin: boolean): Shape | undefined {
-    const { plan, profile } = admitted
-    if (this.#gate === undefined || this.#closed || profile !== 'c_offline') return undefined
-    if (!isPlain(plan)) return undefined
+    const { plan } = admitted
+    if (this.#gate === undefined || !this.#mayWait(admitted)) return undefined
     const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
     const { memory_bytes, pids } = plan.limits // of its cgroup
     const key = `${stdin} ${memory_bytes} ${pids} ${bwrap?.options}`

@@ -12,7 +12,8 @@ import type { Equipment } from './equipment.ts'
 import { type Check, type Facts, lacks, type Proof, proofOf } from './facts.ts'
 import { groupCanaries } from './group-canaries.ts'
 import { type Ability, namespacesOff, obstacles, wrongPlatform } from './host.ts'
-import { attempt } from './launch.ts'
+import { attempt, type Call } from './launch.ts'
+import type { PreparedStock } from './prepared.ts'
 import { ownFolder, removeFolder } from './workspace.ts'
 
 const LIMITS: Plan['limits'] = {
@@ -26,6 +27,9 @@ const LIMITS: Plan['limits'] = {
   output_bytes: 64 * 1024,
 }
 
+/** For what tries how much fits: the limit of one file must not end it before. */
+const FILE_BYTES = 1024 * 1024 * 1024
+
 /** Tried anew each time: what was delegated can be taken away. */
 async function counting(equipment: Equipment): Promise<Proof> {
   const { groups, host } = equipment
@@ -36,22 +40,28 @@ async function counting(equipment: Equipment): Promise<Proof> {
   return proofOf([entered, ...(await Promise.all(groupCanaries(host.machine).map((canary) => release(equipment, canary)))).flat()])
 }
 
-export async function probe(equipment: Equipment, offered: readonly Tier[] = Tier.options): Promise<Facts> {
+/** `prepared`: where calls are to find sandboxes that were set up in advance. */
+export async function probe(
+  equipment: Equipment,
+  offered: readonly Tier[] = Tier.options,
+  prepared?: Pick<PreparedStock, 'madeFor'>,
+): Promise<Facts> {
   const started = performance.now()
   const listener = await listen()
   const canaries = [...CANARIES, ...ofTheKernel(equipment, listener.port)]
   try {
-    const [B, C, egress, cgroups] = await Promise.all([
+    const [B, C, egress, cgroups, waiting] = await Promise.all([
       proof(equipment, 'B', offered, canaries),
       proof(equipment, 'C', offered, canaries),
       proof(equipment, 'egress', offered, canaries),
       counting(equipment),
+      inAdvance(equipment, offered, canaries, prepared),
     ])
     const profiles: Record<string, Proof> = {}
     for (const [name, { from }] of Object.entries(equipment.profiles))
       profiles[name] = await proof(equipment, from === 'c_offline' ? 'C' : 'egress', offered, canaries, name)
     const took_ms = Math.round(performance.now() - started)
-    return { tiers: { B, C }, egress, profiles, cgroups, versions: equipment.host.versions, took_ms }
+    return { tiers: { B, C }, egress, profiles, cgroups, prepared: waiting, versions: equipment.host.versions, took_ms }
   } finally {
     listener.close()
   }
@@ -74,6 +84,29 @@ async function proof(
   return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary, own)))).flat())
 }
 
+/** All that is tried of tier C, in sandboxes that were set up before anybody knew of what: the gate is on this way, and on no other. */
+async function inAdvance(
+  equipment: Equipment,
+  offered: readonly Tier[],
+  all: readonly Canary[],
+  stock: Pick<PreparedStock, 'madeFor'> | undefined,
+): Promise<Proof> {
+  if (stock === undefined || !offered.includes('C')) return lacks('disabled', ['this worker sets up no sandbox in advance'])
+  const lacking = obstacles(equipment.host, 'prepared')
+  const slower = 'until then each call starts a sandbox of its own, some ms later'
+  if (lacking.length > 0) return lacks('sandbox_unavailable', [`${lacking.join('; ')}; ${slower}`])
+  const canaries = all.filter(({ ability }) => ability === 'C').map(alone)
+  return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary, undefined, stock)))).flat())
+}
+
+/** What waits has a workspace of its own, so a program of ours comes by standard input. */
+function alone({ program, ...canary }: Canary): Canary {
+  const written = `cat > ${OWN_PROGRAM} && chmod 500 ${OWN_PROGRAM} && exec ${OWN_PROGRAM}`
+  return program === undefined
+    ? canary
+    : { ...canary, stdin: program, argv: () => ['sh', '-c', written], limits: { file_bytes: FILE_BYTES } }
+}
+
 const ofTheKernel = ({ host: { machine }, folder }: Equipment, port: number): Canary[] =>
   machine === undefined ? [] : kernelCanaries(machine, { folder, port }, LIMITS.pids)
 
@@ -90,7 +123,12 @@ function furnish(folder: string, program: Buffer): void {
 }
 
 /** Runs one canary and has it judge what it saw. A canary that did not run proves nothing, whatever it would have shown. */
-async function release(equipment: Equipment, canary: Canary, own?: string): Promise<readonly Check[]> {
+async function release(
+  equipment: Equipment,
+  canary: Canary,
+  own?: string,
+  stock?: Pick<PreparedStock, 'madeFor'>,
+): Promise<readonly Check[]> {
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
   const plan = { ...planFor(canary, secret), ...(own === undefined ? {} : { profile: own }) }
   const admitted = admit(plan, equipment.profiles)
@@ -99,16 +137,21 @@ async function release(equipment: Equipment, canary: Canary, own?: string): Prom
   const output = { stdout: '', stderr: '' }
   const folder = canary.program === undefined ? undefined : await ownFolder(equipment.folder, 'canary')
   if (canary.program !== undefined && folder !== undefined) furnish(folder, canary.program)
-  const execution = await attempt(equipment, admitted.value, {
+  const stdin = canary.stdin === undefined ? undefined : Buffer.from(canary.stdin)
+  const released = await stock?.madeFor(admitted.value, stdin)
+  if (stock !== undefined && released === undefined)
+    return [{ name: `${canary.name}: it is set up in advance`, ok: false, detail: `it could not be; ${namespaceHint()}` }]
+  const call: Call = {
     plan,
     runFolder: folder,
-    stdin: canary.stdin === undefined ? undefined : Buffer.from(canary.stdin),
+    stdin,
     signal: abort.signal,
     onOutput: ({ stream, bytes }) => {
       output[stream] += Buffer.from(bytes).toString('latin1')
       if (canary.endsAtOutput === true) abort.abort()
     },
-  })
+  }
+  const execution = await attempt(equipment, admitted.value, call, { take: () => released })
   if (folder !== undefined) await removeFolder(folder)
   const { outcome } = execution
   if (outcome.kind === 'refused' || outcome.kind === 'infra') {
@@ -124,8 +167,7 @@ const planFor = ({ ability, argv, program, limits = {} }: Canary, secret: string
   egress: ability === 'B' ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
   secrets: [],
   workspace: program === undefined ? 'call' : 'run',
-  // Else the limit of one file would end what tries how much fits.
-  limits: { ...LIMITS, ...(program === undefined ? {} : { file_bytes: 1024 * 1024 * 1024 }), ...limits },
+  limits: { ...LIMITS, ...(program === undefined ? {} : { file_bytes: FILE_BYTES }), ...limits },
 })
 
 /** Seen from the host, not by the code under test: whoever has that word in its command line is still there. */
