@@ -1,24 +1,26 @@
 // Owns the doorbell: the one place of BullMQ and Redis in the worker. A doorbell says that a call waits, no more; whoever holds the Redis
 // password may forge, repeat or lose one and gains nothing: the claim decides, and the edge rings again for what nobody claimed (Q01–Q09).
 
-import { Worker } from 'bullmq'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Job, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { z } from 'zod'
 import { PATTERNS, split } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { faultOf } from './fault.ts'
 import type { Log } from './log.ts'
+import { Gate, Mutex, Places } from './turns.ts'
 
 export type Doorbell = { readonly run: string; readonly call: string }
 
-const Job = z.strictObject({
+const Data = z.strictObject({
   tenant: z.string().regex(PATTERNS.tenant),
   run: z.string().regex(PATTERNS.run),
   call: z.string().regex(PATTERNS.call),
 })
 
 export function readDoorbell(data: unknown, tenant: string): Result<Doorbell, string> {
-  const job = Job.safeParse(data)
+  const job = Data.safeParse(data)
   if (!job.success) return err('not a doorbell')
   if (job.data.tenant !== tenant) return err('for another tenant')
   const { run, call } = job.data
@@ -51,63 +53,82 @@ const RECONNECT_MAX_MS = 2_000
 export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, log, ring }: Options): Queue {
   const connection = connect(redis_url)
   const outage = watchOutages(connection, log)
-  const places = new Places(concurrency)
+  const [places, gate, inHand] = [new Places(concurrency), new Gate(), new Set<Promise<void>>()]
   const hear = async ({ data }: { data: unknown }): Promise<void> => {
     const doorbell = readDoorbell(data, tenant)
-    if (doorbell.ok) await places.within(() => ring(doorbell.value))
-    else log.warn('a doorbell was dropped', { reason: doorbell.error })
+    if (!doorbell.ok) return log.warn('a doorbell was dropped', { reason: doorbell.error })
+    await ring(doorbell.value).catch((error) => log.warn('a call was left by a fault of ours', faultOf(error)))
   }
-  const workers = [pool, self].map((name) => {
-    const worker = new Worker(`doorbell-${tenant}-${name}`, hear, {
+  const lines = [pool, self].map((name) => {
+    const line = new Worker(`doorbell-${tenant}-${name}`, null, {
       connection,
       prefix: PREFIX,
-      concurrency,
       removeOnComplete: { count: 0 },
       removeOnFail: { count: 0 },
-      // A doorbell whose worker died is put back once for somebody to drop; the edge rings for the call itself.
+      // One that was taken by a worker that died then is put back once for somebody to drop; the edge rings for the call itself.
       maxStalledCount: 1,
-      // How long BullMQ rests after an error before it goes on: an outage shall not cost its default of 15 s more.
-      runRetryDelay: 500,
     })
-    worker.on('error', outage.noted)
-    worker.on('failed', (_job, error) => log.warn('a call was left by a fault of ours', faultOf(error)))
-    return worker
+    line.on('error', outage.noted)
+    return { line, one: new Mutex() }
+  })
+  /** Heard is done: Redis keeps nothing of what runs. */
+  const answer = async ({ line, one }: Line): Promise<void> => {
+    const job = await nextOf({ line, one }, places, gate)
+    if (job === undefined) return
+    job.moveToCompleted(null, line.id, false).catch(outage.noted)
+    const answered = hear(job).finally(() => {
+      places.leave()
+      inHand.delete(answered)
+    })
+    inHand.add(answered)
+  }
+  const listen = async (line: Line): Promise<void> => {
+    for (await gate.passed(); !gate.over; await gate.passed())
+      await answer(line).catch(async (error: Error) => {
+        outage.noted(error)
+        await sleep(REST_MS)
+      })
+  }
+  const ready = lines.map(async (line) => {
+    await line.line.waitUntilReady()
+    line.line.startStalledCheckTimer().catch(outage.noted)
+    for (let ears = 0; ears < EARS; ears++) void listen(line)
   })
   return {
-    listening: Promise.all(workers.map((worker) => worker.waitUntilReady())).then(() => undefined),
-    pause: () => {
-      for (const worker of workers) void worker.pause(true)
-    },
-    resume: () => {
-      for (const worker of workers) void worker.resume()
-    },
+    listening: Promise.all(ready).then(() => undefined),
+    pause: () => gate.shut(),
+    resume: () => gate.open(),
     close: async () => {
-      await Promise.all(workers.map((worker) => worker.close(connection.status !== 'ready')))
+      gate.end()
+      await Promise.all(inHand)
+      await Promise.all(lines.map(({ line }) => line.close(true)))
       connection.disconnect()
     },
   }
 }
 
-/** Both queues feed the same places, so that together they are no more than one may have. */
-class Places {
-  #free: number
-  readonly #waiting: (() => void)[] = []
+/** One queue, and whose turn it is to wait there. */
+type Line = { readonly line: Worker; readonly one: Mutex }
 
-  constructor(count: number) {
-    this.#free = count
-  }
+/** Doorbells of one queue that are asked for at a time: one after the other would be slow where Redis is far. */
+const EARS = 4
 
-  async within(work: () => Promise<void>): Promise<void> {
-    if (this.#free > 0) this.#free -= 1
-    else await new Promise<void>((taken) => this.#waiting.push(taken))
-    try {
-      await work()
-    } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#free += 1
-      else next()
-    }
-  }
+/** After an error of Redis or of BullMQ. */
+const REST_MS = 500
+
+/**
+ * A doorbell, with a place. What is fetched without one belongs in Redis, where another worker finds it; so a place is held while one is
+ * asked for, and none while one is waited for. Undefined after a while without one.
+ */
+async function nextOf({ line, one }: Line, places: Places, gate: Gate): Promise<Job | undefined> {
+  await places.take()
+  const waiting = gate.isOpen ? await line.getNextJob(line.id, { block: false }).catch(() => undefined) : undefined
+  if (waiting !== undefined) return waiting
+  places.leave()
+  const rung = await one.alone(() => line.getNextJob(line.id, { block: true }))
+  if (rung === undefined || (gate.isOpen && places.tryTake())) return rung
+  await rung.moveToWait(line.id)
+  return undefined
 }
 
 const connect = (redis_url: string): Redis =>

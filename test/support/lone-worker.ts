@@ -171,6 +171,14 @@ export class LoneWorker {
     await queue.close()
   }
 
+  /** Doorbells that lie in both queues, which nobody has taken. */
+  async lying(): Promise<number> {
+    const queues = [this.edge.pool, this.edge.worker?.id].map((name) => this.#openQueue(name))
+    const counts = await Promise.all(queues.map((queue) => queue.getWaitingCount()))
+    await Promise.all(queues.map((queue) => queue.close()))
+    return counts.reduce((sum, count) => sum + count, 0)
+  }
+
   settled(call: FakeCall, within_ms?: number): Promise<NonNullable<FakeCall['settled']>> {
     return eventually(`${call.call} is settled`, () => call.settled, within_ms)
   }

@@ -55,23 +55,32 @@ test('S30 a folder that may become larger than all of them may be is not made: t
   expect(existsSync(folderOf(call.run))).toBe(false)
 })
 
-test('both queues together run no more at once than the worker may', { timeout: 60_000 }, async () => {
-  const [shared, alone] = [
-    ['sleep', '1'],
-    ['sleep', '1'],
-  ]
-  const calls = await Promise.all([
-    ...[1, 2, 3].map(() => lone.call({ argv: shared })),
-    ...[1, 2, 3].map(() => rungAlone({ argv: alone, folder: 'new' })),
+test('both queues together run no more at once than the worker may, take no more from Redis, and have their turns', {
+  timeout: 60_000,
+}, async () => {
+  const argv = ['sleep', '1.5']
+  const [shared, alone] = await Promise.all([
+    Promise.all([1, 2, 3].map(() => lone.call({ argv }))),
+    Promise.all([1, 2, 3].map(() => rungAlone({ argv, folder: 'new' }))),
   ])
-  let most = 0
+  const calls = [...shared, ...alone]
+  const running = (): number => calls.filter(({ state }) => state === 'running').length
   await eventually(
-    'all have ended',
+    'two run, and what they leave lies in Redis for others',
+    async () => running() === 2 && (await lone.lying()) === 4,
+    WITHIN,
+  )
+  let most = 0
+  const ended = (of: FakeCall[]): number => of.filter(({ settled }) => settled !== undefined).length
+  await eventually(
+    'four have ended',
     () => {
-      most = Math.max(most, calls.filter(({ state }) => state === 'running').length)
-      return calls.every(({ settled }) => settled !== undefined)
+      most = Math.max(most, running())
+      return ended(calls) >= 4
     },
     WITHIN,
   )
+  expect([ended(shared) > 0, ended(alone) > 0]).toEqual([true, true])
+  for (const call of calls) await lone.settled(call, WITHIN)
   expect(most).toBe(2)
 })
