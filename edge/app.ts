@@ -13,6 +13,7 @@ import { agentRoutes } from './api/agents.ts'
 import { openRoutes } from './api/anyone.ts'
 import { channelRoutes } from './api/channels.ts'
 import { consoleRoutes } from './api/console.ts'
+import { consoleCallRoutes } from './api/console-calls.ts'
 import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
@@ -67,6 +68,7 @@ const VERBS: Verbs<RouteName> = {
   ...standingRoutes,
   ...workerRoutes,
   ...consoleRoutes,
+  ...consoleCallRoutes,
   ...linkRoutes,
   ...openRoutes,
 }

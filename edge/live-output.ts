@@ -45,11 +45,14 @@ export class LiveOutput {
     this.#followers.leave(id)
   }
 
-  /** `look`: the call as it is, while whoever asks may read it. At once where there is something to tell, else within `ms`. */
-  async hear(look: () => CallRecord | undefined, { id, whose }: Listener, heard: Heard, ms: number): Promise<Result<News>> {
+  /**
+   * `look`: the call as it is, while whoever asks may read it. At once where there is something to tell, else within `ms`. Who looks once
+   * is no `listener`.
+   */
+  async hear(look: () => CallRecord | undefined, listener: Listener | null, heard: Heard, ms: number): Promise<Result<News>> {
     const record = look()
     if (record === undefined) return err(NO_CALL)
-    const counted = this.#followers.enter(id, whose, Date.now())
+    const counted = listener === null ? ok(true) : this.#followers.enter(listener.id, listener.whose, Date.now())
     if (!counted.ok) return counted
     const news = this.#news(record, heard)
     if (ms <= 0 || news.changed || news.pieces.length > 0 || news.end !== null) return ok(news)

@@ -3,7 +3,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { LIMITS } from '../shared/limits.ts'
-import type { LiveEvent } from '../shared/live-output.ts'
+import type { LiveEvent, LiveState } from '../shared/live-output.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { runObject } from './env.ts'
@@ -21,9 +21,24 @@ type Followed = {
   /** Asked before anything is told: a stream outlives its request, so the key and the policy of now count. */
   still: () => Promise<boolean>
   piece: (piece: LivePiece) => unknown
+  state?: (state: LiveState) => unknown
+  /** Told last to who may not read it any more. */
+  farewell?: string
 }
 
-export async function outputStream({ run, n, agent, whose, position, still, piece }: Followed): Promise<Result<Response>> {
+const same = (state: LiveState): unknown => state
+
+export async function outputStream({
+  run,
+  n,
+  agent,
+  whose,
+  position,
+  still,
+  piece,
+  state = same,
+  farewell,
+}: Followed): Promise<Result<Response>> {
   const listener = { id: randomUUID(), whose }
   const first = await run.hear(agent, n, listener, heardAt(position), 0)
   if (!first.ok) return first
@@ -37,6 +52,7 @@ export async function outputStream({ run, n, agent, whose, position, still, piec
       const news: Result<News> = next ?? (await run.hear(agent, n, listener, heard, LIMITS.console_wait_ms))
       next = undefined
       if (!news.ok || !(await still())) {
+        if (farewell !== undefined) send(farewell)
         controller.close()
         return leave()
       }
@@ -46,7 +62,7 @@ export async function outputStream({ run, n, agent, whose, position, still, piec
       for (const { stream, offset } of pieces) at[stream] = offset
       const told = (event: LiveEvent['event'], data: unknown) =>
         send(`id: ${at.attempt}.${at.stdout}.${at.stderr}`, `event: ${event}`, `data: ${JSON.stringify(data)}`)
-      if (changed) told('state', heard.state)
+      if (changed && heard.state !== null) told('state', state(heard.state))
       for (const one of pieces) {
         at[one.stream] = heard[one.stream]
         told(one.stream, piece(one))
@@ -73,7 +89,8 @@ export function inJson({ offset, bytes }: LivePiece) {
   }
 }
 
-function heardAt(position: string): Heard {
+/** From a position that its schema has read. */
+export function heardAt(position: string): Heard {
   const [attempt = 0, stdout = 0, stderr = 0] = position.split('.').map(Number)
   return { attempt, stdout, stderr, state: null }
 }

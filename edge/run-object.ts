@@ -134,7 +134,7 @@ export class RunObject extends DurableObject<Env> {
     return ok(this.#store.journal(this.#run.record.id, after, agent === null))
   }
 
-  async hear(agent: string | null, n: number, ...told: [Listener, Heard, number]): Promise<Result<News>> {
+  async hear(agent: string | null, n: number, ...told: [Listener | null, Heard, number]): Promise<Result<News>> {
     return this.#live.hear(() => this.#readable(agent, n), ...told)
   }
 

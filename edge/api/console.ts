@@ -1,44 +1,43 @@
-// The console's doors: who is it → may they → did the form come from us → one verb → a page. GET and HEAD change nothing. Each page asks
-// policy what the API's route of the same action asks.
+// What operators do in a browser about approvals, and what they look up there: behind the doors, one verb → a page. GET and HEAD change
+// nothing.
 
-import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
 import { PATTERNS, split } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
 import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
-import type { Incoming, Verb, Verbs } from '../app.ts'
+import type { Verbs } from '../app.ts'
 import { needsUnfolding } from '../approvals.ts'
 import { broughtFile } from '../brought-files.tsx'
 import { argumentsIn, asksForChange, changedIn, type Draft, textToChange } from '../change-page.tsx'
-import { refusedPage, signInPage } from '../console/frame.tsx'
 import { historyPage } from '../console/history.tsx'
 import { glimpse, inboxPage } from '../console/inbox.tsx'
 import { liveInbox, SCRIPT } from '../console/live.ts'
 import { changePage, detailPage } from '../console/pages.tsx'
 import type { Session } from '../console/session.ts'
-import { isFormOf, noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
+import { noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
 import type { Answered } from '../console/several.tsx'
 import { answeredPage } from '../console/several.tsx'
 import { standingPage, takenBackPage } from '../console/standing.tsx'
 import { told } from '../console/telling.tsx'
 import { workersPage } from '../console/workers.tsx'
-import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
-import { identityOf, runObject, tenantObject } from '../env.ts'
+import { identityOf, tenantObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
 import { fileAnswer } from '../headers.ts'
 import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
 import { partIn } from '../unfolding.tsx'
+import type { CallNames } from './console-calls.ts'
+import type { Place } from './console-doors.ts'
+import { form, page, permitted, placeOf, seeOther, signInAgain, wayBack } from './console-doors.ts'
 import { readForm, reasonIn, saidIn } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
 
-type Names = keyof typeof CONSOLE
+type Names = Exclude<keyof typeof CONSOLE, CallNames>
 
 export const consoleRoutes: Verbs<Names> = {
   consoleInbox: page('consoleInbox', async ({ env, query }, session) => {
@@ -199,58 +198,4 @@ async function answerOne({ run, n, id }: Place, { principal }: Session, answer: 
 }
 const WANTED = { approve: 'approved', deny: 'denied' } as const
 
-type Show<N extends Names> = (incoming: Incoming<N>, session: Session) => Promise<Result<Response>>
-type Do<N extends Names> = (incoming: Incoming<N>, session: Session, given: URLSearchParams) => Promise<Result<Response>>
-
-/** Whoever has a session, and whom policy permits the route's action. */
-function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
-  return async (incoming) => {
-    const { env, request } = incoming
-    const { pathname, search } = new URL(request.url)
-    const found = await sessionOf(request, env, name === 'consoleEvents' ? 'watched' : 'used') // a stream that is cut comes back by itself
-    if (!found.ok) return ok(signInAgain(wayBack(pathname + search)))
-    const session = found.value
-    const shown = permitted(session, CONSOLE[name].action) ? await show(incoming, session) : err(mayNot(CONSOLE[name].action))
-    return ok(shown.ok ? shown.value : refused(session, shown.error))
-  }
-}
-
-/** A page that changes something: the form carries what only this session's pages carry, and comes from our origin (T25). */
-function form<N extends Names>(name: N, change: Do<N>): Verb<N> {
-  return page(name, async (incoming, session) => {
-    const { env, request } = incoming
-    const given = await readForm(request, LIMITS.page_edit_bytes)
-    if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl) || !isFormOf(session, given.get('form')))
-      return err(failure('cross_origin', 'this form did not come from a page of your session'))
-    return change(incoming, session, given)
-  })
-}
-
-const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
-  action === null || authorize(directory, principal, action).allowed
 const mayAnswer = (session: Session): boolean => permitted(session, CONSOLE.consoleAnswer.action)
-const mayNot = (action: string | null): Failure => failure('forbidden', `policy does not permit you \`${action}\``)
-
-type Place = { id: string; run: ReturnType<typeof runObject>; n: number }
-
-function placeOf(env: Env, { directory: { tenant } }: Session, id: string): Result<Place> {
-  const { run, n } = split(id)
-  return PATTERNS.approval.test(id) && isRunOf(tenant, run, identityOf(env).idKey)
-    ? ok({ id, run: runObject(env, tenant, run), n })
-    : err(failure('not_found', 'no such approval'))
-}
-
-/** Only to a page of the console, whatever a form says. */
-const wayBack = (path: string): string =>
-  /^\/console(?:\/approvals\/\w{1,60}|\/history|\/standing|\/workers)?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console'
-
-const refused = (session: Session, error: Failure): Response => html(refusedPage(session, error), FAILURES[error.code].status)
-const signInAgain = (back: string, refusal?: Failure): Response =>
-  html(signInPage(back, refusal), refusal === undefined ? FAILURES.signed_out.status : FAILURES[refusal.code].status)
-
-function seeOther(location: string, cookie?: string): Response {
-  const answer = html('', 303)
-  answer.headers.set('location', location)
-  if (cookie !== undefined) answer.headers.set('set-cookie', cookie)
-  return answer
-}

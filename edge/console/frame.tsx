@@ -4,7 +4,6 @@ import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES } from '../../shared/failures.ts'
 import { NotDone, Page, Prose } from '../page.tsx'
-import { SCRIPT } from './live.ts'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
 
@@ -16,9 +15,10 @@ const PLACES = {
 } as const
 export type Place = keyof typeof PLACES
 
-type Frame = { title: string; session: Session; place?: Place; live?: boolean; children?: unknown }
+/** `script`: the one that the page's rules let in (edge/live.ts). */
+type Frame = { title: string; session: Session; place?: Place; script?: string; children?: unknown }
 
-export function ConsolePage({ title, session, place, live = false, children }: Frame) {
+export function ConsolePage({ title, session, place, script, children }: Frame) {
   const top = (
     <>
       <a class="skip" href="#content">
@@ -45,7 +45,7 @@ export function ConsolePage({ title, session, place, live = false, children }: F
       <div id="content" tabindex={-1}>
         {children as string}
       </div>
-      {live ? <script>{raw(SCRIPT)}</script> : ''}
+      {script === undefined ? '' : <script>{raw(script)}</script>}
     </Page>
   )
 }

@@ -6,6 +6,7 @@ import type { Approval } from '../../shared/wire.ts'
 import type { InboxPage, InboxQuery, Waiting } from '../inbox-store.ts'
 import { left } from '../page.tsx'
 import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { SCRIPT } from './live.ts'
 import type { Session } from './session.ts'
 
 /** How a form names all that ask exactly the same, up to the newest that was shown. */
@@ -18,7 +19,7 @@ const plural = (n: number, one: string, many: string): string => `${n} ${n === 1
 
 export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
   return (
-    <ConsolePage title="Inbox" session={session} place="/console" live>
+    <ConsolePage title="Inbox" session={session} place="/console" script={SCRIPT}>
       <h1>Inbox</h1>
       <Filter asked={asked} />
       <section aria-label="Approvals that wait">

@@ -9,6 +9,7 @@ import { After, Answers, Facts, Further, hasAnswered, left, OUTCOME } from '../p
 import type { Preview } from '../run-answers.ts'
 import { Wholes } from '../unfolding.tsx'
 import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { SCRIPT } from './live.ts'
 import type { Session } from './session.ts'
 import { Alike } from './several.tsx'
 
@@ -38,7 +39,7 @@ export function detailPage({ session, approval, alike, mayAnswer, mayRead, draft
     </>
   )
   return (
-    <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} live={open}>
+    <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} {...(open ? { script: SCRIPT } : {})}>
       <a class="back" href="/console">
         Back to the inbox
       </a>
@@ -90,6 +91,13 @@ function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
         <p>
           <After approval={approval} />
         </p>
+        {status === 'approved' ? (
+          <a class="back" href={`/console/calls/${approval.call}`}>
+            Look at what it does
+          </a>
+        ) : (
+          ''
+        )}
       </section>
       <h2>{prompt.title}</h2>
       {facts as string}

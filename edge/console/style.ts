@@ -36,6 +36,9 @@ input[type=checkbox]{width:1.375rem;height:1.375rem;accent-color:var(--no)}
 .outcome pre{color:var(--ink)}
 .card pre{margin:.375rem 0}
 .card .tags{margin:.25rem 0 0}
+.written{max-height:30rem;overflow:auto;tab-size:8;margin:.25rem 0 .375rem;background:var(--wash);border:1px solid var(--line);border-radius:.5rem}
+.written pre{margin:0;border:0}
+#cancel{margin-top:1rem}
 .empty{padding:2.5rem 1rem;text-align:center;color:var(--soft);background:var(--wash);border-radius:.75rem}
 .back{display:inline-flex;align-items:center;min-height:2.75rem;font-size:.9375rem}
 `

@@ -2,10 +2,11 @@
 // action; what changes something answers with a redirect (303) to the page that shows it.
 
 import { z } from 'zod'
+import { Position } from '../live-output.ts'
 import { Bytes, number, routes } from './route.ts'
 
 /** Read behind the session: who has none is told to sign in, not which ids there could be. */
-const approval = z.strictObject({ id: z.string().max(64) })
+const named = z.strictObject({ id: z.string().max(64) })
 
 const asked = z.strictObject({
   agent: z.string().max(64).default(''),
@@ -57,7 +58,7 @@ export const CONSOLE = routes({
     path: '/console/approvals/{id}',
     callers: ['console'],
     action: 'approval.list',
-    params: approval,
+    params: named,
     media: 'text/html',
     summary: 'One approval, with the form to answer it',
     status: 200,
@@ -69,7 +70,7 @@ export const CONSOLE = routes({
     path: '/console/approvals/{id}',
     callers: ['console'],
     action: 'approval.decide',
-    params: approval,
+    params: named,
     media: 'text/html',
     summary: 'The answer given on that page',
     status: 200,
@@ -81,12 +82,51 @@ export const CONSOLE = routes({
     path: '/console/approvals/{id}/files/{sha256}',
     callers: ['console'],
     action: 'run.read',
-    params: approval.extend({ sha256: z.string().max(64) }),
+    params: named.extend({ sha256: z.string().max(64) }),
     media: 'application/octet-stream',
     summary: 'A file that the call brings, as it is',
     status: 200,
     result: Bytes,
     failures: ['signed_out', 'not_found'],
+  },
+  consoleCall: {
+    method: 'GET',
+    path: '/console/calls/{id}',
+    callers: ['console'],
+    action: 'run.read',
+    params: named,
+    query: z.strictObject({ after: Position.default('0.0.0') }),
+    media: 'text/html',
+    summary: 'One call, and what it has written so far; `after` shows what follows',
+    status: 200,
+    result: z.string(),
+    failures: ['signed_out', 'not_found'],
+  },
+  consoleOutput: {
+    method: 'GET',
+    path: '/console/calls/{id}/output',
+    callers: ['console'],
+    action: 'run.read',
+    params: named,
+    query: z.strictObject({ after: Position.default('0.0.0') }),
+    headers: z.object({ 'last-event-id': Position.optional() }),
+    media: 'text/event-stream',
+    summary: 'The same as it goes on, until the call or the session ends; `Last-Event-ID` resumes',
+    status: 200,
+    result: z.string(),
+    failures: ['signed_out', 'not_found', 'too_many_streams'],
+  },
+  consoleCancel: {
+    method: 'POST',
+    path: '/console/calls/{id}',
+    callers: ['console'],
+    action: 'run.cancel',
+    params: named,
+    media: 'text/html',
+    summary: 'Cancel the call of that page',
+    status: 200,
+    result: z.string(),
+    failures: ['signed_out', 'cross_origin', 'not_found', 'already_ended'],
   },
   consoleAnswers: {
     method: 'POST',
