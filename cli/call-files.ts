@@ -6,6 +6,7 @@ import type { FileRef, InputFile } from '../shared/files.ts'
 import { FileRefs, pathFault } from '../shared/files.ts'
 import { sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
+import { broughtBy } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Call } from '../shared/wire.ts'
@@ -145,7 +146,7 @@ async function filesOf({ args, flags, api, paint }: Given<typeof CALL> & { reado
 }
 
 const told = ({ plan, result }: Call, which: 'brings' | 'left') =>
-  which === 'left' ? (result?.files ?? { files: [], left: [], more: 0 }) : { files: plan?.files ?? [], left: [], more: 0 }
+  which === 'left' ? (result?.files ?? { files: [], left: [], more: 0 }) : { files: broughtBy(plan) ?? [], left: [], more: 0 }
 
 type Where = { readonly to: string; readonly overwrite: boolean }
 

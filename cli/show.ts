@@ -1,7 +1,7 @@
 // Calls, approvals and runs as text. What strangers wrote stands behind a bar or on a line of its own, and inert.
 
 import type { Output as Answered } from '../shared/client.ts'
-import type { Plan } from '../shared/plan.ts'
+import { broughtBy, type Plan } from '../shared/plan.ts'
 import type { Approval, Call, Decision, Edit } from '../shared/wire.ts'
 import { standingInWords } from './standing.ts'
 import type { Paint } from './text.ts'
@@ -40,7 +40,7 @@ export function showCall(call: Call, paint: Paint): string {
   if (result?.error !== undefined)
     rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
-  const [brought, kept] = [call.plan?.files?.length ?? 0, result?.files?.files.length ?? 0]
+  const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
   if (brought > 0) rows.push(['brought', `${counted(brought)}: countersign calls inputs ${id}`])
   if (result?.files !== undefined) rows.push(['left', `${counted(kept)}: countersign calls outputs ${id}`])
   if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
@@ -103,7 +103,7 @@ export function showDecision({ decision, plan }: Answered<'decide'>, paint: Pain
 }
 
 const planned = ({ tier, egress, executor }: Plan): string =>
-  `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${executor.argv.join(' ')}`
+  `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${executor.kind === 'skill' ? `skill ${executor.skill} ${executor.version}` : executor.argv.join(' ')}`
 
 type Explanation = NonNullable<Decision['explanation']>
 

@@ -2,7 +2,7 @@
 
 import { basename } from 'node:path'
 import { ok } from '../shared/result.ts'
-import { ToolSpec } from '../shared/wire.ts'
+import { ProcessToolSpec } from '../shared/wire.ts'
 import type { Command } from './command.ts'
 import { command } from './command.ts'
 import { fitting, readRecord } from './specs.ts'
@@ -57,7 +57,7 @@ const putTool = command({
     if (!read.ok) return read
     const { name: named, version: _version, digest: _digest, policy: _policy, ...rest } = read.value // as `tools show` tells them; the edge says them anew
     const name = flags.name ?? (typeof named === 'string' ? named : basename(file, '.json'))
-    const spec = fitting(ToolSpec, rest, `\`${file}\``)
+    const spec = fitting(ProcessToolSpec, rest, `\`${file}\``)
     if (!spec.ok) return spec
     const put = await api('putTool', { params: { name }, body: spec.value })
     if (!put.ok) return put

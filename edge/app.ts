@@ -19,6 +19,7 @@ import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
 import { secretRoutes } from './api/secrets.ts'
+import { skillRoutes } from './api/skills.ts'
 import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing.ts'
 import { workerRoutes } from './api/workers.ts'
@@ -62,6 +63,7 @@ const VERBS: Verbs<RouteName> = {
   ...operatorRoutes,
   ...channelRoutes,
   ...secretRoutes,
+  ...skillRoutes,
   ...slackRoutes,
   ...policyRoutes,
   ...rehearsalRoutes,

@@ -6,7 +6,7 @@ import type { Change } from '../shared/explanation.ts'
 import { PATTERNS } from '../shared/ids.ts'
 import { canonical, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
-import type { Plan } from '../shared/plan.ts'
+import { broughtBy, type Plan, type ProcessPlan, type SkillPlan } from '../shared/plan.ts'
 import type { Approval, Decision, Tool } from '../shared/wire.ts'
 import type { AskRecord } from './lifecycle.ts'
 import type { Redaction } from './redaction.ts'
@@ -29,6 +29,7 @@ type Asked = {
 
 export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now, redaction }: Asked): AskRecord {
   const shown = plan === null ? null : shownPlan(plan, redaction)
+  const brought = broughtBy(shown)
   return {
     id,
     requestedAt: now,
@@ -40,10 +41,10 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
       tool: tool.name,
       tool_version: tool.version,
       risk: riskOf(tool, plan),
-      command: plan === null ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
+      command: plan === null || plan.tier === 'A' ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
       plan: shown === null ? 'nothing runs' : planInWords(shown),
       arguments: readable(redaction.of(args)),
-      ...(shown?.files === undefined ? {} : { files: shown.files }),
+      ...(brought === undefined ? {} : { files: brought }),
       on_yes: onYes(needs),
       ...(standing === null ? {} : { standing }),
       policies: decision.policies,
@@ -81,6 +82,7 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
  * is said between them.
  */
 export function shownPlan(plan: Plan, redaction: Redaction): Plan {
+  if (plan.tier === 'A') return plan // no agent names anything in it
   const shown = (text: string): string => String(redaction.of(text))
   const { egress, executor, files, credentials } = plan
   return {
@@ -93,6 +95,10 @@ export function shownPlan(plan: Plan, redaction: Redaction): Plan {
 }
 
 function planInWords(plan: Plan): string {
+  if (plan.tier === 'A') {
+    const { fuel, timeout_ms } = plan.limits
+    return `${reachInWords(plan)}, for ${Math.ceil(timeout_ms / 1000)} s and ${fuel.toLocaleString('en')} units of fuel at most`
+  }
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
   const traffic = relayed ? ` and ${Math.ceil(net_bytes / 1024 ** 2).toLocaleString('en')} MiB of traffic` : ''
@@ -100,13 +106,15 @@ function planInWords(plan: Plan): string {
 }
 
 /** By name and content: whoever says yes says it to these bytes. */
-const filesInWords = ({ files = [] }: Plan): string =>
+const filesInWords = ({ files = [] }: ProcessPlan): string =>
   files.length === 0
     ? ''
     : `, with files that the agent brings: ${files.map(({ path, bytes, sha256 }) => `\`${quoted(path)}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
 
 /** Where it runs and what it can touch. */
-export function reachInWords({ tier, egress, profile, secrets, credentials = [], workspace }: Plan): string {
+export function reachInWords(plan: Plan): string {
+  if (plan.tier === 'A') return skillInWords(plan)
+  const { tier, egress, profile, secrets, credentials = [], workspace } = plan
   const where = tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
   const network =
     egress.mode !== 'strict'
@@ -126,6 +134,12 @@ export function reachInWords({ tier, egress, profile, secrets, credentials = [],
   return `${where}${seen}, ${network}${added}${given}, ${folder}`
 }
 
+/** By its digest: the name is its publisher's to choose. */
+function skillInWords({ executor: { skill, version, digest, tool, capabilities } }: SkillPlan): string {
+  const granted = capabilities.length === 0 ? 'nothing of its host' : `${capabilities.join(', ')} of its host alone`
+  return `in an isolate of the edge (tier A), \`${tool}\` of the skill \`${skill}\` ${version} (sha256 ${digest}), without network, with ${granted}`
+}
+
 const EACH_DECEIVING = new RegExp(DECEIVING, 'gu')
 
 /** How long one text of the arguments may be on a card; the first under which the whole fits is taken. */
@@ -141,7 +155,7 @@ export type Unfolded = { readonly title: string; readonly characters: number; re
 /** What was shortened on the card, whole: made of the stored call, as the card was. */
 export function unfolded(prompt: Approval['prompt'], args: Record<string, unknown>, plan: Plan | null, redaction: Redaction): Unfolded[] {
   const texts: (readonly [title: string, shown: string, value: unknown])[] = [
-    ['The whole command line', prompt.command, plan === null ? [] : redaction.ofArgv(plan.executor.argv, args)],
+    ['The whole command line', prompt.command, plan === null || plan.tier === 'A' ? [] : redaction.ofArgv(plan.executor.argv, args)],
     ['The whole arguments', prompt.arguments, redaction.of(args)],
   ]
   return texts

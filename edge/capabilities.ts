@@ -17,5 +17,9 @@ export function capabilitiesOf({ capabilities, secrets = [], egress }: Contract)
   return [...new Set([...capabilities, ...implied])]
 }
 
+/** The actions that a call of the tool is, as policies know them. */
+export const actionGroups = ({ executor }: Partial<Pick<ToolSpec, 'executor'>>): string[] =>
+  executor?.kind === 'skill' ? ['tool.execute', 'skill.execute'] : ['tool.execute']
+
 export const isSensitive = (contract: Contract): boolean =>
   contract.sensitive === true || capabilitiesOf(contract).some((capability) => SENSITIVE.has(capability))

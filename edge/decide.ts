@@ -9,7 +9,7 @@ import type { Plan } from '../shared/plan.ts'
 import { secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Budget, Decision } from '../shared/wire.ts'
+import type { Budget, Decision, Tool } from '../shared/wire.ts'
 import { SPANS } from './approvals.ts'
 import type { ApprovalContext, Approvers } from './consent.ts'
 import { approversOf, given, supposed } from './consent.ts'
@@ -50,8 +50,10 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
   const decided = decideByPolicy(directory, situation, told)
   if (!decided.ok || decided.value.decision.effect === 'deny') return decided
   const withheld = directory.vault.withholds(situation.tool.tool)
-  if (withheld === undefined) return decided
-  return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
+  if (withheld !== undefined) return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
+  const disabled = notEnabled(directory, situation.tool.tool)
+  if (disabled === undefined) return decided
+  return denied(directory, situation, { code: 'denied', by: 'skill.state', reason: disabled }, told)
 }
 
 function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Result<Decided> {
@@ -96,7 +98,9 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
 
 /** Each plan once more, bound to workers with cgroups, where a rule asks whether it is. */
 const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>
-  isRead(reads.context, ['plan', 'cgroup']) ? plans.flatMap((plan) => [plan, { ...plan, cgroup: true as const }]) : plans
+  isRead(reads.context, ['plan', 'cgroup'])
+    ? plans.flatMap((plan): Plan[] => (plan.tier === 'A' ? [plan] : [plan, { ...plan, cgroup: true }]))
+    : plans
 
 /** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
 function explained(directory: Loaded, situation: Situation, decision: Decision, grounds: Grounds | null, told: Told): Decision {
@@ -105,6 +109,12 @@ function explained(directory: Loaded, situation: Situation, decision: Decision, 
   const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
   const reach = () => supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
   return { ...decision, explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)) }
+}
+
+/** Why the skill of a tool may not run now, if it is one of a skill. */
+export function notEnabled({ skills }: Loaded, { executor }: Tool): string | undefined {
+  if (executor.kind !== 'skill' || skills.get(executor.skill)?.digest === executor.digest) return undefined
+  return `version ${executor.version} of the skill \`${executor.skill}\` is not enabled`
 }
 
 /** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
@@ -179,22 +189,32 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
 function whole(
   matter: Matter,
   context: Record<string, CedarValueJson>,
-  { tier, executor, egress, profile, workspace, limits, cgroup, ...given }: Plan,
+  plan: Plan,
   approval: ApprovalContext,
 ): Record<string, CedarValueJson> {
-  const plan = {
+  return { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan: planContext(plan) }) }
+}
+
+function planContext(plan: Plan): CedarValueJson {
+  const { tier, egress, limits } = plan
+  const shared = {
     tier,
-    program: programOf(executor.argv),
     egress_mode: egress.mode,
     egress_hosts: egress.hosts,
+    timeout_ms: limits.timeout_ms,
+    memory_bytes: limits.memory_bytes,
+  }
+  // An isolate has no program, no folder that lasts, and no process that could get away.
+  if (plan.tier === 'A') return { ...shared, program: '', secrets: [], workspace: 'call', cgroup: true, fuel: plan.limits.fuel }
+  const { executor, profile, workspace, cgroup, ...given } = plan
+  return {
+    ...shared,
+    program: programOf(executor.argv),
     ...(profile === undefined ? {} : { profile }),
     secrets: secretsOf(given),
     workspace,
-    timeout_ms: limits.timeout_ms,
-    memory_bytes: limits.memory_bytes,
     cgroup: cgroup === true,
   }
-  return { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan }) }
 }
 
 /** What runs, however it was named: `/usr/bin/sudo` and `./sudo` are `sudo`. */
@@ -212,6 +232,7 @@ function contextOf(
   const { channels } = agent.spec
   return {
     tool_name: tool.tool.name,
+    ...(tool.tool.executor.kind === 'skill' ? { skill_id: tool.tool.executor.skill } : {}),
     capabilities: [...tool.capabilities],
     is_sensitive_action: tool.sensitive,
     is_allowlisted_tool: isListed(agent, tool.tool.name),

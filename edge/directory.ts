@@ -6,10 +6,11 @@ import { timingSafeEqual } from 'node:crypto'
 import type { KeyKind } from '../shared/ids.ts'
 import { keyHash, parseKey } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
+import type { Publisher } from '../shared/skills.ts'
 import type { AgentSpec, Capability, OperatorSpec, Tool } from '../shared/wire.ts'
 import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
-import { capabilitiesOf, isSensitive } from './capabilities.ts'
+import { actionGroups, capabilitiesOf, isSensitive } from './capabilities.ts'
 import type { Env, Identity } from './env.ts'
 import { identityOf, tenantObject } from './env.ts'
 import { logError } from './log.ts'
@@ -18,6 +19,7 @@ import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
 import { marker, Redaction } from './redaction.ts'
 import type { SealedSecret } from './sealing.ts'
 import { Sealing } from './sealing.ts'
+import type { EnabledSkill } from './skill-store.ts'
 import type { TenantObject } from './tenant-object.ts'
 import type { ArgumentTypes } from './typed-arguments.ts'
 import { argumentTypes } from './typed-arguments.ts'
@@ -42,6 +44,9 @@ export type Directory = {
   secrets: HeldSecret[]
   /** What they were before: nobody is handed it, and no text may show it. */
   formerSecrets: SealedSecret[]
+  /** Those that are enabled, each in the version that is. */
+  skills: EnabledSkill[]
+  publishers: Publisher[]
 }
 
 export type Principal = {
@@ -83,6 +88,9 @@ export type Loaded = {
   roles: readonly string[]
   workers: ReadonlyMap<string, { row: EnrolledWorker; principal: Principal }>
   vault: Vault
+  skills: ReadonlyMap<string, EnabledSkill>
+  /** The public keys of those who may publish skills. */
+  publishers: ReadonlyMap<string, readonly string[]>
   /** What of arguments its people are shown. */
   redaction: Redaction
 }
@@ -139,7 +147,7 @@ function remember(keys: Keys, directory: Directory): Loaded {
 
 function load(
   { markKey, vaultKey }: Keys,
-  { tenant, version, agents, operators, tools, policies, shadow, workers, secrets, formerSecrets }: Directory,
+  { tenant, version, agents, operators, tools, policies, shadow, workers, secrets, formerSecrets, skills, publishers }: Directory,
 ): Loaded {
   const ready = readyUnderFloor(policies.texts)
   if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
@@ -170,6 +178,8 @@ function load(
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
     workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
     vault,
+    skills: new Map(skills.map((skill) => [skill.id, skill])),
+    publishers: new Map(publishers.map(({ name, keys }) => [name, keys])),
     redaction: new Redaction(marker(markKey, tenant), vault.known),
   }
   return shadow === null ? loaded : { ...loaded, shadow: shadowing(loaded, shadow) }
@@ -251,9 +261,16 @@ export function loadTool(tool: Tool): LoadedTool {
     entity: {
       uid: { type: 'Tool', id: tool.name },
       attrs: { version: tool.version, sensitive, capabilities },
-      parents: (tool.groups ?? []).map((id) => ({ type: 'ToolGroup', id })),
+      parents: [
+        ...(tool.groups ?? []).map((id) => ({ type: 'ToolGroup', id })),
+        ...(tool.executor.kind === 'skill' ? [{ type: 'Skill', id: tool.executor.skill }] : []),
+      ],
     },
-    action: { uid: { type: 'Action', id: `tool.execute/${tool.name}` }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },
+    action: {
+      uid: { type: 'Action', id: `tool.execute/${tool.name}` },
+      attrs: {},
+      parents: actionGroups(tool).map((id) => ({ type: 'Action', id })),
+    },
   }
   if (loadedTools.size > 5_000) loadedTools.clear()
   loadedTools.set(id, loaded)

@@ -9,6 +9,7 @@ import type { LogObject } from './log-object.ts'
 import type { PoolObject } from './pool-object.ts'
 import type { RunObject } from './run-object.ts'
 import type { SessionObject } from './session-object.ts'
+import type Transpiler from './skills/transpiler/main.ts'
 import type { TenantObject } from './tenant-object.ts'
 
 export type Env = {
@@ -18,6 +19,10 @@ export type Env = {
   POOL: DurableObjectNamespace<PoolObject>
   LOG: DurableObjectNamespace<LogObject>
   CHANNEL: DurableObjectNamespace<ChannelObject>
+  /** Makes modules of components (edge/skills/transpiler): a Worker of its own, for its size. */
+  TRANSPILER: Fetcher
+  /** Isolates for skills. */
+  LOADER: WorkerLoader
   /** Ed25519 private JWK; everything the edge vouches for is signed with it. */
   EDGE_SIGNING_KEY: string
   /** SHA-256 of the first operator's key: how a new installation is entered. */
@@ -78,6 +83,7 @@ export type Remote<T> = {
   [K in keyof T as T[K] extends (...given: never[]) => Promise<unknown> ? Exclude<K, 'fetch' | 'alarm'> : never]: T[K]
 }
 
+export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remote<Transpiler>
 export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
 export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
 /** A session is one agent's: its name is the agent's to choose. */

@@ -4,18 +4,19 @@
 import { cwdFault } from '../shared/cwd.ts'
 import { failure } from '../shared/failures.ts'
 import type { InputFile } from '../shared/files.ts'
-import { DEFAULT_LIMITS, LIMITS } from '../shared/limits.ts'
-import type { EgressMode, Limits, Plan, Tier } from '../shared/plan.ts'
+import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../shared/limits.ts'
+import type { EgressMode, Limits, Plan, SkillExecutor, Tier } from '../shared/plan.ts'
 import { HostPattern, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Budget, ToolSpec } from '../shared/wire.ts'
+import type { Budget, ProcessToolSpec, ToolSpec } from '../shared/wire.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
 /** The plans for one call, least isolated first. None where the tool asks of tier B alone what only tier C can keep. */
 export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: readonly InputFile[] = []): Result<readonly Plan[]> {
   const { executor } = tool
+  if (executor.kind === 'skill') return ok([skillPlan(tool, executor, budget)])
   if (files.length > 0 && tool.input_files !== true) return err(failure('invalid_arguments', 'calls of this tool bring no files'))
   const argv = fill(executor.argv, args)
   if (!argv.ok) return argv
@@ -43,7 +44,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
     workspace: tool.workspace,
     ...(files.length === 0 ? {} : { files: [...files] }),
     ...(tool.output_files === true ? { outputs: true as const } : {}),
-    limits: limitsFor(tool, args, budget),
+    limits: limitsFor({ ...tool, executor }, args, budget),
   }
   const credentials = (tool.credentials ?? []).filter(({ host }) => hosts.value.some((pattern) => covers(pattern, host)))
   const plans: Plan[] = []
@@ -56,6 +57,17 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
       plans.push({ tier, ...shared, ...(credentials.length === 0 ? {} : { credentials }), egress: { mode, hosts: hosts.value } })
   }
   return ok(plans)
+}
+
+/** A skill's plan is its manifest's: nothing in it is the agent's to choose. */
+function skillPlan({ limits, output_schema }: ToolSpec, executor: SkillExecutor, budget: Budget): Plan {
+  const { timeout_ms, fuel, memory_bytes, output_bytes } = { ...DEFAULT_SKILL_LIMITS, ...defined(limits) }
+  return {
+    tier: 'A',
+    executor: { ...executor, ...(output_schema === undefined ? {} : { output: output_schema }) },
+    egress: { mode: 'strict', hosts: [] },
+    limits: { timeout_ms: Math.min(timeout_ms, budget.execution_timeout_ms), fuel, memory_bytes, output_bytes },
+  }
 }
 
 /** Tier C enforces or does not start; tier B can't enforce, so `strict` is not its to promise (L8). */
@@ -134,8 +146,8 @@ export function covers(pattern: string, wanted: string): boolean {
   return name.startsWith('.') ? host.endsWith(name) : host === name
 }
 
-function limitsFor(tool: ToolSpec, args: Args, budget: Budget): Limits {
-  const asked = tool.executor.timeout_ms === undefined ? undefined : args[tool.executor.timeout_ms.arg]
+function limitsFor({ executor, ...tool }: ProcessToolSpec, args: Args, budget: Budget): Limits {
+  const asked = executor.timeout_ms === undefined ? undefined : args[executor.timeout_ms.arg]
   const limits = { ...DEFAULT_LIMITS, ...defined(tool.limits) }
   const timeouts = [limits.timeout_ms, budget.execution_timeout_ms]
   if (typeof asked === 'number' && Number.isInteger(asked) && asked > 0) timeouts.push(asked)
@@ -143,7 +155,7 @@ function limitsFor(tool: ToolSpec, args: Args, budget: Budget): Limits {
 }
 
 /** A credential for a host that the tool may not reach is a mistake, and told to whoever makes it. */
-export function checkCredentials({ credentials = [], egress, executor }: ToolSpec): Result<true> {
+export function checkCredentials({ credentials = [], egress, executor }: ProcessToolSpec): Result<true> {
   const idle = credentials.findIndex(({ host }) => !egress.hosts.some((pattern) => covers(pattern, host)))
   if (idle >= 0) return err(failure('invalid_request', `/credentials/${idle}: \`${credentials[idle]?.host}\` is none of the tool’s hosts`))
   return credentials.length === 0 || executor.tiers.includes('C')

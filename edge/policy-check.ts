@@ -9,6 +9,8 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { ToolSpec } from '../shared/wire.ts'
+import { actionGroups } from './capabilities.ts'
 import { readyUnderFloor, underFloor } from './policies.ts'
 import type { Schema as CedarSchema, PolicySet, PolicyTexts, Rule, SaidOf } from './policy.ts'
 import { compile, readSchema, validate } from './policy.ts'
@@ -21,6 +23,7 @@ import { actionsIn, lostBy, placesOfTool } from './policy-tools.ts'
 import type { Schema } from './schemas.ts'
 import { argumentTypes } from './typed-arguments.ts'
 
+type Types = NonNullable<ReturnType<ToolTypes['get']>>
 type Found = { readonly errors: readonly FieldError[]; readonly warnings: readonly FieldError[] }
 
 /** What one can't tell by looking: such a text is refused, though it is well-formed. */
@@ -28,8 +31,10 @@ const LOOK_ALIKE = /bidi control|mixed scripts|general security profile|confusab
 
 let base: CedarSchema | undefined
 
-type Tools = readonly { readonly name: string; readonly input_schema: Schema }[]
+type Tools = readonly (Partial<Pick<ToolSpec, 'executor'>> & { readonly name: string; readonly input_schema: Schema })[]
 type Registered = Contract & Tools[number]
+
+const typesOf = (tool: Tools[number]): Types => ({ args: argumentTypes(tool.input_schema).record, groups: actionGroups(tool) })
 
 /**
  * Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. `bounded`:
@@ -66,11 +71,7 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true):
     const detail = `these rules name ${strange.size} actions that there are not, ${some.join(', ')} among them; register tools before the rules about them`
     return err(failure('invalid_policy', detail))
   }
-  const { errors, warnings } = hold(
-    set.value,
-    new Map(tools.map(({ name, input_schema }) => [name, argumentTypes(input_schema).record])),
-    SHOWN,
-  )
+  const { errors, warnings } = hold(set.value, new Map(tools.map((tool) => [tool.name, typesOf(tool)])), SHOWN)
   const all = [...lookAlikes, ...errors]
   return all.length === 0 ? ok(warnings.slice(0, SHOWN)) : invalidPolicies(all)
 }
@@ -92,14 +93,17 @@ export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[]
   } else if (present !== null) {
     const lost = [...lostBy(set.value, present, next).take(SHOWN)]
     if (lost.length > 0) return refused('the active rules would no longer hold it to what they say', lost)
-    if (digestOf(present.input_schema) === digestOf(next.input_schema)) return ok(true) // its arguments are what they were
+    const kind = present.executor?.kind === next.executor?.kind
+    if (kind && digestOf(present.input_schema) === digestOf(next.input_schema)) return ok(true) // its arguments are what they were
   } else if (costOf(set.value, [...tools, next]) > LIMITS.policy_checks) {
     const detail = `with \`${name}\` too, the active rules could not be checked in time; name in their scopes the tools that they are about`
     return err(failure('limit_reached', detail))
   }
-  const others = new Map(tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, null]))
+  const others = new Map<string, Types>(
+    tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, { args: null, groups: actionGroups(tool) }]),
+  )
   const errorsWith = (tool: Registered | null): readonly FieldError[] =>
-    hold(set.value, tool === null ? others : new Map([...others, [name, argumentTypes(tool.input_schema).record]])).errors
+    hold(set.value, tool === null ? others : new Map([...others, [name, typesOf(tool)]])).errors
   const errors = errorsWith(next)
   if (errors.length === 0) return ok(true)
   const had = new Set(errorsWith(present).map(({ at, message }) => `${at} ${message}`))
@@ -113,7 +117,7 @@ export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[]
  */
 function hold({ rules }: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Found {
   const schema = tenantSchema(ours(), tools)
-  const typed = [...tools.values()].filter((type) => type !== null).length
+  const typed = [...tools.values()].filter(({ args }) => args !== null).length
   const errors: FieldError[] = []
   const warnings: FieldError[] = []
   for (const portion of portionsOf(rules, typed)) {

@@ -4,8 +4,8 @@
 import type { Schema } from './policy.ts'
 import type { RecordType } from './typed-arguments.ts'
 
-/** `null`: its name is known and no rule is held against it. */
-export type ToolTypes = ReadonlyMap<string, RecordType | null>
+/** `args`: `null` where its name is known and no rule is held against it. `groups`: the actions that a call of it is. */
+export type ToolTypes = ReadonlyMap<string, { readonly args: RecordType | null; readonly groups: readonly string[] }>
 
 export function tenantSchema(base: Schema, tools: ToolTypes): Schema {
   const all = base['']
@@ -13,10 +13,10 @@ export function tenantSchema(base: Schema, tools: ToolTypes): Schema {
   if (all === undefined || execution === undefined || !('attributes' in execution))
     throw new Error('the policy schema has no record `Execution`') // a bug: the schema is ours
   const actions: typeof all.actions = { ...all.actions }
-  for (const [name, args] of tools) {
+  for (const [name, { args, groups }] of tools) {
     const context = args === null ? undefined : { type: 'Record' as const, attributes: { ...execution.attributes, args } }
     actions[`tool.execute/${name}`] = {
-      memberOf: [{ id: 'tool.execute' }],
+      memberOf: groups.map((id) => ({ id })),
       ...(context === undefined ? {} : { appliesTo: { principalTypes: ['Agent'], resourceTypes: ['Tool'], context } }),
     }
   }

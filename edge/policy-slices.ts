@@ -51,10 +51,12 @@ const covers = ({ uids, groups }: NonNullable<Scope['actions']>, action: string,
 const couldBe = ({ type, uid }: Pin, kind: string): boolean =>
   (type === undefined || type === kind) && (uid === undefined || uid.startsWith(`${kind} `))
 
+const GROUPS = ['tool.execute', 'skill.execute'].map((id) => textOf({ type: 'Action', id }))
+
 /** Which calls of tools a scope covers: all of them, or some by their actions' names. */
 export function toolsIn({ principal, actions, resource }: Scope): 'all' | readonly string[] {
   if (!couldBe(principal, 'Agent') || !couldBe(resource, 'Tool')) return []
-  if (actions === null || (actions.groups && actions.uids.includes(textOf({ type: 'Action', id: 'tool.execute' })))) return 'all'
+  if (actions === null || (actions.groups && actions.uids.some((uid) => GROUPS.includes(uid)))) return 'all'
   const prefix = textOf({ type: 'Action', id: 'tool.execute/' })
   return actions.uids.flatMap((uid) => (uid.startsWith(prefix) ? [uid.slice(prefix.length)] : []))
 }

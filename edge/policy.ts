@@ -74,6 +74,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'tool.executables',
   'tool.workspace',
   'vault.secrets',
+  'skill.state',
 ])
 
 /** Sets by the digest of their files, the latest last: a directory changes far more often than its policies do. */

@@ -16,7 +16,7 @@ import { callDigest } from '../shared/statement.ts'
 import type { Decision, DryRun, Shadowed } from '../shared/wire.ts'
 import { askRecord } from './approvals.ts'
 import type { Decided, Situation, Told } from './decide.ts'
-import { authorize, decide, decideAgain, isListed, longestStanding } from './decide.ts'
+import { authorize, decide, decideAgain, isListed, longestStanding, notEnabled } from './decide.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
 import type { RunRecord, RunRow } from './run-record.ts'
@@ -217,7 +217,7 @@ export function judgeAgain(
     { agent, tool, args: proposal.args, files: proposal.files ?? [], answers, run: record, used: known, now },
     proposal.plan,
   )
-  const withheld = decision.effect === 'deny' ? undefined : directory.vault.withholds(tool.tool)
+  const withheld = decision.effect === 'deny' ? undefined : (directory.vault.withholds(tool.tool) ?? notEnabled(directory, tool.tool))
   if (withheld !== undefined) return gone(withheld)
   return { decision: used === 'uncounted' ? uncounted(decision) : decision, snapshot: snapshotOf(directory, { agent, tool, run: record }) }
 }

@@ -79,6 +79,7 @@ const OPENNESS = ['strict', 'preflight', 'none'] as const
 
 /** In which way a plan reaches further than another one of the same tool, whose secrets and folder are the same. */
 function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
+  if (before.tier === 'A' || after.tier === 'A') return before.tier === after.tier ? undefined : 'it runs elsewhere' // of one tool version: the same skill, and nothing is asked of it
   if (before.executor.argv[0] !== after.executor.argv[0]) return 'it runs another program'
   if ((before.tier === 'C' && after.tier !== 'C') || (before.cgroup === true && after.cgroup !== true)) return 'it is less isolated'
   if (OPENNESS.indexOf(after.egress.mode) > OPENNESS.indexOf(before.egress.mode)) return 'its network is less restricted'

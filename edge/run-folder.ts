@@ -8,7 +8,7 @@ import type { CallRecord, Event } from './lifecycle.ts'
 /** `used`: a call may have left something in it, so an empty one is another folder. */
 export type RunFolder = { readonly worker: string; readonly used: boolean }
 
-export const sharesFolder = (plan: Plan | null): boolean => plan?.workspace === 'run'
+export const sharesFolder = (plan: Plan | null): boolean => plan !== null && plan.tier !== 'A' && plan.workspace === 'run'
 
 /** What time makes of a running call: nobody knows what it did. */
 const UNSEEN: ReadonlySet<string> = new Set(['indeterminate', 'granted'])

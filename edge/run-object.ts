@@ -33,8 +33,9 @@ import { RunFiles } from './run-files.ts'
 import { folderAfter, holderOf } from './run-folder.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
-import { Outbox, QUEUE_FULL, queueFull } from './run-outbox.ts'
+import { needsWorker, Outbox, QUEUE_FULL, queueFull } from './run-outbox.ts'
 import { callView, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
+import { SkillWork } from './run-skills.ts'
 import { RunStore } from './run-store.ts'
 import { type Claimant, type Known, Work } from './run-work.ts'
 import type { WorkerKey } from './settlement.ts'
@@ -68,6 +69,7 @@ export class RunObject extends DurableObject<Env> {
   readonly #leases = new Leases()
   readonly #live = new LiveOutput(this.#store)
   readonly #files = new RunFiles(this.env, this.#store, this.#access, (at) => this.#alarm.arm(at))
+  readonly #skills = new SkillWork(this.env, this.#store, this.#answers, this.#access)
   readonly #work = new Work(this.env, this.#store, this.#answers, this.#leases, this.#files, this.#access)
   #row: RunRow | undefined = this.#store.run()
 
@@ -277,7 +279,9 @@ export class RunObject extends DurableObject<Env> {
   }
 
   #ring({ proposal, status }: CallRecord, worker?: string): void {
-    if (status.state === 'granted') this.#outbox.ring(proposal, status.until, worker)
+    if (status.state !== 'granted') return
+    if (needsWorker(proposal)) this.#outbox.ring(proposal, status.until, worker)
+    else this.ctx.waitUntil(this.#skills.carry(proposal.n))
   }
 
   // ── Inside ──
@@ -306,7 +310,7 @@ export class RunObject extends DurableObject<Env> {
     const call = this.#answers.resolve(directory, row, prepared, standings, used)
     if ('key' in call) return ok(call)
     const { proposal, decision, ask, snapshot, permitted } = call
-    if (full && proposal.plan !== null && decision.effect !== 'deny') return err(QUEUE_FULL) // before anybody is asked
+    if (full && needsWorker(proposal) && decision.effect !== 'deny') return err(QUEUE_FULL) // before anybody is asked
     this.#store.keepSnapshot(snapshot)
     this.#store.files.keep(files.value, Date.now())
     const denied = decision.effect === 'deny' ? 1 : 0
@@ -337,7 +341,7 @@ export class RunObject extends DurableObject<Env> {
     this.#save({ ...run, folder: folderAfter(run.folder, record, event, () => this.#store.live()) })
     if (due !== null) this.#alarm.arm(due)
     if (effects.includes('ring')) this.#ring(record)
-    if (before?.state === 'granted' && status.state !== 'granted') this.#outbox.left(proposal)
+    if (before?.state === 'granted' && status.state !== 'granted' && needsWorker(proposal)) this.#outbox.left(proposal)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
     if (before?.state === 'running' && status.state !== 'running' && event.kind !== 'settled') this.#store.dropOutput(proposal.n) // nobody vouches for it

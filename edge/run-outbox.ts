@@ -19,6 +19,8 @@ const RETRY_MS = 2_000
 
 export const QUEUE_FULL = failure('queue_full', 'as many calls wait for this pool’s workers as may')
 
+export const needsWorker = ({ plan }: Proposal): boolean => plan !== null && plan.tier !== 'A'
+
 /** Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again. */
 export const queueFull = (env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord): Promise<boolean> =>
   poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')

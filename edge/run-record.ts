@@ -102,7 +102,7 @@ export function callView(run: RunRecord, { proposal, status }: CallRecord, kept:
 
 /** What it brought and what it left. */
 export const filesOf = ({ proposal, status }: CallRecord): readonly InputFile[] => [
-  ...(proposal.plan?.files ?? []),
+  ...(proposal.files ?? []),
   ...(hasEnded(status) ? (status.finished?.files?.files ?? []) : []),
 ]
 

@@ -42,6 +42,9 @@ const SENT_ON_MS = 5_000
 /** What others know of calls whose time may have come; nothing where they could not be asked. */
 export type Known = { readonly folderGone?: string | undefined; readonly pool?: (name: string) => readonly EnrolledWorker[] }
 
+const keepsFiles = ({ proposal: { plan } }: Pick<CallRecord, 'proposal'>): boolean =>
+  plan !== null && plan.tier !== 'A' && plan.outputs === true
+
 export class Work {
   readonly #env: Env
   readonly #store: RunStore
@@ -70,7 +73,8 @@ export class Work {
     if (!grounds.ok) return grounds
     return this.#run.commit(() => {
       const record = this.#store.call(n)
-      if (record?.proposal.plan == null || record.proposal.pool !== worker.pool)
+      // Tier A is no worker's.
+      if (record?.proposal.plan == null || record.proposal.plan.tier === 'A' || record.proposal.pool !== worker.pool)
         return err(failure('not_claimable', 'no such call in your pool'))
       const { proposal, status } = record
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
@@ -121,7 +125,7 @@ export class Work {
    */
   #sendOn(record: CallRecord, from: string, { workers }: Loaded, now: number): void {
     const { n, plan, pool } = record.proposal
-    if (plan === null || now - (this.#sentOn.get(n) ?? 0) < SENT_ON_MS) return
+    if (plan === null || plan.tier === 'A' || now - (this.#sentOn.get(n) ?? 0) < SENT_ON_MS) return
     const able = [...workers.values()].filter(
       ({ row }) => row.pool === pool && row.id !== from && unmet(plan, meansNow(row, now)).length === 0,
     )
@@ -134,7 +138,7 @@ export class Work {
   /** To whom the call runs at, and of what it brings alone. */
   inputPart(n: number, worker: string, digest: string, part: number): Result<{ data: string }> {
     const record = this.#store.call(n)
-    const brings = record?.proposal.plan?.files?.some(({ sha256 }) => sha256 === digest) ?? false
+    const brings = record?.proposal.files?.some(({ sha256 }) => sha256 === digest) ?? false
     const mine = record?.status.state === 'running' && record.status.worker === worker
     const bytes = brings && mine ? this.#store.files.part(digest, part) : undefined
     return bytes === undefined
@@ -146,7 +150,7 @@ export class Work {
   putOutput(n: number, worker: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
     const refusal = () => {
       const record = this.#store.call(n)
-      const mine = record?.status.state === 'running' && record.status.worker === worker && record.proposal.plan?.outputs === true
+      const mine = record?.status.state === 'running' && record.status.worker === worker && keepsFiles(record)
       return mine ? undefined : failure('not_found', 'no such call of yours that keeps files')
     }
     return this.#files.put(refusal, digest, bytes)
@@ -215,7 +219,7 @@ export class Work {
   #holds({ proposal }: CallRecord, left: OutputFiles | undefined): Result<true> {
     if (left === undefined) return ok(true)
     const sized = this.#store.files.sized(left.files)
-    const fits = proposal.plan?.outputs === true && sized.ok && canonical(sized.value) === canonical(left.files)
+    const fits = keepsFiles({ proposal }) && sized.ok && canonical(sized.value) === canonical(left.files)
     if (!fits) return err(failure('attestation_invalid', 'the files are not those that were put'))
     this.#store.files.keep(left.files, Date.now())
     return ok(true)

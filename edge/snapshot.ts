@@ -2,10 +2,10 @@
 // that a run stores it once per change. It decides nothing; it says what was in force when something was decided.
 
 import { canonical, sha256 } from '../shared/json.ts'
-import { DEFAULT_LIMITS } from '../shared/limits.ts'
+import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../shared/limits.ts'
 import { secretsOf } from '../shared/plan.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import type { Budget } from '../shared/wire.ts'
+import type { Budget, Tool } from '../shared/wire.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from './directory.ts'
 
 export type Snapshot = { readonly digest: string; readonly text: string }
@@ -13,7 +13,6 @@ export type Snapshot = { readonly digest: string; readonly text: string }
 type InForce = { agent: AgentPrincipal; tool: LoadedTool; run: { budget: Budget } }
 
 function contentOf({ policies }: Loaded, { agent: { spec }, tool: { tool }, run: { budget } }: InForce): PolicySnapshot {
-  const limits = { ...DEFAULT_LIMITS, ...Object.fromEntries(Object.entries(tool.limits).filter(([, value]) => value !== undefined)) }
   return {
     format: 'countersign-snapshot/v1',
     policy_set: policies.digest,
@@ -22,18 +21,35 @@ function contentOf({ policies }: Loaded, { agent: { spec }, tool: { tool }, run:
     channels: spec.channels ?? null,
     budget,
     tool: { name: tool.name, version: tool.version, digest: tool.digest },
-    process_runner: {
-      tiers: tool.executor.tiers,
-      workspace: tool.workspace,
-      allowed_executables: tool.executor.allowed_executables ?? null,
-      egress_mode: tool.egress.mode,
-      allowed_hosts: tool.egress.hosts,
-      secrets: secretsOf(tool),
-      limits: { ...limits, timeout_ms: Math.min(limits.timeout_ms, budget.execution_timeout_ms) },
-    },
-    wasm_runtime: null, // no tool has one yet
+    process_runner: processRunner(tool, budget),
+    wasm_runtime: tool.executor.kind === 'skill' ? wasmRuntime(tool) : null,
   }
 }
+
+function processRunner(tool: Tool, budget: Budget): PolicySnapshot['process_runner'] {
+  const { executor } = tool
+  if (executor.kind !== 'process') return null
+  const limits = { ...DEFAULT_LIMITS, ...Object.fromEntries(Object.entries(tool.limits).filter(([, value]) => value !== undefined)) }
+  return {
+    tiers: executor.tiers,
+    workspace: tool.workspace,
+    allowed_executables: executor.allowed_executables ?? null,
+    egress_mode: tool.egress.mode,
+    allowed_hosts: tool.egress.hosts,
+    secrets: secretsOf(tool),
+    limits: { ...limits, timeout_ms: Math.min(limits.timeout_ms, budget.execution_timeout_ms) },
+  }
+}
+
+const wasmRuntime = ({ limits }: Tool): PolicySnapshot['wasm_runtime'] => ({
+  fuel: limits.fuel ?? DEFAULT_SKILL_LIMITS.fuel,
+  memory_bytes: limits.memory_bytes ?? DEFAULT_SKILL_LIMITS.memory_bytes,
+  table_elements: DEFAULT_SKILL_LIMITS.table_elements,
+  instances: LIMITS.skill_modules,
+  allowed_hosts: [],
+  allowed_secrets: [],
+  allowed_prefixes: [],
+})
 
 /** By the run's budget, which lives as long as the run's record in memory. */
 const made = new WeakMap<Budget, Map<string, Snapshot>>()

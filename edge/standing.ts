@@ -21,18 +21,22 @@ export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): 
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
 /** The program, and all that it can reach: the arguments may differ, this may not. */
-const reachOf = ({ tier, executor, egress, profile, secrets, credentials, workspace }: Plan) => ({
-  tier,
-  program: executor.argv[0] ?? '',
-  egress,
-  profile,
-  secrets,
-  ...(credentials === undefined ? {} : { credentials }), // what stood before there were any has none
-  workspace,
-})
+function reachOf(plan: Plan) {
+  if (plan.tier === 'A') return { tier: plan.tier, skill: plan.executor, egress: plan.egress }
+  const { tier, executor, egress, profile, secrets, credentials, workspace } = plan
+  return {
+    tier,
+    program: executor.argv[0] ?? '',
+    egress,
+    profile,
+    secrets,
+    ...(credentials === undefined ? {} : { credentials }), // what stood before there were any has none
+    workspace,
+  }
+}
 
 /** Files are what a human looks at one by one, and often what the program runs: a call that brings any is answered by itself alone. */
-export const mayStand = (plan: Plan): boolean => (plan.files ?? []).length === 0
+export const mayStand = (plan: Plan): boolean => plan.tier === 'A' || (plan.files ?? []).length === 0
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
@@ -56,8 +60,8 @@ export function coverage({ agent, session, device, channel }: RunRecord, tool: T
   const told = (name: string): string => unticked(String(redaction.of(name)))
   const from = [...(channel === null ? [] : [`channel \`${told(channel)}\``]), ...(device === null ? [] : [`device \`${told(device)}\``])]
   const where = from.length === 0 ? '' : `, from ${from.join(' and ')}`
-  const program = quoted(shown.executor.argv[0] ?? '')
-  return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${told(session)}\`${where} that runs ${program} ${reachInWords(shown)}, whatever its other arguments${without}`
+  const runs = shown.tier === 'A' ? reachInWords(shown) : `${quoted(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
+  return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${told(session)}\`${where} that runs ${runs}, whatever its other arguments${without}`
 }
 
 /** What stands from now on, because of this answer to this call; nothing, where it was given to the call alone. */

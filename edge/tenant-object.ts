@@ -2,19 +2,17 @@
 // version up, so that no isolate serves from an old one. It decides nothing about calls.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, desc, eq } from 'drizzle-orm'
 import migrations from '../migrations/tenant/migrations.js'
 import type { Envelope } from '../shared/dsse.ts'
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { SignatureInput } from '../shared/http-signature.ts'
-import { digestOf } from '../shared/json.ts'
-import { LIMITS } from '../shared/limits.ts'
 import type { Tier } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { Secret, SecretSpec } from '../shared/secrets.ts'
+import type { Publisher, Skill } from '../shared/skills.ts'
 import type { AgentSpec, Approval, ListedApproval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
 import type { ProvenWorker } from '../shared/worker-wire.ts'
 import { ConsoleSessions } from './console-session-store.ts'
@@ -30,16 +28,20 @@ import { InboxStore } from './inbox-store.ts'
 import type { Figures } from './metrics.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
-import { checkPolicies, checkToolChange } from './policy-check.ts'
+import { checkPolicies } from './policy-check.ts'
 import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
 import { PolicyStore } from './policy-store.ts'
 import type { Keyed } from './principal-store.ts'
 import { PrincipalStore } from './principal-store.ts'
 import { Sealing } from './sealing.ts'
 import { SecretStore } from './secret-store.ts'
+import type { Published, StateChange } from './skill-store.ts'
+import { SkillStore } from './skill-store.ts'
+import type { CodeFile } from './skills/isolate.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
-import { agents, meta, operators, tools } from './tables/tenant.ts'
+import { agents, meta, operators } from './tables/tenant.ts'
+import { ToolStore } from './tool-store.ts'
 import type { EnrolledWorker, WorkerRow } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
@@ -54,6 +56,12 @@ export class TenantObject extends DurableObject<Env> {
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
+  readonly #tools = new ToolStore(
+    this.#db,
+    (write) => this.#change(write),
+    () => this.#directory,
+  )
+  readonly #skills = new SkillStore(this.#db, (write) => this.#change(write), this.#tools)
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
@@ -114,12 +122,14 @@ export class TenantObject extends DurableObject<Env> {
       version: this.#db.select().from(meta).get()?.version ?? 0,
       agents: this.#db.select().from(agents).all().map(member),
       operators: this.#db.select().from(operators).all().map(member),
-      tools: this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf),
+      tools: this.#tools.active(),
       policies: this.#sets.active(),
       shadow: this.#sets.shadow(),
       workers: this.#workers.active(),
       secrets: this.#secrets.held(),
       formerSecrets: this.#secrets.former(),
+      skills: this.#skills.enabled(),
+      publishers: this.#skills.publishers(),
     }
   }
 
@@ -182,44 +192,14 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Tools and policies; what reaches here has been checked ──
 
-  /** The same contract again is the same version; anything else is the next. */
   async putTool(name: string, spec: ToolSpec, by: string): Promise<Result<Tool>> {
-    const digest = digestOf({ name, spec })
-    const active = this.#directory.tools.find((tool) => tool.name === name)
-    if (active?.digest === digest) return ok(active)
-    if (active === undefined && this.#directory.tools.length >= LIMITS.tools)
-      return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
-    const fits = this.#fits(name, { name, ...spec })
-    if (!fits.ok) return fits
-    const last = this.#db
-      .select({ version: tools.version })
-      .from(tools)
-      .where(eq(tools.name, name))
-      .orderBy(desc(tools.version))
-      .limit(1)
-      .get()
-    const row = { name, version: (last?.version ?? 0) + 1, digest, spec, active: true, createdAt: Date.now(), createdBy: by }
-    this.#change(() => {
-      this.#db.update(tools).set({ active: false }).where(eq(tools.name, name)).run()
-      this.#db.insert(tools).values(row).run()
-    })
-    return ok(toolOf(row))
+    return this.#tools.put(name, spec, by)
   }
-
   async deleteTool(name: string): Promise<Result<{ done: true }>> {
-    if (!this.#directory.tools.some((tool) => tool.name === name)) return err(failure('not_found', `no tool \`${name}\``))
-    const fits = this.#fits(name, null)
-    if (!fits.ok) return fits
-    this.#change(() => this.#db.update(tools).set({ active: false }).where(eq(tools.name, name)).run())
-    return ok({ done: true })
+    return this.#tools.remove(name)
   }
-
-  /** Versions on record, in force or not. */
   async toolVersions(wanted: readonly Pick<Tool, 'name' | 'version'>[]): Promise<Tool[]> {
-    return wanted.flatMap(({ name, version }) => {
-      const is = and(eq(tools.name, name), eq(tools.version, version))
-      return this.#db.select().from(tools).where(is).all().map(toolOf)
-    })
+    return this.#tools.versions(wanted)
   }
 
   /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
@@ -228,9 +208,6 @@ export class TenantObject extends DurableObject<Env> {
     if (!warnings.ok) return warnings
     const done = write()
     return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
-  }
-  #fits(name: string, tool: (ToolSpec & { name: string }) | null): Result<true> {
-    return checkToolChange(this.#directory.policies.texts, this.#directory.tools, name, tool)
   }
 
   async putPolicies(put: PolicyPut): Promise<Result<CheckedVersion>> {
@@ -264,6 +241,34 @@ export class TenantObject extends DurableObject<Env> {
     if (!holds.ok) return holds
     const set = this.#sets.setShadow(version, by)
     return set.ok ? ok([...holds.value]) : set
+  }
+
+  // ── Skills ──
+
+  /** Whether it may be published, and what it is already. */
+  async knownSkill(id: string, version: string, digest: string, publisher: string): Promise<Result<Skill | undefined>> {
+    return this.#skills.taken(id, version, digest, publisher)
+  }
+  async publishSkill(published: Published): Promise<Result<Skill>> {
+    return this.#skills.publish(published)
+  }
+  async listSkills(): Promise<Skill[]> {
+    return this.#skills.list()
+  }
+  async readSkill(id: string, version: string): Promise<Skill | undefined> {
+    return this.#skills.read(id, version)
+  }
+  async skillCode(digest: string): Promise<CodeFile[] | undefined> {
+    return this.#skills.code(digest)
+  }
+  async moveSkill(id: string, version: string, change: StateChange): Promise<Result<Skill>> {
+    return this.#skills.move(id, version, change)
+  }
+  async putPublisher(publisher: Publisher): Promise<Result<Publisher>> {
+    return this.#skills.putPublisher(publisher)
+  }
+  async deletePublisher(name: string): Promise<Result<{ done: true }>> {
+    return this.#skills.removePublisher(name)
   }
 
   // ── Secrets ──
@@ -391,10 +396,3 @@ export class TenantObject extends DurableObject<Env> {
     return this.#standing.read(id, Date.now())
   }
 }
-
-const toolOf = ({ name, version, digest, spec }: { name: string; version: number; digest: string; spec: ToolSpec }): Tool => ({
-  ...spec,
-  name,
-  version,
-  digest,
-})

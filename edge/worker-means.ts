@@ -19,6 +19,7 @@ export function meansNow({ tiers, proven }: Enrolled, now: number): Means {
 
 /** Why nobody claims such a call, in words for whoever reads its end; undefined where somebody could have. */
 export function unclaimable(plan: Plan, pool: readonly Enrolled[], now: number): string | undefined {
+  if (plan.tier === 'A') return 'the edge could not begin it'
   const lacks = pool.map((worker) => unmet(plan, meansNow(worker, now)))
   const [least] = lacks.toSorted((a, b) => a.length - b.length)
   if (least === undefined) return 'no worker is enrolled in its pool'

@@ -1,4 +1,4 @@
-// Owns the built edge: one bundle per digest of its sources, made by wrangler, kept beside node_modules and shared by every state folder.
+// Owns the built edge, and the transpiler beside it: one folder per digest of their sources, made by wrangler, kept beside node_modules and shared by every state folder.
 // Never deploys anything, and holds nothing secret.
 
 import { spawnSync } from 'node:child_process'
@@ -10,9 +10,21 @@ import { err, ok, type Result } from '../shared/result.ts'
 import { type Refusal, ROOT } from './state.ts'
 
 /** All that the bundle is made of. */
-const SOURCES = ['edge', 'shared', 'policies', 'migrations', 'package-lock.json', 'wrangler.toml']
+const SOURCES = [
+  'edge',
+  'shared',
+  'policies',
+  'migrations',
+  'infra/bindgen.ts',
+  'package-lock.json',
+  'wrangler.toml',
+  'wrangler.transpiler.toml',
+]
 const CACHE = join(ROOT, 'node_modules/.cache/countersign')
 const KEPT = 3
+const TRANSPILER_CONFIG = 'wrangler.transpiler.toml'
+/** Its folder within the edge's. */
+export const TRANSPILER = 'transpiler'
 
 function* files(path: string): Generator<string> {
   if (!statSync(path).isDirectory()) return yield path
@@ -39,6 +51,8 @@ export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusa
   mkdirSync(CACHE, { recursive: true })
   const built = bundle([], draft)
   if (!built.ok) return built
+  const beside = bundle(['--config', TRANSPILER_CONFIG], join(draft, TRANSPILER))
+  if (!beside.ok) return beside
   // Two builders of the same digest make the same bundle: whoever is second drops theirs.
   if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
   else renameSync(draft, dir)

@@ -8,7 +8,7 @@ import type { z } from 'zod'
 import { bearer, type Client, client, type Problem } from '../shared/client.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { Keys } from '../shared/statement.ts'
-import { ToolSpec } from '../shared/wire.ts'
+import { ProcessToolSpec } from '../shared/wire.ts'
 import { type Refusal, ROOT, type State, TENANT, writePrivate } from './state.ts'
 
 /** What scripts read from `<state>/dev.json`; the file is there while the stack is ready, and only then. */
@@ -35,7 +35,7 @@ export async function seed(state: State, operator: Client): Promise<Result<Seede
   if (existsSync(state.seeded)) return ok(JSON.parse(readFileSync(state.seeded, 'utf8')) as Seeded) // written below, 0600
   for (const file of readdirSync(TOOLS).filter((entry) => entry.endsWith('.json'))) {
     const name = basename(file, '.json')
-    const body = ToolSpec.parse(JSON.parse(readFileSync(join(TOOLS, file), 'utf8')))
+    const body = ProcessToolSpec.parse(JSON.parse(readFileSync(join(TOOLS, file), 'utf8')))
     const put = await operator('putTool', { params: { name }, body })
     if (!put.ok) return err(said(`tool \`${name}\` was not registered`, put.error))
   }

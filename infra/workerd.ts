@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { keyHash } from '../shared/ids.ts'
 import { pdeathsig, type Spec } from './child.ts'
+import { TRANSPILER } from './edge-build.ts'
 import { outsideNetwork } from './outside.ts'
 import { redisUrl } from './redis.ts'
 import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
@@ -46,11 +47,11 @@ const MODULE_KINDS: Readonly<Record<string, string>> = {
 const list = (items: readonly string[]): string => `[\n${items.map((item) => `      ${item},\n`).join('')}    ]`
 
 /** Entry first: workerd takes the first module for the worker itself. */
-export function modules(bundle: string): string[] {
+export function modules(bundle: string, at = 'bundle'): string[] {
   const names = readdirSync(bundle).filter((name) => extname(name) in MODULE_KINDS)
   const ordered = ['main.js', ...names.filter((name) => name !== 'main.js').sort()]
   return ordered.map(
-    (name) => `(name = ${JSON.stringify(name)}, ${MODULE_KINDS[extname(name)]} = embed ${JSON.stringify(`bundle/${name}`)})`,
+    (name) => `(name = ${JSON.stringify(name)}, ${MODULE_KINDS[extname(name)]} = embed ${JSON.stringify(`${at}/${name}`)})`,
   )
 }
 
@@ -65,6 +66,8 @@ using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
     (name = "edge", worker = .edge),
+    (name = "transpiler", worker = .transpiler),
+    (name = "nowhere", network = (allow = [])),
     (name = "objects", disk = (path = ${JSON.stringify(objects)}, writable = true)),
     # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
     (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
@@ -82,6 +85,8 @@ const edge :Workerd.Worker = (
       ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
       '(name = "ONE_PROCESS", text = "yes")',
       '(name = "OUTSIDE", service = "outside")',
+      '(name = "TRANSPILER", service = "transpiler")',
+      '(name = "LOADER", workerLoader = ())',
       ...(standIns === undefined ? [] : [`(name = "LOOPBACK_CHANNELS", json = ${JSON.stringify(JSON.stringify(standIns))})`]),
     ])},
     durableObjectNamespaces = ${list(
@@ -89,6 +94,13 @@ const edge :Workerd.Worker = (
     )},
     durableObjectStorage = (localDisk = "objects"),
     globalOutbound = "internet",
+);
+
+# It reads what strangers send, so it reaches nothing.
+const transpiler :Workerd.Worker = (
+    compatibilityDate = "${COMPATIBILITY_DATE}",
+    modules = ${list(modules(join(bundle, TRANSPILER), `bundle/${TRANSPILER}`))},
+    globalOutbound = "nowhere",
 );
 `
 
@@ -134,7 +146,19 @@ export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
   const where = ['--ip', at.host, '--port', String(at.port), '--persist-to', join(state.edge, 'wrangler'), '--env-file', env]
   return {
     name: 'edge',
-    argv: pdeathsig([join(bin, 'wrangler'), 'dev', ...where, '--show-interactive-dev-session=false'], 'TERM'),
+    argv: pdeathsig(
+      [
+        join(bin, 'wrangler'),
+        'dev',
+        '-c',
+        'wrangler.toml',
+        '-c',
+        'wrangler.transpiler.toml',
+        ...where,
+        '--show-interactive-dev-session=false',
+      ],
+      'TERM',
+    ),
     env: { PATH: `${bin}:/usr/bin:/bin`, LANG: 'C.UTF-8', HOME: state.edge, WRANGLER_SEND_METRICS: 'false', NO_COLOR: '1', CI: '1' },
     cwd: ROOT,
     log: join(state.log, 'edge.log'),

@@ -9,6 +9,7 @@ import { OPERATORS } from './routes/operators.ts'
 import { POLICIES } from './routes/policies.ts'
 import { REHEARSAL } from './routes/rehearsal.ts'
 import { SECRETS } from './routes/secrets.ts'
+import { SKILLS } from './routes/skills.ts'
 import { STANDING } from './routes/standing.ts'
 import { WORKERS } from './routes/workers.ts'
 
@@ -20,6 +21,7 @@ export const ROUTES = {
   ...POLICIES,
   ...REHEARSAL,
   ...SECRETS,
+  ...SKILLS,
   ...STANDING,
   ...WORKERS,
   ...ANYONE,

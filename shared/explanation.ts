@@ -40,7 +40,14 @@ export const Explanation = z.strictObject({
   /** The policies that determined it. */
   policies: z.array(Note),
   /** The plans that were tried and not taken, least isolated first, each with the policies that refused it. `asks`: not without a human. */
-  plans: z.array(z.strictObject({ tier: Tier, egress: EgressMode, policies: z.array(z.string()), asks: z.literal(true).optional() })),
+  plans: z.array(
+    z.strictObject({
+      tier: z.enum(['A', ...Tier.options]),
+      egress: EgressMode,
+      policies: z.array(z.string()),
+      asks: z.literal(true).optional(),
+    }),
+  ),
   /** Alternatives, the smallest first: each, made as a whole, would allow the call. Verified by the engine. */
   changes: z.array(z.array(Change)),
   /** Where no change would: the facts behind it that nobody who asks can change. */

@@ -240,6 +240,28 @@ export const LIMITS = {
   secret_chars: 8_192,
   secret_tools: 100,
   secret_hosts: 16,
+  /** Skills of a tenant, their versions, and the keys of those who publish them. */
+  skills: 500,
+  skill_versions: 100,
+  publishers: 100,
+  publisher_keys: 4,
+  skill_tools: 16,
+  /** A component in base64 in a signed payload in base64. */
+  skill_package_bytes: 8 * MiB,
+  /** A skill's component, and what an isolate loads of it. Compiled from Rust it is some 100 KB, with a JavaScript engine in it 1.6 MB. */
+  skill_component_bytes: 4 * MiB,
+  skill_code_bytes: 12 * MiB,
+  /** What a component says beside its code: types, imports, how its parts are joined. Types that hold each other multiply. */
+  skill_described_bytes: 16 * KiB,
+  skill_compound_types: 8,
+  skill_nesting: 3,
+  skill_modules: 16,
+  skill_tables: 16,
+  /** How its code is kept; a Durable Object value ends at 2 MB. */
+  skill_part_bytes: 1 * MiB,
+  /** What a call of the host costs beside its bytes, and what of a call's log is kept. */
+  skill_host_call_fuel: 200,
+  skill_log_chars: 64 * KiB,
   /** One page of a list. */
   page: 100,
 } as const
@@ -274,6 +296,23 @@ export const MAX_LIMITS = {
   net_bytes: 64 * 1024 * MiB,
   /** Refused ones too: each is an entry in the worker's memory while the call runs. */
   net_connections: 10_000,
+} as const
+
+/** What a skill gets when its manifest says nothing else, and what none may exceed. 100 million units of fuel are some 0.1 s. */
+export const DEFAULT_SKILL_LIMITS = {
+  timeout_ms: 5_000,
+  fuel: 50_000_000,
+  memory_bytes: 16 * MiB,
+  output_bytes: 64 * KiB,
+  table_elements: 10_000,
+} as const
+export const MAX_SKILL_LIMITS = {
+  /** Less than a lease: nobody speaks for a running skill but the run that waits for it. */
+  timeout_ms: 10_000,
+  fuel: 200_000_000,
+  memory_bytes: 64 * MiB,
+  output_bytes: LIMITS.output_bytes,
+  table_elements: 10_000,
 } as const
 
 /** A run's budget where nobody says otherwise. The reference system's 4 calls and 750 ms proved too few for its users. */

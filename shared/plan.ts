@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { InputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
-import { LIMITS, MAX_LIMITS } from './limits.ts'
+import { LIMITS, MAX_LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
 
 const bounded = (max: number) => z.int().min(1).max(max)
 
@@ -76,7 +76,7 @@ export type Stdin = z.infer<typeof Stdin>
 
 export const Workspace = z.enum(['call', 'run'])
 
-export const Plan = z.strictObject({
+export const ProcessPlan = z.strictObject({
   tier: Tier,
   executor: z.strictObject({
     kind: z.literal('process'),
@@ -105,7 +105,51 @@ export const Plan = z.strictObject({
   /** Only where the worker counts and ends all processes of the call together, by a cgroup. Absent: where it can. */
   cgroup: z.literal(true).optional(),
 })
-export type Plan = z.infer<typeof Plan>
+export type ProcessPlan = z.infer<typeof ProcessPlan>
+
+/** What a skill may import of its host. A plan names those that a call is granted. */
+export const SkillCapability = z.enum(['log', 'clock', 'random'])
+export type SkillCapability = z.infer<typeof SkillCapability>
+export const SkillVersion = z
+  .string()
+  .max(32)
+  .regex(/^(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)$/, 'write three numbers: `1.0.0`')
+
+/** What its isolate is given. Fuel is what its code pays with, and its memory was bounded when it was published. */
+export const SkillLimits = z.strictObject({
+  timeout_ms: bounded(MAX_SKILL_LIMITS.timeout_ms),
+  fuel: bounded(MAX_SKILL_LIMITS.fuel),
+  memory_bytes: bounded(MAX_SKILL_LIMITS.memory_bytes),
+  output_bytes: bounded(MAX_SKILL_LIMITS.output_bytes),
+})
+export type SkillLimits = z.infer<typeof SkillLimits>
+
+/** One version of a skill and one of its tools. `digest`: of manifest and component, as their publisher signed them. */
+export type SkillExecutor = z.infer<typeof SkillExecutor>
+export const SkillExecutor = z.strictObject({
+  kind: z.literal('skill'),
+  skill: z.string().regex(PATTERNS.name),
+  version: SkillVersion,
+  digest: z.string().regex(PATTERNS.sha256),
+  tool: z.string().regex(PATTERNS.name),
+  capabilities: z.array(SkillCapability).max(8),
+})
+
+/** Tier A: an isolate of the edge. It reaches nothing but what it was granted. */
+export const SkillPlan = z.strictObject({
+  tier: z.literal('A'),
+  executor: SkillExecutor.extend({ output: z.record(z.string(), z.unknown()).optional() }),
+  egress: z.strictObject({ mode: z.literal('strict'), hosts: z.array(HostPattern).max(0) }),
+  limits: SkillLimits,
+})
+export type SkillPlan = z.infer<typeof SkillPlan>
+
+export const Plan = z.discriminatedUnion('tier', [ProcessPlan, SkillPlan])
+export type Plan = ProcessPlan | SkillPlan
+
+/** The files that its call brings; a skill’s brings none. */
+export const broughtBy = (plan: Plan | null | undefined): ProcessPlan['files'] =>
+  plan === null || plan === undefined || plan.tier === 'A' ? undefined : plan.files
 
 /** All that a claim hands over, to the process or to its proxy. */
 type Given = { readonly secrets?: readonly string[] | undefined; readonly credentials?: readonly Credential[] | undefined }
@@ -141,6 +185,12 @@ export const Outcome = z.discriminatedUnion('kind', [
   /** It ended well, and what it wrote is not the result that its tool promises. */
   z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(500) }),
   z.strictObject({ kind: z.literal('cancelled') }),
+  /** Of a skill: it returned a result, or an error of its own; it trapped; it had paid for more than it had; or it used what it had not been granted. */
+  z.strictObject({ kind: z.literal('returned') }),
+  z.strictObject({ kind: z.literal('skill_error'), detail: z.string().max(500) }),
+  z.strictObject({ kind: z.literal('trap'), detail: z.string().max(500) }),
+  z.strictObject({ kind: z.literal('fuel_exhausted') }),
+  z.strictObject({ kind: z.literal('capability_denied'), detail: z.string().max(500) }),
   /** The worker would not run it: the plan asks for what this host has not proven or has no more, or names a host it may not reach. */
   z.strictObject({
     kind: z.literal('refused'),

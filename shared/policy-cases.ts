@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import { SupposedFiles } from './files.ts'
 import { LIMITS } from './limits.ts'
-import { AgentSpec, Decision, Name, OperatorSpec, RunSpec, ToolName, ToolSpec } from './wire.ts'
+import { AgentSpec, Decision, Name, OperatorSpec, ProcessToolSpec, RunSpec, ToolName } from './wire.ts'
 
 const Count = z.int().min(0)
 const Spent = z.strictObject({ calls: Count, denied: Count, time_ms: Count, spent: Count, asks: Count }).partial()
@@ -58,10 +58,10 @@ const HARMLESS = {
   egress: { mode: 'strict', hosts: [] },
   workspace: 'call',
   limits: {},
-} as const satisfies z.input<typeof ToolSpec>
-const CaseTool = ToolSpec.partial().extend({ executor: ToolSpec.shape.executor.partial().optional() })
-export const toolOfCase = (said: z.infer<typeof CaseTool>): ToolSpec =>
-  ToolSpec.parse({ ...HARMLESS, ...said, executor: { ...HARMLESS.executor, ...said.executor } })
+} as const satisfies z.input<typeof ProcessToolSpec>
+const CaseTool = ProcessToolSpec.partial().extend({ executor: ProcessToolSpec.shape.executor.partial().optional() })
+export const toolOfCase = (said: z.infer<typeof CaseTool>): ProcessToolSpec =>
+  ProcessToolSpec.parse({ ...HARMLESS, ...said, executor: { ...HARMLESS.executor, ...said.executor } })
 
 const Lines = z.array(z.string())
 

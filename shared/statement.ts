@@ -11,7 +11,7 @@ import { PATTERNS } from './ids.ts'
 import type { Json } from './json.ts'
 import { canonical, digestOf, parseJson } from './json.ts'
 import { LIMITS } from './limits.ts'
-import { Connection, EgressMode, Limits, Outcome, Plan, StreamSummary } from './plan.ts'
+import { Connection, EgressMode, Limits, Outcome, Plan, SkillLimits, StreamSummary } from './plan.ts'
 
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
@@ -75,7 +75,7 @@ export const Facts = z.strictObject({
   digest: Sha256,
   args_sha256: Sha256,
   plan_sha256: Sha256.nullable(),
-  limits: Limits.nullable(),
+  limits: z.union([Limits, SkillLimits]).nullable(),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(z.string().max(260)).max(64) }).nullable(),
   decision: z.strictObject({
     effect: z.enum(['allow', 'ask', 'deny']),
@@ -89,10 +89,16 @@ export const Facts = z.strictObject({
 })
 export type Facts = z.infer<typeof Facts>
 
+export const EDGE_EXECUTOR = 'edge'
+/** As the edge calls itself where it runs a skill. */
+export const ISOLATE = 'wasm_isolate'
+/** A worker; or the edge itself, of tier A. */
+const Executor = z.union([z.string().regex(PATTERNS.worker), z.literal(EDGE_EXECUTOR)])
+
 /** One worker, one digest, one execution, one deadline (L1, L2). */
 export const Grant = z.strictObject({
   facts: Facts,
-  worker: z.string().regex(PATTERNS.worker),
+  worker: Executor,
   fence: z.int().min(1),
   issued_at_ms: Time,
   deadline_ms: Time,
@@ -102,6 +108,16 @@ export const Grant = z.strictObject({
 export type Grant = z.infer<typeof Grant>
 
 export const sealGrant = (grant: Grant, edge: Signer): Envelope => seal(GRANT_TYPE, grant, edge)
+
+/** The modules are those that ran, metered, with what joins them. */
+const SkillUse = z.strictObject({
+  digest: Sha256,
+  component_sha256: Sha256,
+  modules: z.array(z.strictObject({ name: z.string().max(64), sha256: Sha256 })).max(64),
+  fuel_used: z.int().min(0),
+  memory_bytes: z.int().min(0),
+  host_calls: z.record(z.string().max(64), z.int().min(0)),
+})
 
 /** What an executor saw. For an ending without execution (a denial, an expiry) the edge is the executor. */
 export const Execution = z.strictObject({
@@ -117,7 +133,9 @@ export const Execution = z.strictObject({
   profile_sha256: Sha256.nullable(),
   argv_sha256: Sha256.nullable(),
   /** What was in force: of plan, worker and the time that the grant left, the least. Absent where nothing was to be started. */
-  limits: Limits.optional(),
+  limits: z.union([Limits, SkillLimits]).optional(),
+  /** Which code ran, of a skill, and what it used. */
+  skill: SkillUse.optional(),
   /** What the call left, where its plan keeps that. */
   files: OutputFiles.optional(),
   started_at_ms: Time.nullable(),
@@ -131,7 +149,7 @@ export const Predicate = z.strictObject({
   error: z.string().max(64).nullable(),
   timed_out: z.boolean(),
   facts: Facts,
-  grant: z.strictObject({ sha256: Sha256, worker: z.string().regex(PATTERNS.worker), fence: z.int().min(1), deadline_ms: Time }).nullable(),
+  grant: z.strictObject({ sha256: Sha256, worker: Executor, fence: z.int().min(1), deadline_ms: Time }).nullable(),
   execution: Execution,
   execution_sha256: Sha256,
 })
@@ -178,6 +196,14 @@ export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 't
     case 'cpu_cap':
     case 'workspace_cap':
       return { state: 'failed', error: 'quota_exceeded' }
+    case 'returned':
+      return { state: 'succeeded', error: null }
+    case 'trap':
+      return { state: 'failed', error: 'runtime_failure' }
+    case 'fuel_exhausted':
+      return { state: 'failed', error: 'quota_exceeded' }
+    case 'skill_error':
+    case 'capability_denied':
     case 'invalid_output':
     case 'cancelled':
       return { state: 'failed', error: outcome.kind }
@@ -251,12 +277,13 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     return { ok: false, checks }
   const required = new Map([[edge, edgeKey]])
   const executed = execution.executor !== EDGE_EXECUTOR
-  if (executed) {
+  const isolated = execution.executor === ISOLATE
+  if (executed && !isolated) {
     if (!holds('the worker that the grant names has a key in the key file', workerKey !== undefined) || !workerKey)
       return { ok: false, checks }
     required.set(workerKey.kid, publicKey(workerKey.x))
   }
-  const who = executed ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
+  const who = executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
   if (!holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required))) return { ok: false, checks }
 
   const subject = statement.subject[0]
@@ -273,11 +300,12 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     'limits and egress are the plan’s',
     canonical([facts.limits, facts.egress]) === canonical([bundle.call.plan?.limits ?? null, bundle.call.plan?.egress ?? null]),
   )
-  holds('processes were counted together where the plan wants it', bundle.call.plan?.cgroup !== true || execution.cgroup !== false)
+  holds('processes were counted together where the plan wants it', isFree(bundle.call.plan) || execution.cgroup !== false)
   holds('the execution digest fits', predicate.execution_sha256 === executionDigest(facts.digest, execution))
   holds('the ending fits the outcome', endingFits(predicate))
   holds('an approval stands behind what policy asks', facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts))
   holds('nothing ran without a grant', !executed || (grant !== null && facts.decision.effect !== 'deny'))
+  holds('a skill ran at the edge, and anything else on a worker', ranInItsTier(bundle, predicate))
   if (grant === null) holds('no grant is shown, for none was given', bundle.grant === null)
   else
     holds('the grant is the edge’s, for this call and worker', bundle.grant !== null && grantFits(bundle.grant, predicate, edge, edgeKey))
@@ -287,13 +315,22 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
 /** Ends of which it is not said that anything was started. */
 const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
 
+/** Nothing of the kind is wanted. */
+const isFree = (plan: Plan | null): boolean => plan === null || plan.tier === 'A' || plan.cgroup !== true
+
 /** What a plan binds to a cgroup ran in one, if it ran. */
 export const countedAsPlanned = (plan: Plan | null, { outcome, cgroup }: Execution): boolean =>
-  plan?.cgroup !== true || cgroup === true || (cgroup === undefined && (outcome === null || MAYBE_UNBEGUN.includes(outcome.kind)))
-
-export const EDGE_EXECUTOR = 'edge'
+  isFree(plan) || cgroup === true || (cgroup === undefined && (outcome === null || MAYBE_UNBEGUN.includes(outcome.kind)))
 
 const approvedBySomeone = (facts: Facts): boolean => facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false
+
+/** Tier A is the edge's alone to run: no worker can have, and of nothing else may the edge say that it did. */
+function ranInItsTier({ call: { plan } }: Bundle, { execution, grant }: Predicate): boolean {
+  if (execution.executor === EDGE_EXECUTOR) return grant === null || (grant.worker === EDGE_EXECUTOR) === (plan?.tier === 'A')
+  const isolated = execution.executor === ISOLATE
+  const ofPlan = execution.skill?.digest === (plan?.tier === 'A' ? plan.executor.digest : undefined)
+  return isolated === (plan?.tier === 'A') && isolated === (grant?.worker === EDGE_EXECUTOR) && ofPlan
+}
 
 /** Endings that no worker had a part in. */
 const UNRUN: ReadonlySet<CallState> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])

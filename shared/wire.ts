@@ -1,11 +1,12 @@
 // The things that cross the wire, as schemas: tools, runs, calls, approvals, principals, workers. `api.ts` says on which routes.
 
 import { z } from 'zod'
+import { FromArgument, ProcessExecutor } from './executor.ts'
 import { Explanation } from './explanation.ts'
 import { OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
-import { Argv, ArgvItem, Credentials, EgressMode, EnvName, HostPattern, Limits, Plan, Stdin, Tier, Workspace } from './plan.ts'
+import { Credentials, EgressMode, HostPattern, Limits, Plan, SkillExecutor, SkillLimits, Workspace } from './plan.ts'
 import { CallState, ToolRef } from './statement.ts'
 
 export const Name = z.string().regex(PATTERNS.name)
@@ -30,9 +31,8 @@ export const Opaque = z
 export const Capability = z.enum(['process_exec', 'network', 'secrets_read', 'filesystem_read', 'filesystem_write', 'artifacts_read'])
 export type Capability = z.infer<typeof Capability>
 
-const FromArgument = z.strictObject({ arg: z.string().min(1).max(64) })
-
-export const ToolSpec = z.strictObject({
+/** A tool that runs programs, as operators put it. */
+export const ProcessToolSpec = z.strictObject({
   description: z.string().min(1).max(2_000),
   input_schema: z.record(z.string(), z.unknown()),
   /** The result: one JSON object on standard output that fits. Else the call ends as `invalid_output`. */
@@ -49,22 +49,7 @@ export const ToolSpec = z.strictObject({
   spends: FromArgument.optional(),
   /** How long humans have to answer: less for what is stale soon, more for what may wait for the morning. */
   approval_ttl_s: z.int().min(1).max(LIMITS.approval_ttl_max_s).optional(),
-  executor: z.strictObject({
-    kind: z.literal('process'),
-    /** From least to most isolated; policy makes the planner climb. */
-    tiers: z.array(Tier).min(1).max(2),
-    /** `{name}` fills exactly one element with that argument; `{...name}` fills one element for each item of a list of strings. */
-    argv: Argv,
-    stdin: Stdin,
-    env: z.record(EnvName, ArgvItem).optional(),
-    cwd: FromArgument.optional(),
-    /** An argument that may ask for less time than the tool's limit. */
-    timeout_ms: FromArgument.optional(),
-    /** A sandbox profile that the workers' operator has added. It is tier C's. */
-    profile: Name.optional(),
-    /** What argv[0] may be, where an argument fills it. */
-    allowed_executables: z.array(z.string().min(1).max(256)).max(256).optional(),
-  }),
+  executor: ProcessExecutor,
   egress: z.strictObject({
     mode: EgressMode,
     hosts: z.array(HostPattern).max(64),
@@ -79,6 +64,13 @@ export const ToolSpec = z.strictObject({
   /** What a call leaves in `/output` is kept, in tier C alone; not beside secrets, which nothing would find in there. */
   output_files: z.boolean().optional(),
   limits: Limits.partial(),
+})
+export type ProcessToolSpec = z.infer<typeof ProcessToolSpec>
+
+/** Or one that a skill brings: what it is and may comes with its manifest, when the skill is enabled. */
+export const ToolSpec = ProcessToolSpec.extend({
+  executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor]),
+  limits: Limits.partial().extend({ fuel: SkillLimits.shape.fuel.optional() }),
 })
 export type ToolSpec = z.infer<typeof ToolSpec>
 

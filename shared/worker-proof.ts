@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { type Envelope, payloadBytes, type Signer, seal, signedByExactly } from './dsse.ts'
 import { PATTERNS } from './ids.ts'
 import { canonical, parseJson } from './json.ts'
-import { type Plan, Tier } from './plan.ts'
+import { type ProcessPlan, Tier } from './plan.ts'
 import { err, ok, type Result } from './result.ts'
 
 export const PROOF_TYPE = 'application/vnd.countersign.worker-proof+json'
@@ -87,7 +87,7 @@ export const narrowed = (proven: Means, said: Means): Means => ({
 })
 
 /** What of the plan's needs these means do not meet, in words; nothing where they do (L8, K04). */
-export function unmet({ tier, egress, profile, cgroup }: Plan, means: Means): string[] {
+export function unmet({ tier, egress, profile, cgroup }: ProcessPlan, means: Means): string[] {
   const from = egress.hosts.length === 0 ? 'c_offline' : 'c_relayed'
   const needs: readonly (readonly [string, boolean])[] = [
     [`tier ${tier}`, means.tiers.includes(tier)],

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { Envelope, PublicKey } from './dsse.ts'
 import { LIMITS } from './limits.ts'
-import { Plan, Tier } from './plan.ts'
+import { ProcessPlan, Tier } from './plan.ts'
 import { CallState } from './statement.ts'
 import { CallId, Name, RunId, Sha256, Time, WorkerId } from './wire.ts'
 import { Advertised, Means, WorkerProof } from './worker-proof.ts'
@@ -41,7 +41,7 @@ export const ClaimRequest = Means.partial({ egress: true, cgroups: true, profile
 /** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
 export const Claim = z.strictObject({
   grant: Envelope,
-  plan: Plan,
+  plan: ProcessPlan,
   args: z.record(z.string(), z.unknown()),
   facts_digest: Sha256,
   /** The values of the secrets that the plan names; in no grant, for a grant is kept. */

@@ -4,7 +4,7 @@
 import type { KeyObject } from 'node:crypto'
 import { payloadBytes, signedByExactly } from '../shared/dsse.ts'
 import { canonical, type Json, parseJson, sha256 } from '../shared/json.ts'
-import { type Plan, secretsOf } from '../shared/plan.ts'
+import { type ProcessPlan as Plan, secretsOf } from '../shared/plan.ts'
 import { callDigest, GRANT_TYPE, Grant } from '../shared/statement.ts'
 import { Claim } from '../shared/worker-wire.ts'
 

@@ -1,7 +1,7 @@
 // Owns the handing of a verified call to the sandbox, and of what the sandbox saw to the statement. It decides nothing: the plan is
 // obeyed to the letter, and what happened is passed on as it was reported, on the edge's clock.
 
-import type { Limits, Outcome, Plan } from '../shared/plan.ts'
+import type { Limits, Outcome, ProcessPlan as Plan } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { type Ran, unrun } from './attestation.ts'
 import type { Config } from './config.ts'

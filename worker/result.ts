@@ -4,7 +4,7 @@
 
 import { schemaCheck } from '../shared/fits-schema.ts'
 import { parseJson } from '../shared/json.ts'
-import type { Outcome, Plan, StreamSummary } from '../shared/plan.ts'
+import type { Outcome, ProcessPlan as Plan, StreamSummary } from '../shared/plan.ts'
 
 const DETAIL_MAX = 500
 

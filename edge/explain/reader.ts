@@ -43,14 +43,15 @@ export function readerOf(
   reach: () => readonly [ApprovalContext, ...ApprovalContext[]],
 ): Reader {
   let most: ReturnType<typeof reach> | undefined
+  const program = tool.executor.kind === 'process' ? tool.executor : undefined
   return {
     kind,
     redaction: directory.redaction.unmarked,
     names: (text) => namesOther(directory, agent.name.toLowerCase(), text),
     byArguments: [
-      ...(tool.executor.argv[0]?.startsWith('{') === true ? ['plan.program'] : []),
+      ...(program?.argv[0]?.startsWith('{') === true ? ['plan.program'] : []),
       ...(tool.egress.named_by === undefined ? [] : ['plan.egress_hosts']),
-      ...(tool.executor.timeout_ms === undefined ? [] : ['plan.timeout_ms']),
+      ...(program?.timeout_ms === undefined ? [] : ['plan.timeout_ms']),
     ],
     reach: () => {
       most ??= reach()

@@ -16,6 +16,9 @@ const COST = new Map<number, number>([
   [OP.return_call, 4],
   [OP.call_indirect, 6],
   [OP.return_call_indirect, 6],
+  // Divisions and roots take that much longer: whole numbers, then the others.
+  ...[0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82].map((op): [number, number] => [op, 8]),
+  ...[0x91, 0x95, 0x9f, 0xa3].map((op): [number, number] => [op, 8]),
 ])
 const CALLS: ReadonlySet<number> = new Set([OP.call, OP.call_indirect, OP.return_call, OP.return_call_indirect])
 /** Each is set to zero when its function is entered. */

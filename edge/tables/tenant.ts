@@ -1,8 +1,9 @@
 // Tables of a TenantObject: the directory of one tenant. Rows are small; whole things are kept as JSON documents.
 
-import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Envelope } from '../../shared/dsse.ts'
 import type { Tier } from '../../shared/plan.ts'
+import type { Skill, SkillState } from '../../shared/skills.ts'
 import type { AgentSpec, Approval, OperatorSpec, Standing, ToolSpec } from '../../shared/wire.ts'
 
 /** One row: the directory's version, counted up by every change, and what was set up when. */
@@ -186,4 +187,47 @@ export const standing = sqliteTable('standing', {
   id: text().primaryKey(),
   until: integer().notNull(),
   standing: text({ mode: 'json' }).$type<Standing>().notNull(),
+})
+
+/** Every version of every skill, for good; what one says never changes but its state. */
+export const skills = sqliteTable(
+  'skills',
+  {
+    id: text().notNull(),
+    version: text().notNull(),
+    publisher: text().notNull(),
+    digest: text().notNull(),
+    state: text().$type<SkillState>().notNull(),
+    about: text({ mode: 'json' }).$type<Omit<Skill, 'state' | 'changes'>>().notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.id, table.version] }),
+    index('skills_state').on(table.state),
+    index('skills_digest').on(table.digest),
+  ],
+)
+
+/** Who changed the state of a version, when and why. */
+export const skillChanges = sqliteTable('skill_changes', {
+  seq: integer().primaryKey({ autoIncrement: true }),
+  id: text().notNull(),
+  version: text().notNull(),
+  from: text().$type<SkillState>().notNull(),
+  to: text().$type<SkillState>().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
+  reason: text().notNull(),
+})
+
+/** Components and what was made of them, by digest, in parts that a row can hold. */
+export const skillParts = sqliteTable(
+  'skill_parts',
+  { sha256: text().notNull(), part: integer().notNull(), bytes: blob({ mode: 'buffer' }).notNull() },
+  (table) => [primaryKey({ columns: [table.sha256, table.part] })],
+)
+
+/** Whose signature under a skill counts. */
+export const publishers = sqliteTable('publishers', {
+  name: text().primaryKey(),
+  keys: text({ mode: 'json' }).$type<string[]>().notNull(),
 })

@@ -13,6 +13,7 @@ import m0010 from './0010_tired_squadron_supreme.sql';
 import m0011 from './0011_ambitious_harry_osborn.sql';
 import m0012 from './0012_wise_turbo.sql';
 import m0013 from './0013_clear_spacker_dave.sql';
+import m0014 from './0014_fair_millenium_guard.sql';
 
   export default {
     journal,
@@ -30,7 +31,8 @@ m0009,
 m0010,
 m0011,
 m0012,
-m0013
+m0013,
+m0014
     }
   }
   

@@ -159,7 +159,7 @@ export const OPERATORS = routes({
     action: 'tool.write',
     params: z.strictObject({ name: wire.ToolName }),
     summary: 'Register a tool; every change is a new version',
-    body: wire.ToolSpec,
+    body: wire.ProcessToolSpec,
     status: 200,
     result: wire.RegisteredTool,
     failures: ['invalid_schema', 'limit_reached', 'tool_breaks_policies'],

@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { admit, type Command, commandFor, FD } from '../../worker/sandbox/argv.ts'
 import { namelessFile, reopen, scratchFolder } from '../../worker/sandbox/descriptors.ts'
 import { findHost } from '../../worker/sandbox/host.ts'

@@ -4,7 +4,7 @@
 import type { Client, Output } from '../../shared/client.ts'
 import { bearer, client } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
-import type { ToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire.ts'
 import type { Request } from './connection.ts'
 import type { Load } from './load.ts'
 
@@ -29,7 +29,7 @@ export type Subjects = {
 const LIMITS = { timeout_ms: 10_000, cpu_ms: 2_000, memory_bytes: 64 * 1024 * 1024, pids: 8, output_bytes: 4_096 }
 
 /** The cheapest program there is: what is measured is the way to it and back. */
-export const doesNothing = (tier: 'B' | 'C'): ToolSpec => ({
+export const doesNothing = (tier: 'B' | 'C'): ProcessToolSpec => ({
   description: 'Does nothing, successfully.',
   input_schema: { type: 'object', properties: {}, additionalProperties: false },
   capabilities: [],

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { closeInheritedDescriptors } from '../../worker/sandbox/descriptors.ts'
 import { equip, unequip } from '../../worker/sandbox/equipment.ts'
 import { findHost } from '../../worker/sandbox/host.ts'

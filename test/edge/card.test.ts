@@ -5,7 +5,7 @@ import { askRecord, cut, needsUnfolding, unfolded } from '../../edge/approvals.t
 import { marker, Redaction } from '../../edge/redaction.ts'
 import { pathFault } from '../../shared/files.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import type { Capability, Tool } from '../../shared/wire.ts'
 import { decision } from '../lifecycle/calls.ts'
 

@@ -3,9 +3,10 @@
 
 import { afterAll, expect, test } from 'vitest'
 import type { Credential } from '../../shared/plan.ts'
-import type { ToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire.ts'
 import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
+import { processPlan } from '../support/process-plan.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('credentials', sharedStack())
@@ -13,7 +14,7 @@ const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const agent = await desk.agent()
 
 const HOST = 'erp.example.com:8080'
-const hosts = (...patterns: string[]): ToolSpec['egress'] => ({ mode: 'strict', hosts: patterns })
+const hosts = (...patterns: string[]): ProcessToolSpec['egress'] => ({ mode: 'strict', hosts: patterns })
 const made: string[] = []
 afterAll(async () => {
   for (const name of made) await desk.root('deleteSecret', { params: { name } })
@@ -50,7 +51,7 @@ test('V04 a bound secret is in the claim for the proxy, not for the tool; the ca
 })
 
 test('V03 V04 a bound secret is denied to a tool that would be handed it, and for another host; so is one that no header can hold', async () => {
-  const denied = async (change: (name: string) => Partial<ToolSpec>, value?: string, bound: string[] | undefined = [HOST]) => {
+  const denied = async (change: (name: string) => Partial<ProcessToolSpec>, value?: string, bound: string[] | undefined = [HOST]) => {
     const tool = desk.name()
     const name = await secret(tool, bound, value)
     granted(await desk.root('putTool', { params: { name: tool }, body: { ...toolSpec(), ...change(name) } }))
@@ -77,14 +78,14 @@ test('a credential goes along only with a call that may reach its host', async (
   const planned = async (url: string) => {
     const call = await desk.asked(agent.client, tool, { url })
     granted(await desk.root('cancelRun', { params: { run: call.run } }))
-    return call.plan?.credentials
+    return processPlan(call.plan).credentials
   }
   expect(await planned(`http://${HOST}/orders`)).toEqual([using(name)])
   expect(await planned('http://other.example.com:8080/')).toBeUndefined()
 })
 
 test('seed T66: a contract names a host that the tool may reach, a header for credentials, and each of them once', async () => {
-  const put = (credentials: Credential[], change: Partial<ToolSpec> = {}) =>
+  const put = (credentials: Credential[], change: Partial<ProcessToolSpec> = {}) =>
     desk.root('putTool', { params: { name: desk.name() }, body: { ...toolSpec({ egress: hosts(HOST), ...change }), credentials } })
   granted(await put([using('any'), using('any', { header: 'authorization' })]))
   for (const wrong of [

@@ -7,6 +7,7 @@ import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
+import { processPlan } from '../support/process-plan.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('files', sharedStack())
@@ -89,10 +90,10 @@ test.concurrent('they are of the plan, so of digest, card and evidence; and of t
   expect(prompt.plan).toContain(`\`"in/data.csv"\` (4 bytes, sha256 ${sha256('a,b\n')})`)
 
   const [one, two] = [await propose(run, taking, files), await propose(run, taking, [{ path: 'in/data.csv', sha256: sha256('c,d\n') }])]
-  expect(granted(one).plan?.files).not.toEqual(granted(two).plan?.files)
+  expect(processPlan(granted(one).plan).files).not.toEqual(processPlan(granted(two).plan).files)
   await peer.run(call.id)
   const bundle = granted(await agent.client('readAttestation', { params: { run, call: call.id } }))
-  expect(bundle.call.plan?.files).toEqual(call.plan?.files)
+  expect(processPlan(bundle.call.plan).files).toEqual(processPlan(call.plan).files)
 })
 
 test.concurrent('what was not put, and what the tool does not take, is refused; a key stands for these files', async () => {

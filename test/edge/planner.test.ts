@@ -3,9 +3,10 @@
 import { expect, test } from 'vitest'
 import { covers, plansFor } from '../../edge/planner.ts'
 import { DEFAULT_BUDGET, DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan } from '../../shared/plan.ts'
 import { Plan as PlanSchema } from '../../shared/plan.ts'
-import type { Budget, ToolSpec } from '../../shared/wire.ts'
+import type { Budget, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
+import { processPlan } from '../support/process-plan.ts'
 
 type Executor = ToolSpec['executor']
 type Change = Partial<Omit<ToolSpec, 'executor'>> & { executor?: Partial<Executor> }
@@ -21,11 +22,11 @@ const tool = ({ executor, ...rest }: Change = {}): ToolSpec => ({
   ...rest,
 })
 
-const plans = (change: Change, args: Record<string, unknown> = {}, budget: Budget = DEFAULT_BUDGET): readonly Plan[] => {
+const plans = (change: Change, args: Record<string, unknown> = {}, budget: Budget = DEFAULT_BUDGET): readonly ProcessPlan[] => {
   const made = plansFor(tool(change), args, budget)
   if (!made.ok) throw new Error(made.error.detail)
   for (const plan of made.value) expect(PlanSchema.parse(plan)).toEqual(plan)
-  return made.value
+  return made.value.map(processPlan)
 }
 const refusal = (change: Change, args: Record<string, unknown> = {}): string | undefined => {
   const made = plansFor(tool(change), args, DEFAULT_BUDGET)

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { digestOf } from '../../shared/json.ts'
 import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
+import { processPlan } from '../support/process-plan.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('tools', sharedStack())
@@ -65,7 +66,7 @@ test('P08 an approval asked for under one version does not run under the next', 
   expect(granted(await approve(call.approval.id)).status).toBe('denied')
   expect(await stateOf(call)).toBe('denied')
   const read = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
-  expect([read.decision.reason, read.plan?.executor.argv]).toEqual(['the tool has changed since', ['echo', 'as approved']])
+  expect([read.decision.reason, processPlan(read.plan).executor.argv]).toEqual(['the tool has changed since', ['echo', 'as approved']])
 })
 
 test('P08 an approval asked for a tool that was withdrawn is refused', async () => {

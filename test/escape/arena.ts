@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { asWorker, asWorkerAlone } from '../../infra/as-worker.ts'
 import { removeDelegated } from '../../infra/delegate.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { machineOf, syscallsOf } from '../../worker/sandbox/syscalls.ts'
 import type { Answer, BareOrder, BareSeen, FactsSeen, LaunchOrder, LaunchSeen, Order, Setup } from './orders.ts'
 

@@ -4,7 +4,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Plan } from '../../shared/plan.ts'
+import { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { admit, argvDigest, type Command, commandFor, type Ground, type Place } from '../../worker/sandbox/argv.ts'
 import type { OwnProfiles } from '../../worker/sandbox/own-profiles.ts'
 import { planOf } from './arena.ts'

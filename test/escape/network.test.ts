@@ -6,7 +6,7 @@ import { createServer as createHttp } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { Arena, attack, planOf, told, UID, unique } from './arena.ts'
 import type { Swap } from './orders.ts'
 

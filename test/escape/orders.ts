@@ -1,6 +1,6 @@
 // What arena.ts (in the test) and driver.ts (the unprivileged process) say to each other, as lines of JSON.
 
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import type { Facts } from '../../worker/sandbox/facts.ts'
 import type { Host, Programs } from '../../worker/sandbox/host.ts'
 import type { Execution } from '../../worker/sandbox/launch.ts'

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { faultOf, OwnProfiles } from '../../worker/sandbox/own-profiles.ts'
 import { Arena, attack, planOf, told } from './arena.ts'
 

@@ -5,6 +5,7 @@ import { afterAll, expect, test } from 'vitest'
 import { bearer, client } from '../../shared/client.ts'
 import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { broughtBy } from '../../shared/plan.ts'
 import { granted, refusal, toolSpec } from '../support/desk.ts'
 import { eventually, revive, strike } from '../support/hurt-stack.ts'
 import { fileOf } from '../support/object-file.ts'
@@ -62,7 +63,7 @@ test('what no call named goes after a day, what one did after thirty; the room t
   await eventually('all has gone', async () => (await held()).length === 0, WITHIN_MS)
   const gone = await agent('readFile', { params: { run, call: call.id, sha256: sha256(named) } })
   expect(gone).toMatchObject({ error: { code: 'not_found', detail: 'the file has had its time; the call names its digest' } })
-  expect(granted(await agent('readCall', { params: { run, call: call.id } })).plan?.files).toHaveLength(1)
+  expect(broughtBy(granted(await agent('readCall', { params: { run, call: call.id } })).plan)).toHaveLength(1)
   const much = await put(late)
   expect(much).toMatchObject({ error: { code: 'files_full', detail: expect.stringContaining('the runs of all agents hold') } })
   await eventually('there is room for a little', async () => (await put('x'.repeat(100))).ok, WITHIN_MS)

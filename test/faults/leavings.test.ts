@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { removeDelegated } from '../../infra/delegate.ts'
 import { readSecrets } from '../../infra/state.ts'
+import { ProcessToolSpec } from '../../shared/wire.ts'
 import { about, boundTo, eventually, HurtStack, must, processesWith, strike } from '../support/hurt-stack.ts'
 import { journalOf } from '../support/record.ts'
 
@@ -55,7 +56,8 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
   expect(items.map((tool) => tool.name)).toContain('mark.slowly')
   const spec = must(await hurt.operator('readTool', { params: { name: 'mark.slowly' } }))
   const { name: _name, version: _version, digest: _digest, policy: _policy, ...body } = spec
-  must(await hurt.operator('putTool', { params: { name }, body: { ...body, executor: { ...body.executor, argv } } }))
+  if (body.executor.kind !== 'process') throw new Error('the tool is not one that runs a program')
+  must(await hurt.operator('putTool', { params: { name }, body: ProcessToolSpec.parse({ ...body, executor: { ...body.executor, argv } }) }))
 
   const mark = `${canary}\n`
   const running = await hurt.propose('mark.slowly', { mark, seconds: '1' })

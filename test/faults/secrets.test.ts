@@ -3,12 +3,12 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/json.ts'
-import type { ToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire.ts'
 import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
 
 const CANARY = 'CANARY-of-the-vault-0w3b'
 const READING = 'sha256sum < /run/secrets/token; cat /run/secrets/token; base64 /run/secrets/token >&2; sleep 2'
-const READS: ToolSpec = {
+const READS: ProcessToolSpec = {
   description: 'says what it was given, and that it was given it',
   input_schema: { type: 'object', properties: {} },
   capabilities: [],

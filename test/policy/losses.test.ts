@@ -4,29 +4,29 @@
 import { expect, test } from 'vitest'
 import { DEFAULTS } from '../../edge/policies.ts'
 import { checkToolChange } from '../../edge/policy-check.ts'
-import type { ToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire.ts'
 import { toolSpec } from '../support/desk.ts'
 
 const schema = { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } }, required: ['amount'] }
-const tool = (change: Partial<ToolSpec>, name = 'refund') => ({ ...toolSpec({ input_schema: schema, ...change }), name })
+const tool = (change: Partial<ProcessToolSpec>, name = 'refund') => ({ ...toolSpec({ input_schema: schema, ...change }), name })
 const FULL = {
   groups: ['payments', 'eu'],
   spends: { arg: 'amount' },
-  capabilities: ['process_exec', 'filesystem_write', 'network'] satisfies ToolSpec['capabilities'],
+  capabilities: ['process_exec', 'filesystem_write', 'network'] satisfies ProcessToolSpec['capabilities'],
 }
 const refund = tool(FULL)
 const OTHER = tool({ groups: ['payments'] }, 'other')
 
-const put = (text: string, change: Partial<ToolSpec>, was = refund) =>
+const put = (text: string, change: Partial<ProcessToolSpec>, was = refund) =>
   checkToolChange({ mine: text }, [was, OTHER], 'refund', tool({ ...FULL, ...change }))
-const broken = (text: string, change: Partial<ToolSpec>) => {
+const broken = (text: string, change: Partial<ProcessToolSpec>) => {
   const answer = put(text, change)
   return answer.ok ? [] : [answer.error.code, ...(answer.error.errors ?? []).map(({ at, message }) => `${at} ${message}`)]
 }
 const ALL = 'principal, action in Action::"tool.execute", resource'
 const ASK = 'unless { context.approval.granted };'
 const LESS_GROUP = { groups: ['eu'] }
-const LESS_CAPABILITY = { capabilities: ['process_exec', 'network'] satisfies ToolSpec['capabilities'] }
+const LESS_CAPABILITY = { capabilities: ['process_exec', 'network'] satisfies ProcessToolSpec['capabilities'] }
 const LESS_SPENDS = { spends: undefined }
 
 test.each([
@@ -141,7 +141,8 @@ test('a network that the kernel shuts, and secrets that are gone, are no loss; a
 })
 
 test('with the rules that ship, a tool that composes commands stays one that does; a tool that is new loses nothing', () => {
-  const change = (from: Partial<ToolSpec>, to: Partial<ToolSpec>) => checkToolChange(DEFAULTS, [tool(from)], 'refund', tool(to))
+  const change = (from: Partial<ProcessToolSpec>, to: Partial<ProcessToolSpec>) =>
+    checkToolChange(DEFAULTS, [tool(from)], 'refund', tool(to))
   expect(change({ capabilities: ['process_exec'] }, { capabilities: [] }).ok).toBe(false)
   expect(change({ groups: ['x'], spends: { arg: 'amount' }, capabilities: ['filesystem_write'] }, {}).ok).toBe(true)
   expect(checkToolChange({ mine: `forbid (principal, action, resource in ToolGroup::"payments");` }, [OTHER], 'refund', tool({})).ok).toBe(

@@ -183,7 +183,7 @@ test('arguments that fit a schema are, converted, a request that Cedar accepts f
     expect(checkSchema(schema)).toMatchObject({ ok: true })
     const { record, convert } = argumentTypes(schema)
     typedMembers += Object.keys(record.attributes).length
-    const whole = tenantSchema(BASE, new Map([['any', record]]))
+    const whole = tenantSchema(BASE, new Map([['any', { args: record, groups: ['tool.execute'] }]]))
     for (let i = 0; i < 3; i++) {
       const args = make()
       expect(argumentCheck(schema)(args)).toMatchObject({ ok: true })
@@ -193,7 +193,10 @@ test('arguments that fit a schema are, converted, a request that Cedar accepts f
     }
   }
   expect(typedMembers).toBeGreaterThan(300)
-  const whole = tenantSchema(BASE, new Map([['any', argumentTypes(object({ n: { type: 'integer' } })).record]]))
+  const whole = tenantSchema(
+    BASE,
+    new Map([['any', { args: argumentTypes(object({ n: { type: 'integer' } })).record, groups: ['tool.execute'] }]]),
+  )
   for (const args of [{ n: 'a' }, { n: 1, more: 1 }, { n: decimal('1.0') }])
     expect(validated(whole, args as Record<string, CedarValueJson>)).toMatchObject({ type: 'failure' })
 })

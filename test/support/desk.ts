@@ -4,7 +4,7 @@
 import type { DevInfo } from '../../infra/seed.ts'
 import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
-import type { AgentSpec, Call, ToolSpec } from '../../shared/wire.ts'
+import type { AgentSpec, Call, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
 
 /** The value of an answer that must be a success. */
 export function granted<T>(answer: Result<T, Problem>): T {

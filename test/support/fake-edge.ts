@@ -14,7 +14,7 @@ import { readSignatureInput, signatureHolds } from '../../shared/http-signature.
 import { attestationId, callId, newWorkerId, split, ulid } from '../../shared/ids.ts'
 import { BODY, digestOf, type Json, parseJson, sha256 } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
-import type { Plan, Stdin } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan, Stdin } from '../../shared/plan.ts'
 import type { Route } from '../../shared/routes/route.ts'
 import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '../../shared/statement.ts'
 import { provenMeans, readProof, type WorkerProof } from '../../shared/worker-proof.ts'

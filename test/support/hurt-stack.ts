@@ -12,7 +12,7 @@ import type { Stack, StackOptions } from '../../infra/stack.ts'
 import { readSecrets } from '../../infra/state.ts'
 import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
-import type { Call, ToolSpec } from '../../shared/wire.ts'
+import type { Call, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
 import { startTestStack } from './stack.ts'
 
 /** Polls until `look` finds something. */

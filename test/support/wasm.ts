@@ -64,13 +64,15 @@ export type Fn = {
   readonly body: Code
   readonly as?: string
 }
+/** What `cabi_realloc` takes and gives. */
+export const REALLOC_SHAPE = { params: [I32, I32, I32, I32], results: [I32], as: 'cabi_realloc' } as const
 type Global = { readonly type: number; readonly mutable?: boolean; readonly init: Code; readonly as?: string }
 type Limits = { readonly min: number; readonly max?: number }
 
 export type Written = {
   readonly functions?: readonly Fn[]
-  /** Of the module `host`, before all others in number. */
-  readonly importedFunctions?: readonly { readonly name: string; readonly params?: Code; readonly results?: Code }[]
+  /** Before all others in number; of the module `host` where none is named. */
+  readonly importedFunctions?: readonly { readonly from?: string; readonly name: string; readonly params?: Code; readonly results?: Code }[]
   readonly importedGlobals?: readonly { readonly name: string; readonly type: number; readonly mutable?: boolean }[]
   readonly memory?: Limits & { readonly as?: string }
   readonly tables?: readonly (Limits & { readonly holds?: number; readonly as?: string })[]
@@ -101,7 +103,7 @@ export function wasm(module: Written): Uint8Array {
   }
   section(1, [...importedFunctions, ...functions].map(signature))
   section(2, [
-    ...importedFunctions.map(({ name }, index) => [...text('host'), ...text(name), 0, ...u(index)]),
+    ...importedFunctions.map(({ from = 'host', name }, index) => [...text(from), ...text(name), 0, ...u(index)]),
     ...importedGlobals.map(({ name, type, mutable = false }) => [...text('host'), ...text(name), 3, type, mutable ? 1 : 0]),
   ])
   section(

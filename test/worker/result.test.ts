@@ -1,7 +1,7 @@
 // What a tool promises of its output is held: one JSON value on standard output that fits, or the call says what is wrong with it.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Outcome, Plan } from '../../shared/plan.ts'
+import type { Outcome, ProcessPlan as Plan } from '../../shared/plan.ts'
 import { judged } from '../../worker/result.ts'
 import { planOf } from '../escape/arena.ts'
 import { LoneWorker } from '../support/lone-worker.ts'

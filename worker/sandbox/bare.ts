@@ -1,7 +1,7 @@
 // Owns the exact command line behind a call of tier C without hosts, for whoever must start the same thing without us: the bench, as its
 // floor, and tests that take one defence away. It starts nothing.
 
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { admit, commandFor, FD } from './argv.ts'
 import type { Equipment } from './equipment.ts'
 

@@ -2,7 +2,7 @@
 // more than that: nothing has ever run in either, so a worker there refuses to start (host.ts). A promise that the system can't keep is
 // refused here too, never weakened (L8).
 
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { admit } from './argv.ts'
 import { BASE_ENV } from './profiles.ts'

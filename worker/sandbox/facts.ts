@@ -1,6 +1,6 @@
 // Owns what a worker has proven of itself: for each tier, the checks that were made and what they saw. What is not proven is refused (L8).
 
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import type { Host } from './host.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
 import { type Refusal, refused } from './verdict.ts'

@@ -2,7 +2,7 @@
 // process → verdict. Whether the call may run was decided before. A call may find a sandbox that was set up in advance; from there on its
 // way is the same.
 
-import type { Connection, EgressMode, Outcome, Plan, StreamSummary } from '../../shared/plan.ts'
+import type { Connection, EgressMode, Outcome, ProcessPlan as Plan, StreamSummary } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Admitted, admit, argvDigest, commandFor, type Place } from './argv.ts'
 import type { Group } from './cgroups.ts'

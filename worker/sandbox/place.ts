@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { posix, sep } from 'node:path'
-import type { Connection, Plan } from '../../shared/plan.ts'
+import type { Connection, ProcessPlan as Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { faultOf } from '../fault.ts'
 import type { Admitted, Place } from './argv.ts'

@@ -2,7 +2,7 @@
 // one call, and goes with it; it waits behind its whole wall, at the gate. There are as many as were asked for within the last second.
 // They are made while nothing else is, because a call that finds none starts a cold one and loses nothing by it. What is old is dropped.
 
-import type { Plan } from '../../shared/plan.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { type Admitted, rlimitsOf, waitingFor } from './argv.ts'
 import type { Equipment } from './equipment.ts'
 import { deliveryOf, gate } from './gate.ts'

@@ -7,7 +7,7 @@
 // network. It is for tools that we trust and that must reach the host (its network, its devices), and for hosts without user namespaces.
 // Policy decides who may use it.
 
-import { type Limits, type Plan, secretsOf } from '../../shared/plan.ts'
+import { type Limits, type ProcessPlan as Plan, secretsOf } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { SocketMode } from './seccomp.ts'
 import { type Refusal, refused } from './verdict.ts'

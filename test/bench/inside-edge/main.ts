@@ -77,6 +77,8 @@ function directoryWith(tenant: string, policies: readonly string[], names: reado
     workers: [],
     secrets: [],
     formerSecrets: [],
+    skills: [],
+    publishers: [],
   })
 }
 

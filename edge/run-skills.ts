@@ -1,0 +1,169 @@
+// How a call of tier A runs: the run itself claims it, for there is no worker to wait for, has the skill's isolate carry it out, and settles
+// it with a statement that the edge signs. Each step is the event that a worker's would be, so that nothing runs without a grant or twice
+// (L1, L2): where this object dies in between, nobody knows how it ended, and time says so.
+
+import { seal } from '../shared/dsse.ts'
+import { failure } from '../shared/failures.ts'
+import { schemaCheck } from '../shared/fits-schema.ts'
+import { attestationId } from '../shared/ids.ts'
+import { canonical, digestOf, parseJson, sha256 } from '../shared/json.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Outcome, SkillPlan, StreamSummary } from '../shared/plan.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Grant } from '../shared/statement.ts'
+import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, sealGrant, statementOf } from '../shared/statement.ts'
+import { directoryOf } from './directory.ts'
+import type { Env } from './env.ts'
+import { identityOf } from './env.ts'
+import { claimedUnder } from './granted-under.ts'
+import type { CallRecord } from './lifecycle.ts'
+import type { Answers, RunAccess } from './run-answers.ts'
+import { factsOf } from './run-record.ts'
+import type { RunStore } from './run-store.ts'
+import { finishedOf } from './settlement.ts'
+import type { EnabledSkill } from './skill-store.ts'
+import { type Performed, perform } from './skills/perform.ts'
+import { Turns } from './skills/turns.ts'
+
+type Claimed = {
+  readonly n: number
+  readonly grant: Grant
+  readonly plan: SkillPlan
+  readonly args: Record<string, unknown>
+  readonly skill: EnabledSkill
+}
+
+/**
+ * Of this process: so many are claimed at a time, and one runs. Who waits for the first is not claimed yet, and what waits for the second
+ * waits less than a lease lasts.
+ */
+const [claims, runs] = [new Turns(4), new Turns(1)]
+
+export class SkillWork {
+  readonly #env: Env
+  readonly #store: RunStore
+  readonly #answers: Answers
+  readonly #run: RunAccess
+  readonly #busy = new Set<number>()
+
+  constructor(env: Env, store: RunStore, answers: Answers, run: RunAccess) {
+    this.#env = env
+    this.#store = store
+    this.#answers = answers
+    this.#run = run
+  }
+
+  /** Once at a time; what fails before it is claimed is begun again by the alarm. */
+  async carry(n: number): Promise<void> {
+    if (this.#busy.has(n)) return
+    this.#busy.add(n)
+    try {
+      await claims.take(async () => {
+        const claimed = await this.#claim(n)
+        if (claimed.ok) await this.#settle(claimed.value, await runs.take(() => this.#perform(claimed.value)))
+      })
+    } finally {
+      this.#busy.delete(n)
+    }
+  }
+
+  async #claim(n: number): Promise<Result<Claimed>> {
+    const row = this.#run.row()
+    if (row === undefined) return err(failure('not_claimable', 'no such run'))
+    const directory = await directoryOf(this.#env, row.record.tenant)
+    const grounds = await this.#answers.grounds(directory, row, n)
+    if (!grounds.ok) return grounds
+    return this.#run.commit(() => {
+      const record = this.#store.call(n)
+      const plan = record?.proposal.plan
+      if (record === undefined || plan?.tier !== 'A' || record.status.state !== 'granted')
+        return err(failure('not_claimable', 'the call does not wait to be run here'))
+      const { proposal, status } = record
+      const now = Date.now()
+      const decision = this.#answers.judgeClaim(directory, record, grounds.value)
+      const grant: Grant = {
+        facts: factsOf(row.record, { proposal, status: { ...status, decision: claimedUnder(status.decision, decision) } }),
+        worker: EDGE_EXECUTOR,
+        fence: status.fence + 1,
+        issued_at_ms: now,
+        deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
+      }
+      const envelope = sealGrant(grant, identityOf(this.#env).signer)
+      const claimed = { kind: 'claimed' as const, worker: EDGE_EXECUTOR, deadline: grant.deadline_ms, grant: envelope, decision }
+      const done = this.#run.apply(record, claimed)
+      if (!done.ok) return done
+      const skill = directory.skills.get(plan.executor.skill)
+      return done.value.status.state === 'running' && skill !== undefined
+        ? ok({ n, grant, plan, args: proposal.args, skill })
+        : err(failure('not_claimable', 'policy does not allow the call any more'))
+    })
+  }
+
+  async #perform({ plan, args, grant, skill }: Claimed): Promise<Performed> {
+    const performed = await perform(this.#env, grant.facts.tenant, skill, plan, { input: canonical(args), now: grant.issued_at_ms })
+    return { ...performed, outcome: judged(performed.outcome, plan, performed.stdout) }
+  }
+
+  #settle({ n, grant, plan, skill }: Claimed, performed: Performed): Promise<Result<CallRecord>> {
+    return this.#run.commit(() => {
+      const [row, record] = [this.#run.row(), this.#store.call(n)]
+      if (row === undefined || record === undefined) return err(failure('stale_fence', 'no such call'))
+      const { outcome, stdout, stderr, used } = performed
+      const ending = endingOf(outcome)
+      const statement = statementOf({
+        attestation_id: attestationId(row.record.id, n),
+        ...ending,
+        facts: grant.facts,
+        grant: { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+        execution: {
+          outcome,
+          stdout: summaryOf(stdout),
+          stderr: summaryOf(stderr),
+          connections: [],
+          executor: ISOLATE,
+          sandbox_enforcement: 'isolate',
+          profile_sha256: null,
+          argv_sha256: null,
+          limits: plan.limits,
+          skill: {
+            digest: skill.digest,
+            component_sha256: skill.component.sha256,
+            modules: skill.modules.map(({ name, sha256 }) => ({ name, sha256 })),
+            ...used,
+          },
+          started_at_ms: grant.issued_at_ms,
+          ended_at_ms: Date.now(),
+        },
+      })
+      const granted = record.status.state === 'running' ? record.status.grant : null
+      this.#store.saveAttestation(n, seal(STATEMENT_TYPE, statement, identityOf(this.#env).signer), granted)
+      this.#store.replaceOutput(n, { stdout, stderr })
+      return this.#run.apply(record, {
+        kind: 'settled',
+        worker: EDGE_EXECUTOR,
+        fence: grant.fence,
+        ...ending,
+        refused: false,
+        ...finishedOf(statement),
+      })
+    })
+  }
+}
+
+const summaryOf = (bytes: Buffer): StreamSummary => ({
+  bytes: bytes.byteLength,
+  sha256: sha256(bytes),
+  kept: bytes.byteLength,
+  truncated: false,
+})
+
+/** What it returned is one JSON value, and what its tool promises. */
+function judged(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
+  if (outcome.kind !== 'returned') return outcome
+  const parsed = parseJson(stdout)
+  if (!parsed.ok) return { kind: 'invalid_output', detail: `the result is not JSON: ${parsed.error.detail}`.slice(0, 500) }
+  const faults = output === undefined ? [] : schemaCheck(output)(parsed.value)
+  const told = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
+  return faults.length === 0 ? outcome : { kind: 'invalid_output', detail: `the result does not fit: ${told}`.slice(0, 500) }
+}

@@ -1,0 +1,70 @@
+// A component as it comes from strangers, before anything heavy reads it: how large it is, how deep, and the core modules in it. Pure. What
+// it means is for jco to say; what can't be a skill of ours is refused here, cheaply.
+
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { compoundsIn } from './compounds.ts'
+import { Bytes, Malformed, Writer } from './wasm-bytes.ts'
+
+const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00] as const
+const SECTION = { custom: 0, module: 1, component: 4, type: 7 } as const
+const CORE = { custom: 0, table: 4, memory: 5, header: 8 } as const
+
+/** Each core module in it, and the component without what only tells about it. */
+export type Component = { readonly bytes: Uint8Array; readonly modules: readonly Uint8Array[] }
+
+type Found = { readonly modules: Uint8Array[]; described: number; compounds: number; memories: number; tables: number }
+
+export function readComponent(component: Uint8Array): Result<Component> {
+  const found: Found = { modules: [], described: 0, compounds: 0, memories: 0, tables: 0 }
+  try {
+    if (component.byteLength > LIMITS.skill_component_bytes) throw new Malformed(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
+    const bytes = walk(new Bytes(component), found, 0).bytes()
+    if (found.memories > 1) throw new Malformed('it has more than one memory')
+    return ok({ bytes, modules: found.modules })
+  } catch (thrown) {
+    if (!(thrown instanceof Malformed)) throw thrown
+    return err(failure('invalid_skill', `the component can’t be a skill: ${thrown.message}`))
+  }
+}
+
+function walk(all: Bytes, found: Found, depth: number): Writer {
+  if (depth > LIMITS.skill_nesting) throw new Malformed(`components stand inside each other more than ${LIMITS.skill_nesting} deep`)
+  if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is no component of WebAssembly')
+  const out = new Writer().raw(HEADER)
+  while (!all.done) {
+    const from = all.at
+    const id = all.u8()
+    const section = all.part(all.u32())
+    if (id === SECTION.custom) continue
+    if (id === SECTION.component) {
+      out.u8(id).sized(walk(section, found, depth + 1))
+      continue
+    }
+    if (id === SECTION.module) core(section, found)
+    else found.described += section.end - section.at
+    if (found.described > LIMITS.skill_described_bytes)
+      throw new Malformed(`what it says beside its code is longer than ${LIMITS.skill_described_bytes} bytes`)
+    if (id === SECTION.type) found.compounds += compoundsIn(section)
+    if (found.compounds > LIMITS.skill_compound_types)
+      throw new Malformed(`it makes more than ${LIMITS.skill_compound_types} types of others`)
+    out.raw(all.slice(from, all.at))
+  }
+  return out
+}
+
+function core(module: Bytes, found: Found): void {
+  found.modules.push(module.slice(module.at, module.end))
+  if (found.modules.length > LIMITS.skill_modules) throw new Malformed(`it holds more than ${LIMITS.skill_modules} modules`)
+  const all = new Bytes(module.slice(0, module.end), module.at)
+  all.skip(CORE.header) // whose it is, metering sees
+  while (!all.done) {
+    const id = all.u8()
+    const section = all.part(all.u32())
+    if (id === CORE.memory) found.memories += section.u32()
+    if (id === CORE.table) found.tables += section.u32()
+    if (found.tables > LIMITS.skill_tables) throw new Malformed(`it has more than ${LIMITS.skill_tables} tables`)
+  }
+}

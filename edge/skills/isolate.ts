@@ -1,0 +1,101 @@
+// What runs beside a skill in its isolate, as the text that the platform's loader takes: a fresh instance for each call, fuel from one
+// counter, and the host's side of each capability that the call was granted. No network, no bindings: what a call is given comes with it.
+// It is the last thing between a skill and the edge that a skill could reach, so the edge reads its answers as a stranger's.
+
+import { sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
+
+/** As text, for it runs where nothing of ours can be imported. */
+const harness = (modules: readonly string[]): string => `
+import { WorkerEntrypoint } from 'cloudflare:workers'
+import { instantiate } from './component.js'
+${modules.map((name, index) => `import module${index} from './${name}'`).join('\n')}
+const MODULES = new Map([${modules.map((name, index) => `[${JSON.stringify(name)}, module${index}]`).join(', ')}])
+
+class Refused extends Error {}
+
+export default class extends WorkerEntrypoint {
+  call({ tool, input, fuel, granted, now }) {
+    const counter = new WebAssembly.Global({ value: 'i64', mutable: true }, BigInt(fuel))
+    const hostCalls = {}
+    const memories = new Set()
+    const instantiated = new Set()
+    let log = ''
+    const host = (name, bytes) => {
+      hostCalls[name] = (hostCalls[name] ?? 0) + 1
+      counter.value -= ${LIMITS.skill_host_call_fuel}n + BigInt(bytes >>> 3)
+      if (counter.value < 0n) throw new Refused('fuel')
+    }
+    const all = {
+      log: {
+        write(level, text) {
+          host('log.write', level.length + text.length)
+          log += (level + ': ' + text + '\\n').slice(0, Math.max(0, ${LIMITS.skill_log_chars} - log.length))
+        },
+      },
+      clock: {
+        now() {
+          host('clock.now', 0)
+          return BigInt(now)
+        },
+      },
+      random: {
+        bytes(count) {
+          host('random.bytes', count)
+          if (count > 65536) throw new Refused('more than 65,536 random bytes at once')
+          return crypto.getRandomValues(new Uint8Array(count))
+        },
+      },
+    }
+    const denied = (name) => new Proxy({}, { get: () => () => { throw new Refused('capability:' + name) } })
+    const imports = {}
+    for (const name of Object.keys(all)) imports['countersign:skill/' + name] = granted.includes(name) ? all[name] : denied(name)
+    const create = (module, wanted) => {
+      if (instantiated.has(module)) throw new Refused('a module is instantiated twice')
+      instantiated.add(module)
+      const instance = new WebAssembly.Instance(module, { ...wanted, countersign: { fuel: counter } })
+      for (const exported of Object.values(instance.exports)) if (exported instanceof WebAssembly.Memory) memories.add(exported)
+      return instance
+    }
+    const ending = () => {
+      try {
+        const output = instantiate((name) => MODULES.get(name), imports, create).run(tool, input)
+        return { kind: 'returned', output }
+      } catch (error) {
+        if (counter.value < 0n) return { kind: 'fuel_exhausted' }
+        if (error?.constructor?.name === 'ComponentError') return { kind: 'skill_error', detail: String(error.payload) }
+        const detail = String(error?.message ?? error)
+        return error instanceof Refused && detail.startsWith('capability:')
+          ? { kind: 'capability_denied', detail: detail.slice(11) }
+          : { kind: 'trap', detail: error instanceof RangeError ? 'call stack exhausted' : detail }
+      }
+    }
+    const end = ending()
+    const left = counter.value < 0n ? 0 : Number(counter.value)
+    let memory = 0
+    for (const { buffer } of memories) memory += buffer.byteLength
+    return { end, log, fuel_used: fuel - left, memory_bytes: memory, host_calls: hostCalls }
+  }
+}
+`
+
+export type CodeFile = readonly [name: string, bytes: Uint8Array]
+
+/** By its digest: whoever changes the text above makes another isolate of every skill. */
+export const HARNESS_SHA256 = sha256(harness([]))
+
+/** What the loader is handed, of the files that the transpiler made. */
+export function isolateOf(files: readonly CodeFile[], cpuMs: number): WorkerLoaderWorkerCode {
+  const modules: Record<string, { js: string } | { wasm: ArrayBuffer }> = {}
+  for (const [name, bytes] of files)
+    modules[name] = name.endsWith('.wasm') ? { wasm: Uint8Array.from(bytes).buffer } : { js: new TextDecoder().decode(bytes) }
+  const core = Object.keys(modules).filter((name) => name.startsWith('component.') && name.endsWith('.wasm'))
+  return {
+    compatibilityDate: '2026-11-01',
+    mainModule: 'skill.js',
+    modules: { 'skill.js': { js: harness(core) }, ...modules },
+    env: {},
+    globalOutbound: null,
+    limits: { cpuMs },
+  }
+}

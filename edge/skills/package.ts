@@ -1,0 +1,41 @@
+// A published package, from a stranger's bytes to what was signed and by whom: the one place that knows its format. It trusts keys on the
+// tenant's list alone, and each publisher with their own name.
+
+import { kidOf, publicKey, signedByExactly } from '../../shared/dsse.ts'
+import { failure } from '../../shared/failures.ts'
+import { BODY, canonical, parseJson, sha256 } from '../../shared/json.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { SKILL_TYPE, type SkillManifest, type SkillPackage, SkillPayload } from '../../shared/skills.ts'
+
+export type Opened = {
+  readonly manifest: SkillManifest
+  readonly component: Uint8Array
+  /** Of all that was signed. */
+  readonly digest: string
+  readonly signedBy: string
+}
+
+const refused = (why: string) => err(failure('invalid_skill', why))
+
+export function open(packed: SkillPackage, publishers: ReadonlyMap<string, readonly string[]>): Result<Opened> {
+  const bytes = Buffer.from(packed.payload, 'base64')
+  const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
+  if (!parsed.ok) return refused(`the payload is not JSON: ${parsed.error.detail}`)
+  const read = SkillPayload.safeParse(parsed.value)
+  if (!read.success) {
+    const errors = read.error.issues.slice(0, 16).map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
+    return err(failure('invalid_skill', 'the manifest does not fit', errors))
+  }
+  const { manifest, component } = read.data
+  const [signature] = packed.signatures
+  const key = publishers.get(manifest.publisher)?.find((x) => kidOf(x) === signature?.keyid)
+  if (key === undefined || signature === undefined)
+    return err(failure('publisher_unknown', `no key of the publisher \`${manifest.publisher}\` on the list signed this`))
+  if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, publicKey(key)]])))
+    return refused('the signature does not fit what was signed')
+  if (canonical(parsed.value) !== bytes.toString()) return refused('the payload is not canonical JSON')
+  const code = Buffer.from(component, 'base64')
+  if (code.toString('base64') !== component) return refused('the component is not base64 in its one spelling')
+  return ok({ manifest, component: code, digest: sha256(bytes), signedBy: signature.keyid })
+}

@@ -1,0 +1,102 @@
+// One call of a skill: its isolate, found or made, and what came of it. The isolate's answer is a stranger's: what does not fit its shape is
+// no ending of ours. It never throws, and knows nothing of grants.
+
+import { z } from 'zod'
+import { canonical, sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Outcome, SkillPlan } from '../../shared/plan.ts'
+import type { Env } from '../env.ts'
+import { tenantObject } from '../env.ts'
+import type { EnabledSkill } from '../skill-store.ts'
+import { HARNESS_SHA256, isolateOf } from './isolate.ts'
+
+export type Performed = {
+  readonly outcome: Outcome
+  readonly stdout: Buffer
+  readonly stderr: Buffer
+  readonly used: { readonly fuel_used: number; readonly memory_bytes: number; readonly host_calls: Record<string, number> }
+}
+type Asked = {
+  readonly tool: string
+  readonly input: string
+  readonly fuel: number
+  readonly granted: readonly string[]
+  readonly now: number
+}
+
+const Answer = z.strictObject({
+  end: z.discriminatedUnion('kind', [
+    z.strictObject({ kind: z.literal('returned'), output: z.string() }),
+    z.strictObject({ kind: z.literal('skill_error'), detail: z.string() }),
+    z.strictObject({ kind: z.literal('trap'), detail: z.string() }),
+    z.strictObject({ kind: z.literal('fuel_exhausted') }),
+    z.strictObject({ kind: z.literal('capability_denied'), detail: z.string() }),
+  ]),
+  log: z.string().max(LIMITS.skill_log_chars),
+  fuel_used: z.int().min(0),
+  memory_bytes: z.int().min(0),
+  host_calls: z.record(z.string().max(64), z.int().min(0)),
+})
+type Answer = z.infer<typeof Answer>
+
+const NOTHING = { fuel_used: 0, memory_bytes: 0, host_calls: {} }
+const DETAIL_MAX = 500
+const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
+const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the isolate failed: ${String(why)}`.slice(0, DETAIL_MAX) })
+
+export async function perform(
+  env: Env,
+  tenant: string,
+  skill: EnabledSkill,
+  { executor, limits }: SkillPlan,
+  { input, now }: { input: string; now: number },
+): Promise<Performed> {
+  const late = Promise.withResolvers<'late'>()
+  const timer = setTimeout(() => late.resolve('late'), limits.timeout_ms)
+  const { tool, capabilities: granted } = executor
+  try {
+    const answer = await Promise.race([
+      isolate(env, tenant, skill, limits.timeout_ms).call({ tool, input, fuel: limits.fuel, granted, now }),
+      late.promise,
+    ])
+    if (answer === 'late') return unseen({ kind: 'timeout' })
+    const read = Answer.safeParse(answer)
+    return read.success ? seen(read.data, limits.output_bytes) : infra('its answer has another shape')
+  } catch (thrown) {
+    return infra(thrown instanceof Error ? thrown.message : thrown)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** One for each skill and tenant (W13): the platform keeps it while it is used. */
+function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, cpuMs: number) {
+  const code = async (): Promise<WorkerLoaderWorkerCode> => {
+    const files = await tenantObject(env, tenant).skillCode(digest)
+    if (files === undefined) throw new Error('the skill is not enabled any more')
+    // W14: what runs is what was made when it was published, and what will be attested.
+    if (canonical(files.map(([name, bytes]) => [name, sha256(bytes)])) !== canonical(modules.map(({ name, sha256 }) => [name, sha256])))
+      throw new Error('its code is not what was published')
+    return isolateOf(files, cpuMs)
+  }
+  // The loader's stub tells no types: what it exports is our own harness.
+  return env.LOADER.get(`${tenant}/${digest}/${HARNESS_SHA256}`, code).getEntrypoint() as unknown as {
+    call: (asked: Asked) => Promise<unknown>
+  }
+}
+
+function seen({ end, log, ...used }: Answer, most: number): Performed {
+  const stdout = Buffer.from(end.kind === 'returned' ? end.output : '')
+  const fits = stdout.byteLength <= most
+  return {
+    outcome: fits ? outcomeOf(end) : { kind: 'output_cap' },
+    stdout: fits ? stdout : Buffer.alloc(0),
+    stderr: Buffer.from(log),
+    used,
+  }
+}
+
+function outcomeOf(end: Answer['end']): Outcome {
+  if (end.kind === 'returned') return { kind: end.kind }
+  return 'detail' in end ? { kind: end.kind, detail: end.detail.slice(0, DETAIL_MAX) } : end
+}

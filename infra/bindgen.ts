@@ -1,0 +1,47 @@
+// Owns the transpiler's engine as Workers can load it: jco's bindgen component with its core modules as files beside it, since a Worker
+// compiles no code at run time, and an instance for each use in place of one for all. Wrangler runs it before it bundles the transpiler
+// (edge/skills/transpiler/wrangler.toml). It changes nothing else of what the package says, and stops where the package says it otherwise.
+
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { ROOT } from './state.ts'
+
+const source = createRequire(import.meta.url).resolve('@bytecodealliance/jco-transpile/component')
+const folder = join(ROOT, 'node_modules/.cache/countersign/bindgen')
+const imports: string[] = []
+const text = readFileSync(source, 'utf8')
+  .replace(/const (module\d+) = (?:fetchCompile\(new URL\('\.\/([\w.-]+)', import\.meta\.url\)\)|base64Compile\('([\w+/=]+)'\));/g, lifted)
+  .replace(
+    ...once(
+      'const instantiateCore = WebAssembly.instantiate;',
+      'const instantiateCore = (module, imports) => new WebAssembly.Instance(module, imports);',
+    ),
+  )
+  .replace(...once('export const $init = (() => {', 'export const start = () => {'))
+  .replace(/(return promise \|\| maybeSyncReturn;\n\})\)\(\);\n\nexport \{/, '$1;\n\nexport {')
+
+mkdirSync(folder, { recursive: true })
+writeFileSync(join(folder, 'bindgen.js'), `${imports.join('')}${expected(text)}`)
+
+function lifted(_: string, name: string, file: string | undefined, base64: string | undefined): string {
+  const bytes = file === undefined ? Buffer.from(base64 ?? '', 'base64') : readFileSync(join(dirname(source), file))
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, `${name}.wasm`), bytes)
+  imports.push(`import ${name} from './${name}.wasm';\n`)
+  return ''
+}
+
+function once(from: string, to: string): [string, () => string] {
+  return [from, () => to]
+}
+
+/** A new version of the package that says it in other words is looked at first. */
+function expected(changed: string): string {
+  const stale = ['fetchCompile(new', "base64Compile('", '$init =', 'WebAssembly.instantiate;', '})();\n\nexport'].find((left) =>
+    changed.includes(left),
+  )
+  if (imports.length !== 4 || stale !== undefined)
+    throw new Error(`jco's bindgen is not as it was: ${imports.length} modules, \`${stale}\``)
+  return changed
+}

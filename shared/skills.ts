@@ -1,0 +1,73 @@
+// Skills as they cross the wire: what a publisher signs, what an operator is told of it, and who may publish.
+
+import { z } from 'zod'
+import { PublicKey } from './dsse.ts'
+import { LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
+import { SkillCapability, SkillLimits, SkillVersion } from './plan.ts'
+import { Name, Sha256, Time } from './wire.ts'
+
+export const SKILL_TYPE = 'application/vnd.countersign.skill+json'
+
+/** The tool `x` of the skill `s` is registered as `s.x`. */
+const SkillTool = z.strictObject({
+  name: Name,
+  description: z.string().min(1).max(2_000),
+  input_schema: z.record(z.string(), z.unknown()),
+  output_schema: z.record(z.string(), z.unknown()).optional(),
+  sensitive: z.boolean().optional(),
+  idempotent: z.boolean().optional(),
+})
+
+export const SkillManifest = z.strictObject({
+  format: z.literal('countersign-skill/v1'),
+  id: Name,
+  version: SkillVersion,
+  publisher: Name,
+  description: z.string().min(1).max(2_000),
+  tools: z
+    .array(SkillTool)
+    .min(1)
+    .max(LIMITS.skill_tools)
+    .refine((tools) => new Set(tools.map(({ name }) => name)).size === tools.length, 'name each tool once'),
+  /** What it imports of its host, and no more is given. */
+  capabilities: z.array(SkillCapability).max(8),
+  limits: SkillLimits.extend({ table_elements: z.int().min(1).max(MAX_SKILL_LIMITS.table_elements) }).partial(),
+})
+export type SkillManifest = z.infer<typeof SkillManifest>
+
+/** What the payload of a package is, in canonical JSON; the component is in base64. */
+export const SkillPayload = z.strictObject({ manifest: SkillManifest, component: z.string().max(LIMITS.skill_package_bytes) })
+
+/** A DSSE envelope; its base64 is held against its one spelling where it is opened. */
+export const SkillPackage = z.strictObject({
+  payloadType: z.literal(SKILL_TYPE),
+  payload: z.string().max(LIMITS.skill_package_bytes),
+  signatures: z.array(z.strictObject({ keyid: z.string().max(128), sig: z.string().max(128) })).length(1),
+})
+export type SkillPackage = z.infer<typeof SkillPackage>
+
+/** quarantined: nothing runs until somebody enables it. disabled: it was, and can be again. revoked: never again. */
+export const SkillState = z.enum(['quarantined', 'enabled', 'disabled', 'revoked'])
+export type SkillState = z.infer<typeof SkillState>
+
+/** One version of a skill, and what was found when it was published. */
+export const Skill = z.strictObject({
+  id: Name,
+  version: SkillVersion,
+  /** Of manifest and component, as the publisher signed them: what plans name. */
+  digest: Sha256,
+  state: SkillState,
+  manifest: SkillManifest,
+  component: z.strictObject({ sha256: Sha256, bytes: z.int() }),
+  imports: z.array(SkillCapability),
+  /** What runs: metered, and what joins it. */
+  modules: z.array(z.strictObject({ name: z.string(), sha256: Sha256, bytes: z.int() })),
+  signed_by: z.string(),
+  published_by: Name,
+  published_at_ms: Time,
+  changes: z.array(z.strictObject({ from: SkillState, to: SkillState, by: Name, at_ms: Time, reason: z.string() })),
+})
+export type Skill = z.infer<typeof Skill>
+
+export const Publisher = z.strictObject({ name: Name, keys: z.array(PublicKey).min(1).max(LIMITS.publisher_keys) })
+export type Publisher = z.infer<typeof Publisher>

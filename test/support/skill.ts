@@ -1,0 +1,139 @@
+// Skills made by hand for tests: a core module of a few instructions, made a component of the world, packed and signed by a publisher.
+
+import { generateKeyPairSync } from 'node:crypto'
+import { componentEmbed, componentNew } from '@bytecodealliance/jco-transpile/wasm-tools'
+import { WORLD } from '../../edge/skills/world.ts'
+import { type PrivateJwk, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
+import { SKILL_TYPE, type SkillManifest, type SkillPackage } from '../../shared/skills.ts'
+import {
+  bulk,
+  type Code,
+  type Fn,
+  get,
+  globalGet,
+  globalSet,
+  I32,
+  I64,
+  i32,
+  op,
+  REALLOC_SHAPE,
+  set,
+  store,
+  type Written,
+  wasm,
+} from './wasm.ts'
+
+const ADD = 0x6a
+const AND = 0x71
+const MEMORY_COPY = 10
+
+/** Where `run` leaves its result: 0 or 1 for ok or error, then where the text is and how long. */
+const RESULT = 16
+const PARAMS = { inputAt: 2, inputLength: 3 } as const
+
+/** The end of `run`: a text that lies in memory. */
+export const answer = (at: Code, length: Code, kind: 'ok' | 'error' = 'ok'): Code => [
+  ...i32(RESULT),
+  ...i32(kind === 'ok' ? 0 : 1),
+  ...store(),
+  ...i32(RESULT + 4),
+  ...at,
+  ...store(),
+  ...i32(RESULT + 8),
+  ...length,
+  ...store(),
+  ...i32(RESULT),
+]
+/** What it was given, once more. */
+const ECHO: Code = answer(get(PARAMS.inputAt), get(PARAMS.inputLength))
+
+/** A text in memory, at 1,024. */
+export const text = (words: string): { readonly data: readonly Code[] } => {
+  const bytes = [...Buffer.from(words)]
+  return { data: [[0, ...i32(1_024), 0x0b, bytes.length, ...bytes]] }
+}
+
+/** Hands out memory behind the first page, and never takes any back. */
+const REALLOC: Fn = {
+  ...REALLOC_SHAPE,
+  locals: [I32],
+  body: [
+    ...globalGet(0),
+    ...i32(7),
+    ...op(ADD),
+    ...i32(-8),
+    ...op(AND),
+    ...set(4),
+    ...get(4),
+    ...get(3),
+    ...op(ADD),
+    ...globalSet(0),
+    ...get(4), // what there was goes along
+    ...get(0),
+    ...get(1),
+    ...bulk(MEMORY_COPY, 0, 0),
+    ...get(4),
+  ],
+}
+
+export type Parts = {
+  readonly run?: Code
+  readonly locals?: Code
+  readonly realloc?: Fn
+  /** The functions before it: `run` is the first of its own, `cabi_realloc` the second, others follow. */
+  readonly imports?: Written['importedFunctions']
+  readonly others?: readonly Fn[]
+  readonly start?: number
+  readonly memory?: Written['memory']
+  readonly tables?: Written['tables']
+  readonly data?: readonly Code[]
+}
+
+/** A component of the world, or of another one, around a module of these parts. */
+export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Array> {
+  const { run = ECHO, locals = [], realloc = REALLOC, imports = [], others = [], memory = { min: 32 } } = parts
+  const module = wasm({
+    importedFunctions: imports,
+    functions: [{ params: [I32, I32, I32, I32], results: [I32], locals, as: 'run', body: run }, realloc, ...others],
+    globals: [{ type: I32, mutable: true, init: i32(65_536) }],
+    memory: { ...memory, as: 'memory' },
+    ...(parts.start === undefined ? {} : { start: parts.start }),
+    ...(parts.tables === undefined ? {} : { tables: parts.tables }),
+    ...(parts.data === undefined ? {} : { data: parts.data }),
+  })
+  return componentNew(await componentEmbed({ binary: module, witSource: wit, world: 'skill' }), [])
+}
+
+export const LOG = { from: 'countersign:skill/log@0.1.0', name: 'write', params: [I32, I32, I32, I32] } as const
+export const CLOCK = { from: 'countersign:skill/clock@0.1.0', name: 'now', results: [I64] } as const
+export const RANDOM = { from: 'countersign:skill/random@0.1.0', name: 'bytes', params: [I32, I32] } as const
+
+export class Publisher {
+  readonly name: string
+  readonly signer: Signer
+
+  constructor(name: string) {
+    this.name = name
+    const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
+    this.signer = signerFromJwk(jwk as PrivateJwk) // an Ed25519 key has these members
+  }
+
+  manifest(id: string, change: Partial<SkillManifest> = {}): SkillManifest {
+    return {
+      format: 'countersign-skill/v1',
+      id,
+      version: '1.0.0',
+      publisher: this.name,
+      description: 'a skill of a test',
+      tools: [{ name: 'run', description: 'does what its module says', input_schema: { type: 'object' } }],
+      capabilities: ['log', 'clock', 'random'],
+      limits: {},
+      ...change,
+    }
+  }
+
+  pack(manifest: SkillManifest, code: Uint8Array): SkillPackage {
+    const sealed = seal(SKILL_TYPE, { manifest, component: Buffer.from(code).toString('base64') }, this.signer)
+    return { ...sealed, payloadType: SKILL_TYPE }
+  }
+}
