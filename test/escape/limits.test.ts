@@ -206,6 +206,14 @@ time.sleep(${sleep})`
     expect((await arena.launch({ plan: fits, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
+  test('S30 a tool that removes its folder ends as it would; what it has open of it counts still', async () => {
+    const leave = 'time.sleep(0.5)\nimport shutil\nshutil.rmtree(os.getcwd())\ntime.sleep(1)'
+    const plan = planOf(attack(`import time\n${leave}`), { tier: 'B', limits: SMALL })
+    expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
+    const kept = `import time\nfile = open('x', 'wb')\n${leave}\nfor _ in range(8): file.write(os.urandom(1 << 20))\nfile.flush()\ntime.sleep(20)`
+    expect((await arena.launch({ plan: planOf(attack(kept), { tier: 'B', limits: SMALL }) })).outcome).toEqual({ kind: 'workspace_cap' })
+  })
+
   test('S30 without cgroups: what has no name any more is nobody’s', async () => {
     const { there } = without.runFolder()
     const plan = planOf(attack(UNNAME('file')), { ...RUN, limits: { ...SMALL, timeout_ms: 3_000 } })

@@ -81,6 +81,7 @@ export function watchFolder(folder: string, limits: FolderLimits, unlinked: Unli
   })().catch((error) => {
     if (!ended.signal.aborted) throw error
   })
+  watching.catch(() => undefined) // `end` tells: until then nobody waits, and what nobody waits for would end the worker
   return {
     end: async () => {
       ended.abort()

@@ -1,6 +1,7 @@
 // Owns the counting of what a call has on disk without a name: files that it removed, and has open or mapped still. It looks through the
 // descriptors and maps of the call's threads in /proc, and changes nothing. Without a cgroup nobody knows all of them, and it isn't used.
 
+import { statSync } from 'node:fs'
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 
 const BLOCK = 512
@@ -18,17 +19,21 @@ type Sight = {
 
 export class Unlinked {
   readonly #sight: Sight
+  /** Asked before the call begins, which may remove its folder. Undefined where there is none: nothing will begin. */
+  readonly #dev: number | undefined
   /** Threads that could not be looked at the last time. */
   #hidden = new Set<number>()
 
   constructor(sight: Sight) {
     this.#sight = sight
+    this.#dev = statSync(sight.folder, { throwIfNoEntry: false })?.dev
   }
 
   /** Undefined where that can't be known. */
   async bytes(): Promise<number | undefined> {
-    const { folder, threads, strict } = this.#sight
-    const { dev } = await stat(folder)
+    const { threads, strict } = this.#sight
+    const dev = this.#dev
+    if (dev === undefined) return 0
     const files = new Map<number, number>()
     const hidden = new Set<number>()
     for (const thread of threads()) {
