@@ -50,8 +50,12 @@ function toldOf({ sandbox: { facts, equipment } }: Proven): Omit<WorkerProof, 'f
   return { took_ms, versions, ...own }
 }
 
-/** There may be many: what was seen is told where it was not right. */
-const failures = (told: Part): Part => ({ ...told, checks: told.checks.map((check) => (check.ok ? { ...check, seen: '' } : check)) })
+/** There may be many profiles, and all of them are one request: what was seen is told of the first checks that failed. */
+const FAILURES_TOLD = 2
+function failures(told: Part): Part {
+  const first = told.checks.filter(({ ok }) => !ok).slice(0, FAILURES_TOLD)
+  return { ...told, checks: told.checks.map((check) => (first.includes(check) ? check : { ...check, seen: '' })) }
+}
 
 const part = ({ ok, checks, lack }: Proof): Part => ({
   ok,

@@ -15,11 +15,12 @@ beforeAll(async () => {
 afterAll(() => lone?.end())
 beforeEach(() => lone.configure({ tiers: ['B', 'C'] }))
 
-/** A file that can't be executed in the place of bubblewrap, for this process and all that it starts. */
-const WITHOUT_BWRAP = [
+/** A file that can't be executed in the place of a program, for this process and all that it starts. */
+const without = (program: string): string[] => [
   '/usr/bin/bwrap',
-  ...['--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/bwrap', '--unshare-pid', '--proc', '/proc', '--die-with-parent', '--'],
+  ...['--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', program, '--unshare-pid', '--proc', '/proc', '--die-with-parent', '--'],
 ]
+const WITHOUT_BWRAP = without('/usr/bin/bwrap')
 
 test('as root it does not start, whatever the command', () => {
   expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
@@ -60,6 +61,17 @@ test('S48 who names tier B alone has a worker that needs no bubblewrap, and that
   // A cgroup is delegated to the worker that is served, and to no command beside it.
   expect(findings.filter(({ check, ok }) => !ok && !check.startsWith('limits: '))).toEqual([])
   expect(findings.find(({ check }) => check === 'tiers')).toMatchObject({ found: 'B' })
+})
+
+test('where perl is missing doctor says what comes of it, and what brings it', async () => {
+  lone.configure({ tiers: ['C'] })
+  const { stdout } = await lone.command('doctor', { under: without('/usr/bin/perl'), args: ['--json'] })
+  const findings = stdout.split('\n').flatMap((line) => (line.startsWith('{') ? [JSON.parse(line)] : []))
+  const slower = findings.find(({ check }) => check.startsWith('prepared: '))
+  expect(slower).toMatchObject({
+    ok: false,
+    found: expect.stringMatching(/`perl` is missing: install `perl-base`.*starts a sandbox of its own/),
+  })
 })
 
 test('L1 with an edge whose key is not the pinned one it does not start, and claims nothing', async () => {
