@@ -1,6 +1,6 @@
 // Owns who may go on when: places of which there are so many, a gate, and what one does at a time. Nothing here knows of doorbells.
 
-/** Whoever waits for a place gets one in turn. Both queues feed the same, so that together they hold no more doorbells than this worker may run calls. */
+/** Whoever waits for a place gets one in turn. Both queues feed the same, so that together they hold no more than this worker may run. */
 export class Places {
   #free: number
   readonly #waiting: (() => void)[] = []
