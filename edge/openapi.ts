@@ -107,7 +107,7 @@ function paths(): Schema {
 const BYTES = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
 
 function operation(name: string, route: Route): Schema {
-  const { callers, summary, action, body, media } = route
+  const { callers, summary, action, body, media, events } = route
   const schemes = callers.map((caller) => SECURITY[caller]).filter((scheme) => scheme !== null)
   const [tag] = callers
   const content =
@@ -115,7 +115,7 @@ function operation(name: string, route: Route): Schema {
       ? { 'application/json': { schema: jsonSchema(route.result, 'output') } }
       : media === 'application/octet-stream'
         ? BYTES
-        : { [media]: { schema: { type: 'string' } } }
+        : { [media]: { schema: { type: 'string' }, ...(events === undefined ? {} : { 'x-events': eventsOf(events) }) } }
   return {
     operationId: name,
     summary,
@@ -129,6 +129,9 @@ function operation(name: string, route: Route): Schema {
     responses: { [route.status]: { description: 'Done', content }, ...problems(route) },
   }
 }
+
+const eventsOf = (events: NonNullable<Route['events']>): Schema =>
+  Object.fromEntries(Object.entries(events).map(([name, data]) => [name, jsonSchema(data, 'output')]))
 
 function parameters({ params, query, headers }: Route): Schema[] {
   const of = (place: string, object: z.ZodObject | undefined): Schema[] => {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Code } from '../failures.ts'
 import { HeldFile } from '../files.ts'
 import { LIMITS } from '../limits.ts'
-import { Position } from '../live-output.ts'
+import { LIVE_EVENTS, Position } from '../live-output.ts'
 import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../proposed-call.ts'
 import { PolicySnapshot } from '../snapshot.ts'
 import { Bundle } from '../statement.ts'
@@ -128,6 +128,7 @@ export const AGENTS = routes({
       'A call as it goes on, as server-sent events: `state`, `stdout` and `stderr` as they are written, `end`. The id of an event, as `Last-Event-ID` or `after`, resumes behind it',
     status: 200,
     result: Events,
+    events: LIVE_EVENTS,
     failures: ['not_found', 'too_many_streams'],
   },
   readFile: {

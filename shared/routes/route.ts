@@ -26,6 +26,8 @@ export type Route = {
   readonly body_bytes?: number
   readonly status: number
   readonly result: z.ZodType
+  /** What a stream sends: the data of each event, by its name. */
+  readonly events?: Readonly<Record<string, z.ZodType>>
   readonly failures: readonly Code[]
   /** Where the answer is not JSON. */
   readonly media?: 'application/octet-stream' | 'text/event-stream' | 'text/html' | 'text/plain' | 'application/openapi+json'

@@ -91,6 +91,16 @@ test('a call that goes on streams its output, in order and once', async () => {
   expect(call.streamed.byteLength).toBeGreaterThan('line 1\nline 2\n'.length)
 })
 
+test('V01 a secret that a call writes in two halves is veiled in what streams, as it is at the end', async () => {
+  const halves = 'head -c 8 /run/secrets/token; sleep 0.4; tail -c +9 /run/secrets/token; echo'
+  const script = `echo begun; ${halves}; for i in $(seq 10 39); do echo "and line $i of it"; sleep 0.03; done; sleep 0.5`
+  const call = await lone.call({ argv: ['sh', '-c', script], secrets: { token: 'hunter2-hunter2' } })
+  await eventually('it streams', () => call.state === 'running' && call.streamed.includes('«secret token»\n'))
+  const { stdout } = await lone.settled(call)
+  expect(stdout.toString()).toMatch(/^begun\n«secret token»\nand line 10 of it\n/)
+  expect(call.streamed.equals(stdout.subarray(0, call.streamed.byteLength))).toBe(true)
+})
+
 test('output that fails on the way is told whole by the settlement', async () => {
   lone.edge.misbehave('output', 'cut', { times: 2 })
   lone.edge.misbehave('output', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1 })
