@@ -135,9 +135,18 @@ export function reachInWords(plan: Plan): string {
 }
 
 /** By its digest: the name is its publisher's to choose. */
-function skillInWords({ executor: { skill, version, digest, tool, capabilities } }: SkillPlan): string {
-  const granted = capabilities.length === 0 ? 'nothing of its host' : `${capabilities.join(', ')} of its host alone`
-  return `in an isolate of the edge (tier A), \`${tool}\` of the skill \`${skill}\` ${version} (sha256 ${digest}), without network, with ${granted}`
+function skillInWords({ executor, egress, secrets, credentials = [] }: SkillPlan): string {
+  const { skill, version, digest, tool, capabilities, methods = [], kv = [], channels = [] } = executor
+  const plain = capabilities.filter((name) => name === 'log' || name === 'clock' || name === 'random')
+  const reach = [
+    egress.hosts.length === 0 ? 'without network' : `with requests (${methods.join(', ')}) to ${egress.hosts.join(', ')} only`,
+    ...credentials.map(({ secret, host }) => `with the secret ${secret} added to what it asks of ${host}`),
+    ...(secrets.length === 0 ? [] : [`with the secrets ${secrets.join(', ')}`]),
+    ...(kv.length === 0 ? [] : [`with its storage${kv.includes('') ? '' : ` under ${kv.join(', ')}`}`]),
+    ...(channels.length === 0 ? [] : [`posting to ${channels.join(', ')}`]),
+    plain.length === 0 ? 'with nothing else of its host' : `with ${plain.join(', ')} of its host`,
+  ]
+  return `in an isolate of the edge (tier A), \`${tool}\` of the skill \`${skill}\` ${version} (sha256 ${digest}), ${reach.join(', ')}`
 }
 
 const EACH_DECEIVING = new RegExp(DECEIVING, 'gu')

@@ -205,7 +205,8 @@ function planContext(plan: Plan): CedarValueJson {
     memory_bytes: limits.memory_bytes,
   }
   // An isolate has no program, no folder that lasts, and no process that could get away.
-  if (plan.tier === 'A') return { ...shared, program: '', secrets: [], workspace: 'call', cgroup: true, fuel: plan.limits.fuel }
+  if (plan.tier === 'A')
+    return { ...shared, program: '', secrets: secretsOf(plan), workspace: 'call', cgroup: true, fuel: plan.limits.fuel }
   const { executor, profile, workspace, cgroup, ...given } = plan
   return {
     ...shared,

@@ -60,13 +60,21 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
 }
 
 /** A skill's plan is its manifest's: nothing in it is the agent's to choose. */
-function skillPlan({ limits, output_schema }: ToolSpec, executor: SkillExecutor, budget: Budget): Plan {
-  const { timeout_ms, fuel, memory_bytes, output_bytes } = { ...DEFAULT_SKILL_LIMITS, ...defined(limits) }
+function skillPlan({ limits, output_schema, egress, secrets, credentials }: ToolSpec, executor: SkillExecutor, budget: Budget): Plan {
+  const { timeout_ms, fuel, memory_bytes, output_bytes, net_bytes, net_connections } = { ...DEFAULT_SKILL_LIMITS, ...defined(limits) }
   return {
     tier: 'A',
     executor: { ...executor, ...(output_schema === undefined ? {} : { output: output_schema }) },
-    egress: { mode: 'strict', hosts: [] },
-    limits: { timeout_ms: Math.min(timeout_ms, budget.execution_timeout_ms), fuel, memory_bytes, output_bytes },
+    egress: { mode: 'strict', hosts: egress.hosts },
+    secrets: secrets ?? [],
+    ...(credentials === undefined ? {} : { credentials }),
+    limits: {
+      timeout_ms: Math.min(timeout_ms, budget.execution_timeout_ms),
+      fuel,
+      memory_bytes,
+      output_bytes,
+      ...(egress.hosts.length === 0 ? {} : { net_bytes, net_connections }),
+    },
   }
 }
 

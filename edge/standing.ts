@@ -22,7 +22,8 @@ export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): 
 
 /** The program, and all that it can reach: the arguments may differ, this may not. */
 function reachOf(plan: Plan) {
-  if (plan.tier === 'A') return { tier: plan.tier, skill: plan.executor, egress: plan.egress }
+  if (plan.tier === 'A')
+    return { tier: plan.tier, skill: plan.executor, egress: plan.egress, secrets: plan.secrets, credentials: plan.credentials ?? [] }
   const { tier, executor, egress, profile, secrets, credentials, workspace } = plan
   return {
     tier,

@@ -7,7 +7,7 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { SkillManifest } from '../shared/skills.ts'
+import { capabilitiesIn, type SkillManifest } from '../shared/skills.ts'
 import type { Tool, ToolSpec } from '../shared/wire.ts'
 import type { Directory } from './directory.ts'
 import { checkToolChange } from './policy-check.ts'
@@ -125,15 +125,23 @@ export class ToolStore {
 
 const ownerOf = (tool: Tool | undefined): string | undefined => (tool?.executor.kind === 'skill' ? tool.executor.skill : undefined)
 
-/** A skill's tool as a contract: it reaches nothing, and what it may take is the manifest's. */
-function specOf({ id, version, capabilities, limits }: SkillManifest, digest: string, tool: SkillManifest['tools'][number]): ToolSpec {
+/** Members that there are. */
+const some = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> } // only undefined ones are gone
+
+/** A skill's tool as a contract: what it reaches and may take is the manifest's. */
+function specOf(manifest: SkillManifest, digest: string, tool: SkillManifest['tools'][number]): ToolSpec {
+  const { id, version, limits } = manifest
+  const { http, secrets, credentials, kv, channels } = manifest.capabilities
   const { name, ...said } = tool
   const { table_elements: _, ...bounds } = limits
+  const granted = { capabilities: capabilitiesIn(manifest), ...some({ methods: http?.methods, kv, channels }) }
   return {
     ...said,
-    capabilities: [],
-    executor: { kind: 'skill', skill: id, version, digest, tool: name, capabilities },
-    egress: { mode: 'strict', hosts: [] },
+    capabilities: channels === undefined ? [] : ['network'], // what it posts leaves the house
+    executor: { kind: 'skill', skill: id, version, digest, tool: name, ...granted },
+    egress: { mode: 'strict', hosts: http?.hosts ?? [] },
+    ...some({ secrets, credentials }),
     workspace: 'call',
     limits: bounds,
   }

@@ -251,10 +251,11 @@ export const LIMITS = {
   /** A skill's component, and what an isolate loads of it. Compiled from Rust it is some 100 KB, with a JavaScript engine in it 1.6 MB. */
   skill_component_bytes: 4 * MiB,
   skill_code_bytes: 12 * MiB,
-  /** What a component says beside its code: types, imports, how its parts are joined. Types that hold each other multiply. */
+  /** What a component says beside its code: types, imports, how its parts are joined. A type is told with all that it is made of. */
   skill_described_bytes: 16 * KiB,
-  skill_compound_types: 8,
-  skill_nesting: 3,
+  skill_types: 64,
+  skill_type_chars: 400,
+  skill_name_bytes: 128,
   skill_modules: 16,
   skill_tables: 16,
   /** How its code is kept; a Durable Object value ends at 2 MB. */
@@ -305,6 +306,8 @@ export const DEFAULT_SKILL_LIMITS = {
   memory_bytes: 16 * MiB,
   output_bytes: 64 * KiB,
   table_elements: 10_000,
+  net_bytes: 1 * MiB,
+  net_connections: 8,
 } as const
 export const MAX_SKILL_LIMITS = {
   /** Less than a lease: nobody speaks for a running skill but the run that waits for it. */
@@ -313,6 +316,9 @@ export const MAX_SKILL_LIMITS = {
   memory_bytes: 64 * MiB,
   output_bytes: LIMITS.output_bytes,
   table_elements: 10_000,
+  /** They lie in the edge's memory while the skill reads them. */
+  net_bytes: 8 * MiB,
+  net_connections: 32,
 } as const
 
 /** A run's budget where nobody says otherwise. The reference system's 4 calls and 750 ms proved too few for its users. */

@@ -107,9 +107,17 @@ export const ProcessPlan = z.strictObject({
 })
 export type ProcessPlan = z.infer<typeof ProcessPlan>
 
-/** What a skill may import of its host. A plan names those that a call is granted. */
-export const SkillCapability = z.enum(['log', 'clock', 'random'])
+/** What a skill may import of its host: the interfaces of its world. A plan names those that a call is granted. */
+export const SkillCapability = z.enum(['log', 'clock', 'random', 'http', 'secrets', 'kv', 'channel'])
 export type SkillCapability = z.infer<typeof SkillCapability>
+export const HttpMethod = z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])
+export type HttpMethod = z.infer<typeof HttpMethod>
+/** What the keys of its storage begin with that a skill may use; the empty one is all of them. */
+export const KeyPrefix = z
+  .string()
+  .max(128)
+  .regex(/^(?:[A-Za-z0-9][A-Za-z0-9_./-]*)?$/)
+  .refine((prefix) => !prefix.includes('..'), 'holds `..`')
 export const SkillVersion = z
   .string()
   .max(32)
@@ -121,6 +129,9 @@ export const SkillLimits = z.strictObject({
   fuel: bounded(MAX_SKILL_LIMITS.fuel),
   memory_bytes: bounded(MAX_SKILL_LIMITS.memory_bytes),
   output_bytes: bounded(MAX_SKILL_LIMITS.output_bytes),
+  /** Of its requests together, both ways, and how many they may be. Absent where it makes none. */
+  net_bytes: bounded(MAX_SKILL_LIMITS.net_bytes).optional(),
+  net_connections: bounded(MAX_SKILL_LIMITS.net_connections).optional(),
 })
 export type SkillLimits = z.infer<typeof SkillLimits>
 
@@ -133,13 +144,23 @@ export const SkillExecutor = z.strictObject({
   digest: z.string().regex(PATTERNS.sha256),
   tool: z.string().regex(PATTERNS.name),
   capabilities: z.array(SkillCapability).max(8),
+  /** Of `http`: how it may ask; whom, egress says. */
+  methods: z.array(HttpMethod).max(8).optional(),
+  /** Of `kv`. */
+  kv: z.array(KeyPrefix).max(16).optional(),
+  /** Of `channel`: those that it may write to. */
+  channels: z.array(z.string().regex(PATTERNS.name)).max(16).optional(),
 })
 
 /** Tier A: an isolate of the edge. It reaches nothing but what it was granted. */
 export const SkillPlan = z.strictObject({
   tier: z.literal('A'),
   executor: SkillExecutor.extend({ output: z.record(z.string(), z.unknown()).optional() }),
-  egress: z.strictObject({ mode: z.literal('strict'), hosts: z.array(HostPattern).max(0) }),
+  egress: z.strictObject({ mode: z.literal('strict'), hosts: z.array(HostPattern).max(64) }),
+  /** That it may read. */
+  secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
+  /** That the edge adds to what it asks, so that it never holds them. */
+  credentials: Credentials.optional(),
   limits: SkillLimits,
 })
 export type SkillPlan = z.infer<typeof SkillPlan>

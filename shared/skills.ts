@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { PublicKey } from './dsse.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
-import { SkillCapability, SkillLimits, SkillVersion } from './plan.ts'
+import { Credential, HostPattern, HttpMethod, KeyPrefix, SkillCapability, SkillLimits, SkillVersion } from './plan.ts'
 import { Name, Sha256, Time } from './wire.ts'
 
 export const SKILL_TYPE = 'application/vnd.countersign.skill+json'
@@ -18,6 +18,25 @@ const SkillTool = z.strictObject({
   idempotent: z.boolean().optional(),
 })
 
+/** An isolate has no proxy to end TLS for it: the edge itself asks. */
+const SkillCredential = Credential.omit({ tls: true })
+
+/** Of its host, each of which is granted by name. */
+const Capabilities = z.strictObject({
+  log: z.literal(true).optional(),
+  clock: z.literal(true).optional(),
+  random: z.literal(true).optional(),
+  http: z
+    .strictObject({ hosts: z.array(HostPattern).min(1).max(64), methods: z.array(HttpMethod).min(1).max(8).default(['GET']) })
+    .optional(),
+  /** It may read these; better is a credential, which it never holds. */
+  secrets: z.array(Name).min(1).max(16).optional(),
+  credentials: z.array(SkillCredential).min(1).max(16).optional(),
+  kv: z.array(KeyPrefix).min(1).max(16).optional(),
+  channels: z.array(Name).min(1).max(16).optional(),
+})
+
+/** What a skill says of itself: `skill.toml`, as JSON. */
 export const SkillManifest = z.strictObject({
   format: z.literal('countersign-skill/v1'),
   id: Name,
@@ -30,13 +49,30 @@ export const SkillManifest = z.strictObject({
     .max(LIMITS.skill_tools)
     .refine((tools) => new Set(tools.map(({ name }) => name)).size === tools.length, 'name each tool once'),
   /** What it imports of its host, and no more is given. */
-  capabilities: z.array(SkillCapability).max(8),
+  capabilities: Capabilities,
+  /** Where a pattern means hosts or keys that nobody listed, it says so. */
+  wildcards: z
+    .array(z.enum(['http', 'kv']))
+    .max(2)
+    .optional(),
   limits: SkillLimits.extend({ table_elements: z.int().min(1).max(MAX_SKILL_LIMITS.table_elements) }).partial(),
+  compat: z.strictObject({ world: z.literal('0.1.0') }).optional(),
+  integrity: z.strictObject({ component_sha256: Sha256, sbom_sha256: Sha256, provenance_sha256: Sha256 }),
 })
 export type SkillManifest = z.infer<typeof SkillManifest>
 
-/** What the payload of a package is, in canonical JSON; the component is in base64. */
-export const SkillPayload = z.strictObject({ manifest: SkillManifest, component: z.string().max(LIMITS.skill_package_bytes) })
+/** The interfaces of the world that it says it uses. */
+export const capabilitiesIn = ({ capabilities: said }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
+  SkillCapability.options.filter((name) => said[name === 'channel' ? 'channels' : name] !== undefined)
+
+const Described = z.record(z.string(), z.unknown())
+/** What the payload of a package is, in canonical JSON; the component is in base64. `sbom` is CycloneDX, `provenance` an in-toto statement. */
+export const SkillPayload = z.strictObject({
+  manifest: SkillManifest,
+  component: z.string().max(LIMITS.skill_package_bytes),
+  sbom: Described,
+  provenance: Described,
+})
 
 /** A DSSE envelope; its base64 is held against its one spelling where it is opened. */
 export const SkillPackage = z.strictObject({

@@ -3,10 +3,9 @@
 import { failure } from '../../shared/failures.ts'
 import { sha256 } from '../../shared/json.ts'
 import { DEFAULT_SKILL_LIMITS } from '../../shared/limits.ts'
-import type { SkillCapability } from '../../shared/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Skill, SkillState } from '../../shared/skills.ts'
+import { capabilitiesIn, type Skill, type SkillState } from '../../shared/skills.ts'
 import type { Incoming, Verbs } from '../app.ts'
 import { permitted } from '../decide.ts'
 import type { Env } from '../env.ts'
@@ -90,17 +89,17 @@ async function publish(env: Env, caller: Identified, { manifest, component, dige
     .transpile(component, room)
     .catch(() => err(failure('unavailable', 'the transpiler could not be reached')))
   if (!made.ok) return made
-  const imports = made.value.imports.map((name) => name.replace('countersign:skill/', '') as SkillCapability) // the transpiler lets no other pass
-  const undeclared = imports.find((name) => !manifest.capabilities.includes(name))
+  const { files, capabilities: imports } = made.value
+  const declared = capabilitiesIn(manifest)
+  const undeclared = imports.find((name) => !declared.includes(name))
   if (undeclared !== undefined) return err(failure('invalid_skill', `it imports \`${undeclared}\`, which its manifest does not declare`))
-  const { files } = made.value
   const about = {
     id: manifest.id,
     version: manifest.version,
     digest,
     manifest,
     component: { sha256: sha256(component), bytes: component.byteLength },
-    imports,
+    imports: [...imports],
     modules: files.map(([name, bytes]) => ({ name, sha256: sha256(bytes), bytes: bytes.byteLength })),
     signed_by: signedBy,
     published_by: caller.principal.name,

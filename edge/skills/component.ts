@@ -1,37 +1,43 @@
-// A component as it comes from strangers, before anything heavy reads it: how large it is, how deep, and the core modules in it. Pure. What
-// it means is for jco to say; what can't be a skill of ours is refused here, cheaply.
+// A component as it comes from strangers, before anything heavy reads it: how large it is, the core modules in it, and that what it imports
+// and exports is the world's. Pure. How its parts are joined is for jco to say; what can't be a skill of ours is refused here, cheaply.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import type { SkillCapability } from '../../shared/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { compoundsIn } from './compounds.ts'
+import { Types } from './spelling.ts'
 import { Bytes, Malformed, Writer } from './wasm-bytes.ts'
+import { worldly } from './world.ts'
 
 const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00] as const
-const SECTION = { custom: 0, module: 1, component: 4, type: 7 } as const
+const SECTION = { custom: 0, module: 1, component: 4, alias: 6, type: 7, import: 10, export: 11 } as const
 const CORE = { custom: 0, table: 4, memory: 5, header: 8 } as const
 
-/** Each core module in it, and the component without what only tells about it. */
-export type Component = { readonly bytes: Uint8Array; readonly modules: readonly Uint8Array[] }
+/** Each core module in it, what it imports, and the component without what only tells about it. */
+export type Component = {
+  readonly bytes: Uint8Array
+  readonly modules: readonly Uint8Array[]
+  readonly capabilities: readonly SkillCapability[]
+}
 
-type Found = { readonly modules: Uint8Array[]; described: number; compounds: number; memories: number; tables: number }
+type Found = { readonly modules: Uint8Array[]; described: number; memories: number; tables: number }
 
 export function readComponent(component: Uint8Array): Result<Component> {
-  const found: Found = { modules: [], described: 0, compounds: 0, memories: 0, tables: 0 }
+  const found: Found = { modules: [], described: 0, memories: 0, tables: 0 }
+  const types = new Types()
   try {
     if (component.byteLength > LIMITS.skill_component_bytes) throw new Malformed(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
-    const bytes = walk(new Bytes(component), found, 0).bytes()
+    const bytes = walk(new Bytes(component), found, types).bytes()
     if (found.memories > 1) throw new Malformed('it has more than one memory')
-    return ok({ bytes, modules: found.modules })
+    return ok({ bytes, modules: found.modules, capabilities: worldly(types) })
   } catch (thrown) {
     if (!(thrown instanceof Malformed)) throw thrown
     return err(failure('invalid_skill', `the component can’t be a skill: ${thrown.message}`))
   }
 }
 
-function walk(all: Bytes, found: Found, depth: number): Writer {
-  if (depth > LIMITS.skill_nesting) throw new Malformed(`components stand inside each other more than ${LIMITS.skill_nesting} deep`)
+function walk(all: Bytes, found: Found, types: Types): Writer {
   if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is no component of WebAssembly')
   const out = new Writer().raw(HEADER)
   while (!all.done) {
@@ -39,17 +45,15 @@ function walk(all: Bytes, found: Found, depth: number): Writer {
     const id = all.u8()
     const section = all.part(all.u32())
     if (id === SECTION.custom) continue
-    if (id === SECTION.component) {
-      out.u8(id).sized(walk(section, found, depth + 1))
-      continue
-    }
-    if (id === SECTION.module) core(section, found)
-    else found.described += section.end - section.at
+    if (id === SECTION.component) throw new Malformed('components stand inside it, which no skill has')
+    if (id !== SECTION.module) found.described += section.end - section.at
     if (found.described > LIMITS.skill_described_bytes)
       throw new Malformed(`what it says beside its code is longer than ${LIMITS.skill_described_bytes} bytes`)
-    if (id === SECTION.type) found.compounds += compoundsIn(section)
-    if (found.compounds > LIMITS.skill_compound_types)
-      throw new Malformed(`it makes more than ${LIMITS.skill_compound_types} types of others`)
+    if (id === SECTION.module) core(section, found)
+    else if (id === SECTION.type) types.define(section)
+    else if (id === SECTION.import) types.import(section)
+    else if (id === SECTION.alias) types.alias(section)
+    else if (id === SECTION.export) types.export(section)
     out.raw(all.slice(from, all.at))
   }
   return out

@@ -4,6 +4,7 @@
 
 import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { SkillCapability } from '../../shared/plan.ts'
 
 /** As text, for it runs where nothing of ours can be imported. */
 const harness = (modules: readonly string[]): string => `
@@ -49,7 +50,7 @@ export default class extends WorkerEntrypoint {
     }
     const denied = (name) => new Proxy({}, { get: () => () => { throw new Refused('capability:' + name) } })
     const imports = {}
-    for (const name of Object.keys(all)) imports['countersign:skill/' + name] = granted.includes(name) ? all[name] : denied(name)
+    for (const name of ${JSON.stringify(SkillCapability.options)}) imports['countersign:skill/' + name] = granted.includes(name) && name in all ? all[name] : denied(name)
     const create = (module, wanted) => {
       if (instantiated.has(module)) throw new Refused('a module is instantiated twice')
       instantiated.add(module)

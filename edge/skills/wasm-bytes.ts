@@ -24,6 +24,12 @@ export class Bytes {
     return byte
   }
 
+  peek(): number {
+    const byte = this.u8()
+    this.at -= 1
+    return byte
+  }
+
   u32(): number {
     let value = 0
     for (let shift = 0; shift < 35; shift += 7) {

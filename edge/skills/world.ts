@@ -1,57 +1,54 @@
-// The world of a skill, `countersign:skill@0.1.0`: what it exports and what it may import, by name and by exact type. Whoever adds a
-// capability adds it here, to the host's side of it in isolate.ts, and to the WIT that authors build against.
+// What a component must be to be a skill of the world `countersign:skill@0.1.0` (shared/skill-world.ts): its imports are the world's, and
+// it exports `run`, by names and by exact types. Pure.
 
-export const WORLD = `package countersign:skill@0.1.0;
+import { SkillCapability } from '../../shared/plan.ts'
+import type { Types } from './spelling.ts'
+import { Malformed } from './wasm-bytes.ts'
 
-/// Kept with the call, for whoever reads it: 64 KiB in all, the rest is dropped.
-interface log {
-  write: func(level: string, text: string);
+const PACKAGE = 'countersign:skill/'
+const VERSION = '@0.1.0'
+const ERROR = 'string'
+const RESPONSE = 'record{status:u16,headers:list<tuple<string,string>>,body:list<u8>}'
+
+/** As `Types` spells them. A component says those of the functions that it uses, in any order. */
+const INTERFACES: Readonly<Record<SkillCapability, readonly string[]>> = {
+  log: ['write:func(level:string,text:string)'],
+  clock: ['now:func()->u64'],
+  random: ['bytes:func(count:u32)->list<u8>'],
+  http: [`response:${RESPONSE}`, `request:func(method:string,url:string,headers:string,body:list<u8>)->result<${RESPONSE},${ERROR}>`],
+  secrets: [`get:func(name:string)->result<string,${ERROR}>`],
+  kv: [
+    `get:func(key:string)->result<option<list<u8>>,${ERROR}>`,
+    `set:func(key:string,value:list<u8>)->result<_,${ERROR}>`,
+    `delete:func(key:string)->result<_,${ERROR}>`,
+    `keys:func(prefix:string)->result<list<string>,${ERROR}>`,
+  ],
+  channel: [`post:func(channel:string,text:string)->result<_,${ERROR}>`],
 }
+const RUN = `func(tool:string,input:string)->result<string,${ERROR}>`
 
-/// Milliseconds since 1970, by the edge's clock, when the call began. It stands still while a call runs.
-interface clock {
-  now: func() -> u64;
-}
+/** Those whose host has to ask somebody: a component that imports one waits, where others run through. */
+const ASKING: ReadonlySet<SkillCapability> = new Set(['http', 'secrets', 'kv', 'channel'])
+/** Its functions, as jco names them. */
+export const askingFunctions = (capabilities: readonly SkillCapability[]): string[] =>
+  capabilities
+    .filter((name) => ASKING.has(name))
+    .flatMap((name) =>
+      INTERFACES[name].filter((one) => one.includes(':func(')).map((one) => `${PACKAGE}${name}${VERSION}#${one.split(':')[0]}`),
+    )
 
-/// 65,536 bytes at a time, at the most.
-interface random {
-  bytes: func(count: u32) -> list<u8>;
-}
-
-world skill {
-  import log;
-  import clock;
-  import random;
-  /// \`tool\` is one of the manifest's, \`input\` its arguments as JSON. The result is JSON; an error is a sentence for whoever called.
-  export run: func(tool: string, input: string) -> result<string, string>;
-}
-`
-
-export const CAPABILITIES = ['log', 'clock', 'random'] as const
-export type SkillCapability = (typeof CAPABILITIES)[number]
-
-/** As jco tells the types of an interface: what differs is another one, whatever its name. */
-const TYPES: Readonly<Record<SkillCapability, string>> = {
-  log: 'export function write(level: string, text: string): void;',
-  clock: 'export function now(): bigint;',
-  random: 'export function bytes(count: number): Uint8Array;',
-}
-const ROOT = 'export interface Root {\n  run(tool: string, input: string): string,\n}'
-
-export type Told = { readonly imports: readonly string[]; readonly declarations: ReadonlyMap<string, string> }
-
-/** What of a transpiled component is not of the world; undefined where all of it is. */
-export function foreign({ imports, declarations }: Told): string | undefined {
-  for (const name of imports) {
-    const capability = CAPABILITIES.find((known) => name === `countersign:skill/${known}`)
-    if (capability === undefined) return `it imports \`${name}\`, which no skill is given`
-    const told = declarations.get(`interfaces/countersign-skill-${capability}.d.ts`)
-    const interfaceTypes = `/** @module Interface countersign:skill/${capability}@0.1.0 **/\n${TYPES[capability]}\n`
-    if (told !== interfaceTypes) return `its \`${name}\` is not that of \`countersign:skill@0.1.0\``
-  }
-  if (declarations.size !== imports.length + 1) return 'it has interfaces that are not of the world `countersign:skill@0.1.0`'
-  const root = declarations.get('component.d.ts') ?? ''
-  return root.includes(ROOT) && root.split('export interface Root').length === 2
-    ? undefined
-    : 'it does not export `run` alone, as the world `countersign:skill@0.1.0` has it'
+/** What a component of the world imports; what is not of the world is told by its name. */
+export function worldly({ imports, functions }: Types): SkillCapability[] {
+  const capabilities = [...imports].map(([name, type]) => {
+    const capability = SkillCapability.options.find((one) => name === `${PACKAGE}${one}${VERSION}`)
+    if (capability === undefined) throw new Malformed(`it imports \`${name}\`, which no skill is given`)
+    const said = type.slice(1, -1).split(';')
+    if (!type.startsWith('{') || said.some((one) => !INTERFACES[capability].includes(one)))
+      throw new Malformed(`its \`${name}\` is not that of \`countersign:skill@0.1.0\``)
+    return capability
+  })
+  const other = [...functions].find((type) => type !== RUN)
+  if (other !== undefined || functions.size === 0)
+    throw new Malformed('it does not export `run` alone, as the world `countersign:skill@0.1.0` has it')
+  return capabilities
 }

@@ -2,8 +2,9 @@
 
 import { generateKeyPairSync } from 'node:crypto'
 import { componentEmbed, componentNew } from '@bytecodealliance/jco-transpile/wasm-tools'
-import { WORLD } from '../../edge/skills/world.ts'
 import { type PrivateJwk, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
+import { digestOf, sha256 } from '../../shared/json.ts'
+import { WORLD } from '../../shared/skill-world.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage } from '../../shared/skills.ts'
 import {
   bulk,
@@ -108,6 +109,30 @@ export const LOG = { from: 'countersign:skill/log@0.1.0', name: 'write', params:
 export const CLOCK = { from: 'countersign:skill/clock@0.1.0', name: 'now', results: [I64] } as const
 export const RANDOM = { from: 'countersign:skill/random@0.1.0', name: 'bytes', params: [I32, I32] } as const
 
+/** A manifest as an author writes it. */
+export type Unbound = Omit<SkillManifest, 'integrity'>
+
+/** What is signed: the manifest bound to the code, and what is told about both. */
+export function payloadOf(said: Unbound, code: Uint8Array) {
+  const component_sha256 = sha256(code)
+  const sbom = {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    metadata: {
+      component: { type: 'library', name: said.id, version: said.version, hashes: [{ alg: 'SHA-256', content: component_sha256 }] },
+    },
+    components: [],
+  }
+  const provenance = {
+    _type: 'https://in-toto.io/Statement/v1',
+    subject: [{ name: said.id, digest: { sha256: component_sha256 } }],
+    predicateType: 'https://slsa.dev/provenance/v1',
+    predicate: { buildDefinition: { buildType: 'https://countersign.example/hand-made' }, runDetails: { builder: { id: 'test' } } },
+  }
+  const integrity = { component_sha256, sbom_sha256: digestOf(sbom), provenance_sha256: digestOf(provenance) }
+  return { manifest: { ...said, integrity }, component: Buffer.from(code).toString('base64'), sbom, provenance }
+}
+
 export class Publisher {
   readonly name: string
   readonly signer: Signer
@@ -118,7 +143,8 @@ export class Publisher {
     this.signer = signerFromJwk(jwk as PrivateJwk) // an Ed25519 key has these members
   }
 
-  manifest(id: string, change: Partial<SkillManifest> = {}): SkillManifest {
+  /** All but what it holds digests of, which is known when it is packed. */
+  manifest(id: string, change: Partial<Unbound> = {}): Unbound {
     return {
       format: 'countersign-skill/v1',
       id,
@@ -126,14 +152,14 @@ export class Publisher {
       publisher: this.name,
       description: 'a skill of a test',
       tools: [{ name: 'run', description: 'does what its module says', input_schema: { type: 'object' } }],
-      capabilities: ['log', 'clock', 'random'],
+      capabilities: { log: true, clock: true, random: true },
       limits: {},
       ...change,
     }
   }
 
-  pack(manifest: SkillManifest, code: Uint8Array): SkillPackage {
-    const sealed = seal(SKILL_TYPE, { manifest, component: Buffer.from(code).toString('base64') }, this.signer)
+  pack(manifest: Unbound, code: Uint8Array): SkillPackage {
+    const sealed = seal(SKILL_TYPE, payloadOf(manifest, code), this.signer)
     return { ...sealed, payloadType: SKILL_TYPE }
   }
 }

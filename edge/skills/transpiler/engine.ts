@@ -15,13 +15,16 @@ const OPTIONS: bindgen.GenerateOptions = {
   base64Cutoff: 0,
 }
 
-export function generate(component: Uint8Array): Result<bindgen.Transpiled> {
+/** `asking`: functions of the host that answer later; a component that has any waits for them. */
+export function generate(component: Uint8Array, asking: readonly string[]): Result<bindgen.Transpiled> {
   seedFrom(component)
   try {
     ;(bindgen as unknown as { start: () => void }).start() // our build has it instead of `$init`
-    return ok(bindgen.generate(component, OPTIONS))
+    return ok(bindgen.generate(component, asking.length === 0 ? OPTIONS : { ...OPTIONS, asyncMode: waiting(asking) }))
   } catch (thrown) {
     const why = thrown instanceof Error ? thrown.message : String(thrown)
     return err(failure('invalid_skill', `the component does not transpile: ${why.slice(0, 400)}`))
   }
 }
+
+const waiting = (imports: readonly string[]): bindgen.AsyncMode => ({ tag: 'jspi', val: { imports: [...imports], exports: ['run'] } })

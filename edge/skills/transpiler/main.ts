@@ -4,17 +4,21 @@
 import { WorkerEntrypoint } from 'cloudflare:workers'
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
+import type { SkillCapability } from '../../../shared/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import { readComponent } from '../component.ts'
 import { lift } from '../glue.ts'
 import type { Room } from '../meter.ts'
 import { meter } from '../meter.ts'
-import { foreign } from '../world.ts'
+import { askingFunctions } from '../world.ts'
 import { generate } from './engine.ts'
 
 /** `component.js` makes an instance of the others: WebAssembly, metered. */
-export type Transpiled = { readonly imports: readonly string[]; readonly files: readonly (readonly [name: string, bytes: Uint8Array])[] }
+export type Transpiled = {
+  readonly capabilities: readonly SkillCapability[]
+  readonly files: readonly (readonly [name: string, bytes: Uint8Array])[]
+}
 
 const refused = (why: string) => err(failure('invalid_skill', why))
 
@@ -31,17 +35,15 @@ function transpile(component: Uint8Array, room: Room): Result<Transpiled> {
     const holds = meter(module, room) // what can't be paid for is refused before the engine sees it
     if (!holds.ok) return holds
   }
-  const generated = generate(read.value.bytes)
+  const { bytes: stripped, capabilities } = read.value
+  const generated = generate(stripped, askingFunctions(capabilities))
   if (!generated.ok) return generated
-  const { files, imports } = generated.value
-  const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
-  const declarations = new Map(files.filter(([name]) => name.endsWith('.d.ts')).map(([name, bytes]) => [name, text(bytes)]))
-  const stranger = foreign({ imports, declarations })
-  if (stranger !== undefined) return refused(stranger)
+  const { files } = generated.value
   const made: [string, Uint8Array][] = []
   for (const [name, bytes] of files) {
     if (name.endsWith('.d.ts')) continue
-    if (!name.endsWith('.wasm')) made.push(...lift(name, text(bytes)).map(([file, from]): [string, Uint8Array] => [file, from]))
+    if (!name.endsWith('.wasm'))
+      made.push(...lift(name, new TextDecoder().decode(bytes)).map(([file, from]): [string, Uint8Array] => [file, from]))
     else {
       const metered = meter(bytes, room)
       if (!metered.ok) return metered
@@ -51,5 +53,5 @@ function transpile(component: Uint8Array, room: Room): Result<Transpiled> {
   const size = made.reduce((sum, [, { byteLength }]) => sum + byteLength, 0)
   return size > LIMITS.skill_code_bytes
     ? refused(`it would be ${size} bytes; ${LIMITS.skill_code_bytes} are the most`)
-    : ok({ imports, files: made })
+    : ok({ capabilities, files: made })
 }
