@@ -19,6 +19,7 @@ import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
 import { secretRoutes } from './api/secrets.ts'
+import { skillStorageRoutes } from './api/skill-storage.ts'
 import { skillRoutes } from './api/skills.ts'
 import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing.ts'
@@ -64,6 +65,7 @@ const VERBS: Verbs<RouteName> = {
   ...channelRoutes,
   ...secretRoutes,
   ...skillRoutes,
+  ...skillStorageRoutes,
   ...slackRoutes,
   ...policyRoutes,
   ...rehearsalRoutes,

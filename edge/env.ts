@@ -9,6 +9,7 @@ import type { LogObject } from './log-object.ts'
 import type { PoolObject } from './pool-object.ts'
 import type { RunObject } from './run-object.ts'
 import type { SessionObject } from './session-object.ts'
+import type { SkillObject } from './skill-object.ts'
 import type Transpiler from './skills/transpiler/main.ts'
 import type { TenantObject } from './tenant-object.ts'
 
@@ -19,6 +20,7 @@ export type Env = {
   POOL: DurableObjectNamespace<PoolObject>
   LOG: DurableObjectNamespace<LogObject>
   CHANNEL: DurableObjectNamespace<ChannelObject>
+  SKILL: DurableObjectNamespace<SkillObject>
   /** Makes modules of components (edge/skills/transpiler): a Worker of its own, for its size. */
   TRANSPILER: Fetcher
   /** Isolates for skills. */
@@ -96,3 +98,5 @@ export const poolObject = (env: Env, tenant: string, pool: string) =>
   env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
 export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>
 export const channelObject = (env: Env, tenant: string) => env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>
+export const skillObject = (env: Env, tenant: string, skill: string) =>
+  env.SKILL.getByName(`${tenant}/${skill}`) as unknown as Remote<SkillObject>

@@ -8,6 +8,7 @@ export { LogObject } from './log-object.ts'
 export { PoolObject } from './pool-object.ts'
 export { RunObject } from './run-object.ts'
 export { SessionObject } from './session-object.ts'
+export { SkillObject } from './skill-object.ts'
 export { TenantObject } from './tenant-object.ts'
 // biome-ignore-end lint/performance/noBarrelFile: as above
 

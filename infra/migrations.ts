@@ -3,7 +3,7 @@
 
 import { spawnSync } from 'node:child_process'
 
-for (const object of ['tenant', 'run', 'session', 'log', 'channel']) {
+for (const object of ['tenant', 'run', 'session', 'log', 'channel', 'skill']) {
   const args = [
     'generate',
     '--dialect',

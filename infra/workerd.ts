@@ -20,6 +20,7 @@ const OBJECTS = [
   { className: 'PoolObject', binding: 'POOL', uniqueKey: 'countersign-pool' },
   { className: 'LogObject', binding: 'LOG', uniqueKey: 'countersign-log' },
   { className: 'ChannelObject', binding: 'CHANNEL', uniqueKey: 'countersign-channel' },
+  { className: 'SkillObject', binding: 'SKILL', uniqueKey: 'countersign-skill' },
 ] as const
 
 const FROM_ENVIRONMENT = ['EDGE_SIGNING_KEY', 'ROOT_OPERATOR_HASH', 'REDIS_URL', 'PUBLIC_URL'] as const

@@ -9,6 +9,7 @@ import { OPERATORS } from './routes/operators.ts'
 import { POLICIES } from './routes/policies.ts'
 import { REHEARSAL } from './routes/rehearsal.ts'
 import { SECRETS } from './routes/secrets.ts'
+import { SKILL_STORAGE } from './routes/skill-storage.ts'
 import { SKILLS } from './routes/skills.ts'
 import { STANDING } from './routes/standing.ts'
 import { WORKERS } from './routes/workers.ts'
@@ -21,6 +22,7 @@ export const ROUTES = {
   ...POLICIES,
   ...REHEARSAL,
   ...SECRETS,
+  ...SKILL_STORAGE, // before what takes anything for a version
   ...SKILLS,
   ...STANDING,
   ...WORKERS,

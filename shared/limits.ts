@@ -263,6 +263,13 @@ export const LIMITS = {
   /** What a call of the host costs beside its bytes, and what of a call's log is kept. */
   skill_host_call_fuel: 200,
   skill_log_chars: 64 * KiB,
+  /** What a skill keeps from call to call. A value is lifted into the skill's memory whole; all of 500 skills together fit on a small disk. */
+  skill_key_chars: 256,
+  skill_value_bytes: 256 * KiB,
+  skill_keys: 10_000,
+  skill_storage_bytes: 8 * MiB,
+  /** Told at once: 256 KiB of keys at the most. */
+  skill_keys_listed: 1_000,
   /** One page of a list. */
   page: 100,
 } as const

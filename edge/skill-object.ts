@@ -1,0 +1,116 @@
+// What one skill keeps from call to call: keys and values of all its versions, and of no other skill or tenant. It bounds them, and checks
+// no grant: which of them a call may use is judged by whoever calls for it. It outlives the skill, until an operator clears it.
+
+import { DurableObject } from 'cloudflare:workers'
+import { and, asc, desc, eq, gt, gte, lt } from 'drizzle-orm'
+import migrations from '../migrations/skill/migrations.js'
+import { failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { Clearing, SkillStorage } from '../shared/skill-storage.ts'
+import type { Env } from './env.ts'
+import { faultInKey } from './skills/storage-keys.ts'
+import { openDatabase } from './tables/open.ts'
+import { clearings, entries, usage } from './tables/skill.ts'
+
+type Sums = { readonly keys: number; readonly bytes: number }
+
+/** Behind all that begins alike: no key has a character beyond `z`. */
+const END = '~'
+
+export class SkillObject extends DurableObject<Env> {
+  readonly #db = openDatabase(this.ctx, migrations)
+
+  // ── Calls of the skill ──
+
+  /** `null`: there is none. */
+  async get(key: string): Promise<Result<Uint8Array | null>> {
+    const row = this.#db.select({ value: entries.value }).from(entries).where(eq(entries.key, key)).get()
+    return ok(row === undefined ? null : Uint8Array.from(row.value))
+  }
+
+  async set(key: string, value: Uint8Array): Promise<Result<true>> {
+    const fault = faultInKey(key)
+    if (fault !== undefined) return err(failure('invalid_input', fault))
+    if (value.byteLength > LIMITS.skill_value_bytes)
+      return err(failure('limit_reached', `the value has ${value.byteLength} bytes; ${LIMITS.skill_value_bytes} are kept under one key`))
+    return this.ctx.storage.transactionSync(() => {
+      const [before, all, bytes] = [this.#sizeOf(key), this.#sums(), key.length + value.byteLength]
+      const after = { keys: all.keys + (before === undefined ? 1 : 0), bytes: all.bytes + bytes - (before ?? 0) }
+      if (after.keys > LIMITS.skill_keys && before === undefined)
+        return err(failure('limit_reached', `the skill keeps ${all.keys} keys already; delete some`))
+      if (after.bytes > LIMITS.skill_storage_bytes && after.bytes > all.bytes)
+        return err(failure('limit_reached', `the skill keeps ${all.bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some`))
+      const row = { key, bytes, changedAt: Date.now(), value: Buffer.from(value) }
+      this.#db.insert(entries).values(row).onConflictDoUpdate({ target: entries.key, set: row }).run()
+      this.#sum(after)
+      return ok(true as const)
+    })
+  }
+
+  /** Done too where there was none. */
+  async delete(key: string): Promise<Result<true>> {
+    return this.ctx.storage.transactionSync(() => {
+      const gone = this.#db.delete(entries).where(eq(entries.key, key)).returning({ bytes: entries.bytes }).get()
+      const all = this.#sums()
+      if (gone !== undefined) this.#sum({ keys: all.keys - 1, bytes: all.bytes - gone.bytes })
+      return ok(true as const)
+    })
+  }
+
+  /** All or none: who is told a part of them might take it for the whole. */
+  async keys(beginning: string): Promise<Result<string[]>> {
+    const those = and(gte(entries.key, beginning), lt(entries.key, `${beginning}${END}`))
+    const most = LIMITS.skill_keys_listed
+    const rows = this.#db
+      .select({ key: entries.key })
+      .from(entries)
+      .where(those)
+      .orderBy(asc(entries.key))
+      .limit(most + 1)
+      .all()
+    if (rows.length > most) return err(failure('limit_reached', `more than ${most} keys begin so; ask for a longer beginning`))
+    return ok(rows.map(({ key }) => key))
+  }
+
+  // ── Operators ──
+
+  async kept(after = ''): Promise<SkillStorage> {
+    const { key, bytes, changedAt } = entries
+    const rows = this.#db.select({ key, bytes, changed_at_ms: changedAt }).from(entries).where(gt(key, after))
+    const { by, at, keys, bytes: cleared } = clearings
+    const past = this.#db.select({ by, at_ms: at, keys, bytes: cleared }).from(clearings).orderBy(desc(clearings.seq))
+    return { ...this.#sums(), items: rows.orderBy(asc(key)).limit(LIMITS.page).all(), clearings: past.limit(LIMITS.page).all() }
+  }
+
+  /** What a call sets from then on is kept again. */
+  async clear(by: string): Promise<Clearing> {
+    return this.ctx.storage.transactionSync(() => {
+      const [sums, at] = [this.#sums(), Date.now()]
+      this.#db.delete(entries).run()
+      this.#sum({ keys: 0, bytes: 0 })
+      this.#db
+        .insert(clearings)
+        .values({ by, at, ...sums })
+        .run()
+      return { by, at_ms: at, ...sums }
+    })
+  }
+
+  // ── How much it is ──
+
+  #sizeOf(key: string): number | undefined {
+    return this.#db.select({ bytes: entries.bytes }).from(entries).where(eq(entries.key, key)).get()?.bytes
+  }
+
+  #sums(): Sums {
+    const { keys, bytes } = usage
+    return this.#db.select({ keys, bytes }).from(usage).get() ?? { keys: 0, bytes: 0 }
+  }
+
+  #sum(sums: Sums): void {
+    const row = { id: 0, ...sums }
+    this.#db.insert(usage).values(row).onConflictDoUpdate({ target: usage.id, set: row }).run()
+  }
+}

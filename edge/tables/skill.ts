@@ -1,0 +1,27 @@
+// Tables of a SkillObject: what the skill keeps, how much that is, and who cleared it.
+
+import { blob, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+
+/** The value stands last: what is read of a row without it does not walk over it. */
+export const entries = sqliteTable('entries', {
+  key: text().primaryKey(),
+  /** Of key and value. */
+  bytes: integer().notNull(),
+  changedAt: integer('changed_at').notNull(),
+  value: blob({ mode: 'buffer' }).notNull(),
+})
+
+/** One row: the sums of `entries`, changed with them. */
+export const usage = sqliteTable('usage', {
+  id: integer().primaryKey(),
+  keys: integer().notNull(),
+  bytes: integer().notNull(),
+})
+
+export const clearings = sqliteTable('clearings', {
+  seq: integer().primaryKey({ autoIncrement: true }),
+  by: text().notNull(),
+  at: integer().notNull(),
+  keys: integer().notNull(),
+  bytes: integer().notNull(),
+})
