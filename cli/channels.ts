@@ -27,12 +27,13 @@ const list = command({
       `${channel.after_s} s`,
       channel.recipients === undefined ? 'whoever reads it' : [...channel.recipients.roles, ...channel.recipients.operators].join(','),
       channel.to,
+      channel.notices === true ? 'yes' : 'no',
       more(channel),
       `${put_by}, ${time(put_at_ms)}`,
     ])
     const text = listing(
       paint,
-      ['channel', 'kind', 'after', 'for', 'to', 'more', 'put by'],
+      ['channel', 'kind', 'after', 'for', 'to', 'notices', 'more', 'put by'],
       rows,
       'no channels: approvals wait in the inbox',
     )
@@ -120,8 +121,8 @@ const deliveries = command({
       query: { ...(state.data === undefined ? {} : { state: state.data }), ...(flags.after === undefined ? {} : { after: flags.after }) },
     })
     if (!page.ok) return page
-    const rows = page.value.items.map(({ approval, kind, recipient, instead_of, state, tries, next_at_ms, changed_at_ms, why }) => [
-      approval,
+    const rows = page.value.items.map(({ approval, notice, kind, recipient, instead_of, state, tries, next_at_ms, changed_at_ms, why }) => [
+      approval ?? notice ?? '',
       kind,
       instead_of === null ? (recipient ?? '') : `${recipient}, for ${instead_of}`,
       state,
@@ -130,7 +131,7 @@ const deliveries = command({
       next_at_ms === null ? '' : time(next_at_ms),
       why ?? '',
     ])
-    const heading = ['approval', 'tells', 'for', 'state', 'tries', 'since', 'next', 'why']
+    const heading = ['about', 'tells', 'for', 'state', 'tries', 'since', 'next', 'why']
     return ok({ ok: true, json: page.value.items, text: listing(paint, heading, rows, 'no messages') })
   },
 })

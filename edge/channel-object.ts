@@ -10,6 +10,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
+import { written } from './approvals.ts'
 import { ChannelOutbox, ENDED } from './channel-outbox.ts'
 import type { ChannelRow, DeliveryRow } from './channel-store.ts'
 import { ChannelStore } from './channel-store.ts'
@@ -17,8 +18,8 @@ import { after, begun, returned } from './channels/attempt.ts'
 import { withStandIns } from './channels/away.ts'
 import { mediumOf } from './channels/media.ts'
 import { postThrough } from './channels/outside.ts'
-import type { Message } from './channels/port.ts'
-import { recipientsOf } from './channels/recipients.ts'
+import type { Message, Notice } from './channels/port.ts'
+import { readersOf, recipientsOf } from './channels/recipients.ts'
 import { sample } from './channels/sample.ts'
 import type { Signed } from './channels/slack-request.ts'
 import { authorize } from './decide.ts'
@@ -29,6 +30,7 @@ import { identityOf } from './env.ts'
 import { SlackDesk } from './slack-desk.ts'
 
 const NO_CHANNEL = failure('not_found', 'no such channel')
+const HOUR_MS = 3_600_000
 
 export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
@@ -155,7 +157,7 @@ export class ChannelObject extends DurableObject<Env> {
   // ── Runs ──
 
   /** What has become of these approvals. Told twice, or late, it changes nothing. */
-  async notice(tenant: string, approvals: readonly Approval[]): Promise<void> {
+  async mirror(tenant: string, approvals: readonly Approval[]): Promise<void> {
     // Without a channel nobody is told of what is new; what is known has its end all the same.
     const ours = approvals.filter(({ id }) => this.#store.channels().length > 0 || this.#store.approval(id) !== undefined)
     if (ours.length === 0) return
@@ -202,19 +204,39 @@ export class ChannelObject extends DurableObject<Env> {
   }
 
   /** `anew`: the digest that is asked about now, where another one was before. */
-  #add(
-    approval: string,
-    channel: string,
-    whom: Whom,
-    kind: Delivery['kind'],
-    nextAt: number,
-    now: number,
-    ...anew: readonly string[]
-  ): void {
+  #add(about: string, channel: string, whom: Whom, kind: Delivery['kind'], nextAt: number, now: number, ...anew: readonly string[]): void {
     const { recipient, insteadOf } = whom
-    const id = `msg_${digestOf([approval, channel, recipient, kind, ...anew]).slice(0, 32)}`
+    const id = `msg_${digestOf([about, channel, recipient, kind, ...anew]).slice(0, 32)}`
     const course = { state: 'due' as const, tries: 0, nextAt, why: null }
-    this.#store.addDelivery({ id, approval, channel, recipient, insteadOf, kind, ...course, changedAt: now, ref: null })
+    this.#store.addDelivery({ id, about, channel, recipient, insteadOf, kind, ...course, changedAt: now, ref: null })
+  }
+
+  // ── Skills ──
+
+  /** Told once, whoever posts it again under its number. The error is for the skill to read. */
+  async notice(tenant: string, channel: string, number: number, notice: Notice): Promise<Result<true>> {
+    const directory = await directoryOf(this.env, tenant)
+    const { skill, call, text } = notice
+    const id = `${call}.${number}`
+    const spec = this.#store.channel(channel)?.spec
+    if (this.#store.notice(id) !== undefined) return ok(true)
+    if (spec?.notices !== true) return err(failure('not_found', `there is no channel \`${channel}\` that skills may post to`))
+    if (text.trim() === '' || text.length > LIMITS.notice_chars)
+      return err(failure('invalid_input', `a notice has from 1 to ${LIMITS.notice_chars} characters`))
+    const readers = readersOf(directory, mediumOf(spec).shown)
+    const all = readers === null ? [NOBODY] : readers.map((recipient) => ({ recipient, insteadOf: null }))
+    if (all.length === 0) return err(failure('not_found', `the channel \`${channel}\` has nobody to write to`))
+    const now = Date.now()
+    if (this.#store.noticesOf(call) >= LIMITS.notices_per_call)
+      return err(failure('limit_reached', `the call has posted ${LIMITS.notices_per_call} notices already`))
+    if (this.#store.noticesSince(skill, now - HOUR_MS) >= LIMITS.notices_per_hour)
+      return err(failure('limit_reached', `the skill has posted ${LIMITS.notices_per_hour} notices within the hour`))
+    this.#store.atOnce(() => {
+      this.#store.addNotice(id, tenant, { ...notice, text: written(String(directory.redaction.of(text)).toWellFormed()) }, now)
+      for (const one of all) this.#add(id, channel, one, 'notice', now, now)
+    })
+    this.#outbox.pump()
+    return ok(true)
   }
 
   override async alarm(): Promise<void> {
@@ -230,9 +252,10 @@ type Whom = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
 
 const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({ name, put_by: by, put_at_ms: at, channel: mediumOf(spec).shown })
 
-const told = ({ id, approval, kind, recipient, insteadOf, state, tries, nextAt, changedAt, why }: DeliveryRow): Delivery => ({
+const told = ({ id, about, kind, recipient, insteadOf, state, tries, nextAt, changedAt, why }: DeliveryRow): Delivery => ({
   id,
-  approval,
+  approval: kind === 'notice' ? null : about,
+  notice: kind === 'notice' ? about : null,
   kind,
   recipient,
   instead_of: insteadOf,

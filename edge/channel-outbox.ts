@@ -4,13 +4,12 @@
 import type { Collected } from '../shared/channels.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { err } from '../shared/result.ts'
-import type { Approval } from '../shared/wire.ts'
 import { sealFor } from './approvals.ts'
-import type { ChannelStore, DeliveryRow } from './channel-store.ts'
+import type { ApprovalRow, ChannelStore, DeliveryRow, NoticeRow } from './channel-store.ts'
 import { after, begun, dropped, waiting } from './channels/attempt.ts'
 import { mediumOf } from './channels/media.ts'
-import type { Medium, Message, Post, Sent } from './channels/port.ts'
-import { useless } from './channels/recipients.ts'
+import type { Medium, Message, Noted, Post, Sent } from './channels/port.ts'
+import { useless, uselessNotice } from './channels/recipients.ts'
 import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
@@ -35,8 +34,8 @@ export class ChannelOutbox {
   readonly #ctx: DurableObjectState
   readonly #store: ChannelStore
   readonly #post: Post
-  /** What is under way, by the question that it is about; with its channel. */
-  readonly #busy = new Map<string, string>()
+  /** What is under way, by the question that it is about. */
+  readonly #busy = new Map<string, Omit<DeliveryRow, 'id'>>()
   #alarmAt: number | null = null
   /** Until when a channel's receiver wants nothing. Whoever forgets it is told again. */
   readonly #pausedUntil = new Map<string, number>()
@@ -69,17 +68,20 @@ export class ChannelOutbox {
     for (const { name } of this.#store.channels()) {
       // Of what is due, at most as many are under way, and as many wait for the question that they answer.
       for (const row of this.#store.due(name, now, 3 * LIMITS.deliveries_at_once)) {
-        if (!this.#hasRoom(name, now)) break
+        if (!this.#hasRoom(row, now)) break
         if (!this.#busy.has(questionOf(row))) this.#ctx.waitUntil(this.#attempt(row))
       }
     }
     this.#arm(now)
   }
 
-  #hasRoom(channel: string, now: number): boolean {
+  /** Notices take half of it at the most: people wait for questions. */
+  #hasRoom({ channel, kind }: DeliveryRow, now: number): boolean {
     const until = this.#pausedUntil.get(channel) ?? Number.NEGATIVE_INFINITY
-    const underWay = [...this.#busy.values()].filter((other) => other === channel).length
-    return now >= until && underWay < (now < until + GENTLE_MS ? 1 : LIMITS.deliveries_at_once)
+    const underWay = [...this.#busy.values()].filter((other) => other.channel === channel)
+    const notices = underWay.filter((other) => other.kind === 'notice').length
+    const room = now < until + GENTLE_MS ? 1 : LIMITS.deliveries_at_once
+    return now >= until && underWay.length < room && (kind !== 'notice' || notices < room / 2)
   }
 
   /** When there is something to do; `null`: never. What is left of a channel that is gone is nothing to do. */
@@ -106,7 +108,7 @@ export class ChannelOutbox {
 
   async #attempt({ id, ...row }: DeliveryRow): Promise<void> {
     const question = questionOf(row)
-    this.#busy.set(question, row.channel)
+    this.#busy.set(question, row)
     try {
       const sent = await this.#send(id).catch((error: unknown): Sent => {
         logError(crypto.randomUUID(), error)
@@ -125,66 +127,79 @@ export class ChannelOutbox {
 
   /** `null` where it was dropped instead. What it was like before we waited for the directory is not to be believed. */
   async #send(id: string): Promise<Sent | null> {
-    const tenant = this.#store.approval(this.#store.delivery(id)?.approval ?? '')?.tenant
+    const before = this.#store.delivery(id)
+    const tenant = before === undefined ? undefined : this.#store.subject(before)?.tenant
     const directory = tenant === undefined ? undefined : await directoryOf(this.#env, tenant)
     const row = this.#store.delivery(id)
-    const about = this.#store.approval(row?.approval ?? '')
+    const subject = row === undefined ? undefined : this.#store.subject(row)
     const channel = this.#store.channel(row?.channel ?? '')
-    if (row?.state !== 'due' || about === undefined || channel === undefined || directory === undefined) return null
-    const now = Date.now()
-    const { shown, deliver, update, collected } = mediumOf(channel.spec)
-    const ref = this.#refOf(row)
-    const why =
-      row.kind === 'ended' && update === null ? 'the channel tells of no end' : useless(row, ref, about.approval, directory, shown, now)
+    if (row?.state !== 'due' || subject === undefined || channel === undefined || directory === undefined) return null
+    const [medium, now] = [mediumOf(channel.spec), Date.now()]
+    const why = this.#useless(row, subject, directory, medium, now)
     if (why !== undefined) {
       this.drop(row, why)
       return null
     }
-    if (collected !== undefined) {
+    if (medium.collected !== undefined) {
       this.#store.saveCourse(row, waiting(row), now)
       return null
     }
     this.#store.saveCourse(row, begun(row, now), now) // on disk before the first byte leaves: the runtime holds requests back until it is
     this.#arm(now)
-    if (row.kind === 'asked' || update === null) {
-      const message = this.#message(row, about.approval, directory, about.approval.requested_at)
-      // Asked anew, the message that there is becomes the question: a second one would leave the first to be pressed.
-      const anew = ref === null || update === null ? null : await update(message, ref, this.#post)
-      return anew === null || (!anew.ok && !anew.error.again) ? deliver(message, this.#post) : anew
-    }
-    return update(this.#message(row, about.approval, directory, about.endedAt ?? now), ref, this.#post)
+    return 'notice' in subject ? medium.tell(noted(row, subject), this.#post) : this.#tell(row, subject, directory, medium)
+  }
+
+  /** Of an approval: asks, asks anew, or tells of the end. */
+  #tell(row: DeliveryRow, subject: ApprovalRow, directory: Loaded, { deliver, update }: Medium): Promise<Sent> {
+    const ref = this.#refOf(row)
+    const message = this.#message(row, subject, directory)
+    if (row.kind === 'ended' && update !== null) return update(message, ref, this.#post)
+    // Asked anew, the message that there is becomes the question: a second one would leave the first to be pressed.
+    if (ref === null || update === null) return deliver(message, this.#post)
+    return update(message, ref, this.#post).then((anew) => (anew.ok || anew.error.again ? anew : deliver(message, this.#post)))
   }
 
   /** To whoever collects it; what is of no use is dropped instead. */
-  handOut(row: DeliveryRow, directory: Loaded, { shown, collected }: Medium, now: number): Collected[] {
-    const approval = this.#store.approval(row.approval)?.approval
-    const why = approval === undefined ? ENDED : useless(row, null, approval, directory, shown, now)
-    if (approval === undefined || why !== undefined || collected === undefined) {
-      this.drop(row, why ?? ENDED)
+  handOut(row: DeliveryRow, directory: Loaded, medium: Medium, now: number): Collected[] {
+    const subject = this.#store.subject(row)
+    const why = subject === undefined ? 'it was forgotten' : this.#useless(row, subject, directory, medium, now)
+    if (subject === undefined || why !== undefined || medium.collected === undefined) {
+      this.drop(row, why ?? 'the channel is not collected any more')
       return []
     }
-    const message = collected(this.#message(row, approval, directory, approval.requested_at))
+    const message = medium.collected('notice' in subject ? noted(row, subject) : this.#message(row, subject, directory))
     if (message.ok) return [{ id: row.id, message: message.value }]
     this.drop(row, message.error.why)
     return []
   }
 
+  /** Why it is not to leave, or nothing. */
+  #useless(row: DeliveryRow, subject: ApprovalRow | NoticeRow, directory: Loaded, { shown, update }: Medium, now: number) {
+    if ('notice' in subject) return uselessNotice(row, directory, shown)
+    if (row.kind === 'ended' && update === null) return 'the channel tells of no end'
+    return useless(row, this.#refOf(row), subject.approval, directory, shown, now)
+  }
+
   /** What the medium calls the question that was asked last, where it can be changed. */
   #refOf(row: DeliveryRow): string | null {
-    const known = this.#store.ofApproval(row.approval).filter(({ kind, ref }) => kind === 'asked' && ref !== null)
+    const known = this.#store.ofApproval(row.about).filter(({ kind, ref }) => kind === 'asked' && ref !== null)
     const asked = known.filter((other) => questionOf(other) === questionOf(row))
     return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null
   }
 
-  #message({ id, kind, recipient, insteadOf, channel }: DeliveryRow, approval: Approval, directory: Loaded, at_ms: number): Message {
+  #message(row: DeliveryRow, { approval, endedAt }: ApprovalRow, directory: Loaded): Message {
+    const { id, kind, recipient, insteadOf, channel } = row
     const { linkKey, publicUrl } = identityOf(this.#env)
     const bound = { tenant: directory.tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
     const link = kind === 'asked' && recipient !== null ? linkOf(this.#env, directory, approval, recipient) : null
     const page = `${publicUrl}/console/approvals/${approval.id}`
     const seal = (use: string): string => sealFor(linkKey, use, { ...bound, channel })
-    return { id, kind, approval, recipient, insteadOf, link, page, seal, at_ms }
+    const at_ms = kind === 'asked' ? approval.requested_at : (endedAt ?? Date.now())
+    return { id, kind: kind === 'asked' ? kind : 'ended', approval, recipient, insteadOf, link, page, seal, at_ms }
   }
 }
 
 /** A question and its end are told in order. */
-const questionOf = ({ approval, channel, recipient }: Omit<DeliveryRow, 'id'>): string => `${approval} ${channel} ${recipient ?? ''}`
+const questionOf = ({ about, channel, recipient }: Omit<DeliveryRow, 'id'>): string => `${about} ${channel} ${recipient ?? ''}`
+
+const noted = ({ id, recipient }: DeliveryRow, { notice, at }: NoticeRow): Noted => ({ id, recipient, notice, at_ms: at })

@@ -1,17 +1,19 @@
 // What a ChannelObject keeps, and how it is read and written. It decides nothing and sends nothing.
 
-import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min, or } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min, ne, or } from 'drizzle-orm'
 import migrations from '../migrations/channel/migrations.js'
 import type { ChannelSpec, Delegation, DeliveryState } from '../shared/channels.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Approval } from '../shared/wire.ts'
 import type { Course } from './channels/attempt.ts'
-import { approvals, channels, delegations, deliveries } from './tables/channel.ts'
+import type { Notice } from './channels/port.ts'
+import { approvals, channels, delegations, deliveries, notices } from './tables/channel.ts'
 import { openDatabase } from './tables/open.ts'
 
 export type ChannelRow = typeof channels.$inferSelect
 export type DeliveryRow = typeof deliveries.$inferSelect
-type ApprovalRow = typeof approvals.$inferSelect
+export type ApprovalRow = typeof approvals.$inferSelect
+export type NoticeRow = typeof notices.$inferSelect
 
 export class ChannelStore {
   readonly #db
@@ -72,15 +74,45 @@ export class ChannelStore {
     this.#db.insert(approvals).values(row).onConflictDoUpdate({ target: approvals.id, set: row }).run()
   }
 
+  // ── Notices ──
+
+  notice(id: string): NoticeRow | undefined {
+    return this.#db.select().from(notices).where(eq(notices.id, id)).get()
+  }
+
+  addNotice(id: string, tenant: string, notice: Notice, at: number): void {
+    const { skill, call } = notice
+    this.#db.insert(notices).values({ id, tenant, skill, call, notice, at }).run()
+  }
+
+  /** Of the skill, since then. */
+  noticesSince(skill: string, time: number): number {
+    const those = and(eq(notices.skill, skill), gt(notices.at, time))
+    return this.#db.select({ n: count() }).from(notices).where(those).get()?.n ?? 0
+  }
+
+  noticesOf(call: string): number {
+    return this.#db.select({ n: count() }).from(notices).where(eq(notices.call, call)).get()?.n ?? 0
+  }
+
+  // ── What is over ──
+
+  /** When the first of them ended; a notice is over once it is posted. */
   firstEnd(): number | null {
-    const first = this.#db.select({ at: min(approvals.endedAt) }).from(approvals)
-    return first.where(isNotNull(approvals.endedAt)).get()?.at ?? null
+    const ended = this.#db.select({ at: min(approvals.endedAt) }).from(approvals)
+    const posted = this.#db
+      .select({ at: min(notices.at) })
+      .from(notices)
+      .get()?.at
+    const times = [ended.where(isNotNull(approvals.endedAt)).get()?.at, posted].filter((at) => typeof at === 'number')
+    return times.length === 0 ? null : Math.min(...times)
   }
 
   /** With what was sent of them. */
   forgetEndedBefore(time: number): void {
-    const gone = this.#db.delete(approvals).where(lt(approvals.endedAt, time)).returning({ id: approvals.id }).all()
-    for (const { id } of gone) this.#db.delete(deliveries).where(eq(deliveries.approval, id)).run()
+    const ended = this.#db.delete(approvals).where(lt(approvals.endedAt, time)).returning({ id: approvals.id }).all()
+    const posted = this.#db.delete(notices).where(lt(notices.at, time)).returning({ id: notices.id }).all()
+    for (const { id } of [...ended, ...posted]) this.#db.delete(deliveries).where(eq(deliveries.about, id)).run()
   }
 
   // ── Deliveries ──
@@ -94,7 +126,12 @@ export class ChannelStore {
   }
 
   ofApproval(approval: string): DeliveryRow[] {
-    return this.#db.select().from(deliveries).where(eq(deliveries.approval, approval)).all()
+    return this.#db.select().from(deliveries).where(eq(deliveries.about, approval)).all()
+  }
+
+  /** What a message is about, as it is now; nothing, where that is forgotten. */
+  subject({ kind, about }: Pick<DeliveryRow, 'kind' | 'about'>): ApprovalRow | NoticeRow | undefined {
+    return kind === 'notice' ? this.notice(about) : this.approval(about)
   }
 
   /** The latest first; `after`: those that follow it. */
@@ -115,16 +152,18 @@ export class ChannelStore {
   /** What was given up and is of use still is due anew; how many. */
   reviveFailed(channel: string, now: number): number {
     const open = this.#db.select({ id: approvals.id }).from(approvals).where(isNull(approvals.endedAt))
-    const useful = or(eq(deliveries.kind, 'ended'), inArray(deliveries.approval, open))
+    const useful = or(ne(deliveries.kind, 'asked'), inArray(deliveries.about, open))
     const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'failed'), useful)
     const due = { state: 'due' as const, tries: 1, nextAt: now, changedAt: now } // it may have arrived once
     return this.#db.update(deliveries).set(due).where(those).returning({ id: deliveries.id }).all().length
   }
 
-  /** Those whose time has come, the longest due first. */
+  /** Those whose time has come, the longest due first; notices behind all that is about approvals. */
   due(channel: string, now: number, limit: number): DeliveryRow[] {
     const those = and(eq(deliveries.channel, channel), lte(deliveries.nextAt, now))
-    return this.#db.select().from(deliveries).where(those).orderBy(asc(deliveries.nextAt)).limit(limit).all()
+    return [ne(deliveries.kind, 'notice'), eq(deliveries.kind, 'notice')].flatMap((kind) =>
+      this.#db.select().from(deliveries).where(and(those, kind)).orderBy(asc(deliveries.nextAt)).limit(limit).all(),
+    )
   }
 
   nextDue(channel: string): number | null {

@@ -91,7 +91,7 @@ export class Outbox {
     try {
       const approvals = rows.flatMap((row) => approvalView(record, row) ?? [])
       await tenantObject(this.#env, record.tenant).mirror(approvals)
-      await channelObject(this.#env, record.tenant).notice(record.tenant, approvals)
+      await channelObject(this.#env, record.tenant).mirror(record.tenant, approvals)
       for (const row of rows) this.#store.mirrored(row)
     } catch {
       this.#run.arm(Date.now() + RETRY_MS)

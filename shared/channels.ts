@@ -9,8 +9,13 @@ import { ApprovalId, Name } from './wire.ts'
  * try.
  */
 const after_s = z.int().min(0).max(LIMITS.approval_ttl_max_s).default(0)
-const timing = {
+const use = {
   after_s,
+  /** Whether skills may post here, those whose manifests name the channel. Absent: no. */
+  notices: z.literal(true).optional(),
+}
+const timing = {
+  ...use,
   /**
    * Each of these people gets a message with a link of their own. Without: one message for whoever reads the channel, and no link that
    * decides.
@@ -87,7 +92,7 @@ const SlackSpec = z.strictObject({
 const SlackWebhookSpec = z.strictObject({
   kind: z.literal('slack-webhook'),
   webhook_url: z.string().min(1).max(LIMITS.channel_url_chars),
-  after_s,
+  ...use,
 })
 
 export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec, EmailSpec, SlackSpec, SlackWebhookSpec])
@@ -144,8 +149,10 @@ export type DeliveryState = z.infer<typeof DeliveryState>
 export const Delivery = z.strictObject({
   /** The same at each attempt; a webhook's `webhook-id`. */
   id: z.string(),
-  approval: ApprovalId,
-  kind: z.enum(['asked', 'ended']),
+  /** What it is about: an approval, or a notice, which is called by its call and a number. */
+  approval: ApprovalId.nullable(),
+  notice: z.string().nullable(),
+  kind: z.enum(['asked', 'ended', 'notice']),
   recipient: z.string().nullable(),
   /** Who is away, where the recipient is asked for that. */
   instead_of: z.string().nullable(),

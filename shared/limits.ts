@@ -270,6 +270,10 @@ export const LIMITS = {
   skill_storage_bytes: 8 * MiB,
   /** Told at once: 256 KiB of keys at the most. */
   skill_keys_listed: 1_000,
+  /** What a skill posts to people: how long, how often in one call, and how often within an hour. Who is told too much reads nothing (P12). */
+  notice_chars: 2_000,
+  notices_per_call: 5,
+  notices_per_hour: 60,
   /** One page of a list. */
   page: 100,
 } as const

@@ -6,9 +6,9 @@ import type { ChannelSpec } from '../../shared/channels.ts'
 import { parseJson } from '../../shared/json.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { type Mail, mailOf } from './mail.ts'
+import { type Mail, mailOf, noticeMail } from './mail.ts'
 import { type Envelope, rfc5322 } from './mime.ts'
-import type { Answered, Medium, Message, Post, Posted, Sent, Undelivered } from './port.ts'
+import type { Answered, Medium, Message, Noted, Post, Posted, Sent, Undelivered } from './port.ts'
 
 type EmailSpec = Extract<ChannelSpec, { kind: 'email' }>
 type Via<P extends EmailSpec['via']['provider']> = Extract<EmailSpec['via'], { provider: P }>
@@ -16,31 +16,33 @@ type Via<P extends EmailSpec['via']['provider']> = Extract<EmailSpec['via'], { p
 /** Two providers behind it: what is asked of each, and which member of its refusals is its code for what is wrong. */
 type Provider = { readonly posted: (mail: Mail, envelope: Envelope) => Posted; readonly code: 'name' | 'ErrorCode' }
 
-export function email({ from, addresses, via, after_s, recipients }: EmailSpec): Medium {
+export function email({ from, addresses, via, recipients, kind, ...use }: EmailSpec): Medium {
   const asked = recipients ?? { roles: [], operators: Object.keys(addresses) }
-  const shown = { kind: 'email' as const, to: via.provider, from, addresses, after_s, recipients: asked }
+  const shown = { kind, to: via.provider, from, addresses, ...use, recipients: asked }
   const medium = { shown, fault: () => undefined, update: null }
   if (via.provider === 'outbox') {
-    const collected = (message: Message): Result<string, Undelivered> => {
+    const collected = (message: Message | Noted): Result<string, Undelivered> => {
       const to = addressOf(addresses, message)
-      return to.ok ? ok(rfc5322(mailOf(message), { from, to: to.value })) : to
+      return to.ok ? ok(rfc5322(mailFor(message), { from, to: to.value })) : to
     }
     const deliver = async (): Promise<Sent> => err({ again: false, why: 'nothing is sent from here: mails wait to be collected' })
-    return { ...medium, deliver, collected }
+    return { ...medium, deliver, tell: deliver, collected }
   }
   const { posted, code } = providerOf(via)
-  const deliver = async (message: Message, post: Post): Promise<Sent> => {
+  const deliver = async (message: Message | Noted, post: Post): Promise<Sent> => {
     const to = addressOf(addresses, message)
     if (!to.ok) return to
-    const answer = await post(posted(mailOf(message), { from, to: to.value }), 'read')
+    const answer = await post(posted(mailFor(message), { from, to: to.value }), 'read')
     return answer.ok ? taken(via.provider, code, answer.value) : answer
   }
-  return { ...medium, deliver }
+  return { ...medium, deliver, tell: deliver }
 }
 
+const mailFor = (message: Message | Noted): Mail => ('notice' in message ? noticeMail(message) : mailOf(message))
+
 /** A link goes to its recipient's address and to no other; a test without a recipient to the first there is. */
-function addressOf(addresses: EmailSpec['addresses'], { kind, recipient }: Message): Result<string, Undelivered> {
-  const whose = recipient ?? (kind === 'test' ? Object.keys(addresses)[0] : undefined)
+function addressOf(addresses: EmailSpec['addresses'], message: Message | Noted): Result<string, Undelivered> {
+  const whose = message.recipient ?? ('kind' in message && message.kind === 'test' ? Object.keys(addresses)[0] : undefined)
   const address = whose !== undefined && Object.hasOwn(addresses, whose) ? addresses[whose] : undefined
   return address === undefined ? err({ again: false, why: 'the channel has no address for the recipient' }) : ok(address)
 }

@@ -1,10 +1,10 @@
-// What a mail about an approval says, as text and as HTML. Pure. Whatever comes from an agent stands marked line by line in the text, and
+// What a mail about an approval says, or one with a skill's notice, as text and as HTML. Pure. Whatever comes from an agent stands marked line by line in the text, and
 // escaped in blocks in the HTML: it can't end its block, add a header, or pass for a word of ours.
 
 import { html } from 'hono/html'
 import { LIMITS } from '../../shared/limits.ts'
 import { cut, written } from '../approvals.ts'
-import type { Message } from './port.ts'
+import type { Message, Noted } from './port.ts'
 
 /** The same at each attempt: a provider that knows a repetition by its key wants the same content under it. */
 export type Mail = { readonly id: string; readonly at_ms: number; readonly subject: string; readonly text: string; readonly html: string }
@@ -40,12 +40,28 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
     id,
     at_ms,
     subject: cut(kind === 'asked' ? `${title} (${prompt.risk} risk)` : title, SUBJECT_CHARS),
-    text: [title, request, ...(to === null ? [] : [to, warning]), ...facts.map(([name, value]) => `${name}:\n${marked(value)}`)]
-      .join('\n\n')
-      .concat('\n'),
+    text: textOf([title, request, ...(to === null ? [] : [to, warning])], facts),
     html: pageOf(title, request, to, warning, facts),
   }
 }
+
+/** The title is ours, and so is all that stands in no block. */
+export function noticeMail({ id, at_ms, notice }: Noted): Mail {
+  const { skill, version, tool, agent, call, text: said } = notice
+  const title = `A notice from the skill ${skill}`
+  const request =
+    'It asks nothing of you: a question of Countersign’s says until when it can be answered, and has a link of its own. Below is what the skill says; if there are links in it, they are the skill’s.'
+  const facts = [
+    ['What it says', written(cut(said, LIMITS.message_chars))],
+    ['Posted by', `${tool} of ${skill} ${version}`],
+    ['Called by the agent', agent],
+    ['Call', call],
+  ] as const
+  return { id, at_ms, subject: title, text: textOf([title, request], facts), html: pageOf(title, request, null, '', facts) }
+}
+
+const textOf = (ours: readonly string[], facts: readonly (readonly [string, string])[]): string =>
+  [...ours, ...facts.map(([name, value]) => `${name}:\n${marked(value)}`)].join('\n\n').concat('\n')
 
 /** Each line behind a bar: none of them can begin a part of ours. */
 const marked = (text: string): string =>

@@ -26,6 +26,20 @@ export type Message = {
   readonly at_ms: number
 }
 
+/** What a skill posts. It asks nothing, and says of itself where it comes from. */
+export type Notice = {
+  readonly skill: string
+  readonly version: string
+  readonly tool: string
+  readonly agent: string
+  readonly run: string
+  readonly call: string
+  /** Redacted, and inert only as text, as what an approval shows is. */
+  readonly text: string
+}
+/** A notice on its way. It has no link: there is nothing to answer. */
+export type Noted = { readonly notice: Notice } & Pick<Message, 'id' | 'recipient' | 'at_ms'>
+
 /** `ref`: what the medium calls the message, where it can be changed later. */
 export type Delivered = { readonly ref: string | null }
 /**
@@ -51,8 +65,9 @@ export type Medium = {
    * told of an end.
    */
   readonly update: ((message: Message, ref: string | null, post: Post) => Promise<Sent>) | null
+  readonly tell: (noted: Noted, post: Post) => Promise<Sent>
   /** Where nothing is sent, but waits until somebody collects it: the message as they get it. */
-  readonly collected?: (message: Message) => Result<string, Undelivered>
+  readonly collected?: (message: Message | Noted) => Result<string, Undelivered>
 }
 
 /** What most receivers mean by their status. Gone is gone; everything else may be mended while the approval waits. */

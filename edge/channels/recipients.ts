@@ -17,6 +17,10 @@ export function recipientsOf({ operators }: Loaded, shown: ChannelShown): readon
   return named.slice(0, LIMITS.channel_recipients).map(({ name }) => name)
 }
 
+/** Whom a notice is for; `null`: whoever reads it. It holds no link that is one person's, so a machine is told once. */
+export const readersOf = (directory: Loaded, shown: ChannelShown): readonly string[] | null =>
+  shown.kind === 'webhook' ? null : recipientsOf(directory, shown)
+
 const isNamed = ({ recipients }: ChannelShown, operator: Principal | undefined): boolean =>
   operator !== undefined &&
   recipients !== undefined &&
@@ -41,6 +45,12 @@ export function useless(
   if (kind === 'asked' && ref === null && approval.answers.some(({ by, standing }) => by === recipient && standing === undefined))
     return 'the recipient had answered'
   return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
+}
+
+/** The same of a notice: its channel may have become another one, or be for skills no more. */
+export function uselessNotice({ recipient }: DeliveryRow, { operators }: Loaded, shown: ChannelShown): string | undefined {
+  if (shown.notices !== true) return 'the channel takes no notices any more'
+  return recipient === null || isNamed(shown, operators.get(recipient)) ? undefined : 'the channel is not for the recipient any more'
 }
 
 /**

@@ -6,7 +6,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Answer, Approval } from '../../shared/wire.ts'
 import { cut, written } from '../approvals.ts'
 import { afterwards, OUTCOME } from '../page.tsx'
-import type { Message } from './port.ts'
+import type { Message, Notice } from './port.ts'
 
 type Piece = { type: 'text'; text: string; style?: { bold?: true; code?: true } }
 type Block = { type: string; [field: string]: unknown }
@@ -57,6 +57,23 @@ export function endedCard(approval: Approval): Card {
 }
 
 export const testCard = ({ approval: { prompt } }: Message): Card => ({ text: prompt.title, blocks: [header(prompt.title)] })
+
+/** Whose words they are stands before and behind them; nothing on it can be pressed. */
+export function noticeCard({ skill, version, tool, agent, call, text: said }: Notice): Card {
+  const title = `A notice from the skill ${skill}`
+  const whose = ` of ${skill} ${version} posted this, called by the agent ${agent}; call `
+  const blocks = [
+    header(title),
+    code(said),
+    words(
+      text('It asks nothing of you: a question of Countersign’s has buttons. ', 'bold'),
+      text(tool, 'code'),
+      text(whose),
+      text(call, 'code'),
+    ),
+  ]
+  return { text: escaped(title), blocks }
+}
 
 function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
   return [

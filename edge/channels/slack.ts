@@ -7,10 +7,10 @@ import { parseJson } from '../../shared/json.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { faultInAddress } from './outside.ts'
-import type { Answered, Medium, Message, Post, Sent, Undelivered } from './port.ts'
+import type { Answered, Medium, Message, Noted, Post, Sent, Undelivered } from './port.ts'
 import { taken } from './port.ts'
 import type { Card } from './slack-card.ts'
-import { askedCard, endedCard, readersCard, testCard } from './slack-card.ts'
+import { askedCard, endedCard, noticeCard, readersCard, testCard } from './slack-card.ts'
 
 export type SlackSpec = Extract<ChannelSpec, { kind: 'slack' }>
 
@@ -23,11 +23,12 @@ const AS_IT_IS = { parse: 'none', link_names: false, unfurl_links: false, unfurl
 
 export function slack(spec: SlackSpec): Medium {
   const { bot_token: _, signing_secret: __, ...rest } = spec
-  const deliver = async (message: Message, post: Post): Promise<Sent> => {
+  const send = async (message: Message | Noted, card: Card, post: Post): Promise<Sent> => {
     const channel = whereFor(spec, message)
     if (channel === undefined) return err({ again: false, why: 'the recipient is not in `users`' })
-    return called(await call(spec, 'chat.postMessage', { channel, ...AS_IT_IS, ...cardOf(message) }, post))
+    return called(await call(spec, 'chat.postMessage', { channel, ...AS_IT_IS, ...card }, post))
   }
+  const deliver = (message: Message, post: Post): Promise<Sent> => send(message, cardOf(message), post)
   return {
     shown: { ...rest, to: `${spec.channel ?? 'each recipient'} in ${spec.team_id}` },
     fault: () =>
@@ -42,22 +43,25 @@ export function slack(spec: SlackSpec): Medium {
       const updated = called(await call(spec, 'chat.update', { channel, ts, ...AS_IT_IS, ...cardOf(message) }, post))
       return updated.ok ? ok({ ref }) : updated
     },
+    tell: (noted, post) => send(noted, noticeCard(noted.notice), post),
   }
 }
 
 export function slackWebhook(spec: Extract<ChannelSpec, { kind: 'slack-webhook' }>): Medium {
   const { webhook_url: to, ...rest } = spec
-  const deliver = async (message: Message, post: Post): Promise<Sent> => {
-    const card = message.kind === 'asked' ? readersCard(message) : cardOf(message)
+  const send = async (card: Card, post: Post): Promise<Sent> => {
     const answer = await post(json(to, { ...AS_IT_IS, ...card }))
     const done = answer.ok ? taken(answer.value) : answer
     return done.ok ? ok({ ref: null }) : err(done.error)
   }
+  const deliver = (message: Message, post: Post): Promise<Sent> =>
+    send(message.kind === 'asked' ? readersCard(message) : cardOf(message), post)
   return {
     shown: { ...rest, to: URL.canParse(to) ? new URL(to).origin : '' },
     fault: (loopback) => faultInAddress(to, loopback),
     deliver,
     update: (message, _ref, post) => deliver(message, post),
+    tell: ({ notice }, post) => send(noticeCard(notice), post),
   }
 }
 
@@ -65,8 +69,9 @@ const cardOf = (message: Message): Card =>
   message.kind === 'asked' ? askedCard(message) : message.kind === 'ended' ? endedCard(message.approval) : testCard(message)
 
 /** A test goes to the first there is. */
-function whereFor({ channel, users }: SlackSpec, { kind, recipient }: Message): string | undefined {
-  if (recipient === null) return channel ?? (kind === 'test' ? Object.keys(users)[0] : undefined)
+function whereFor({ channel, users }: SlackSpec, message: Message | Noted): string | undefined {
+  const { recipient } = message
+  if (recipient === null) return channel ?? ('kind' in message && message.kind === 'test' ? Object.keys(users)[0] : undefined)
   return Object.keys(users).find((user) => users[user] === recipient)
 }
 

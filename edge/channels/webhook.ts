@@ -15,18 +15,19 @@ const TYPES = { asked: 'approval.requested', ended: 'approval.ended', test: 'cha
 
 export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium {
   const { keys, url, ...rest } = spec
-  const deliver = async (message: Message, post: Post): Promise<Sent> => {
-    const body = payload(message)
-    const headers = { 'content-type': 'application/json', 'user-agent': 'countersign', ...signed(keys, message.id, Date.now(), body) }
+  const send = async (id: string, body: string, post: Post): Promise<Sent> => {
+    const headers = { 'content-type': 'application/json', 'user-agent': 'countersign', ...signed(keys, id, Date.now(), body) }
     const answer = await post({ to: url, headers, body })
     const done = answer.ok ? taken(answer.value) : answer
     return done.ok ? ok({ ref: null }) : err(done.error)
   }
+  const deliver = (message: Message, post: Post): Promise<Sent> => send(message.id, payload(message), post)
   return {
     shown: { ...rest, to: URL.canParse(url) ? new URL(url).origin : '', keys: keys.map(shownKey) },
     fault: (loopback) => faultInAddress(url, loopback) ?? keys.map(faultInKey).find((fault) => fault !== undefined),
     deliver,
     update: (message, _ref, post) => deliver(message, post),
+    tell: ({ id, notice, at_ms }, post) => send(id, event('notice', at_ms, { notice }), post),
   }
 }
 
@@ -52,8 +53,11 @@ function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message)
     recipient,
     ...(insteadOf == null ? {} : { instead_of: insteadOf }),
   }
-  return JSON.stringify({ type: TYPES[kind], timestamp: new Date(at_ms).toISOString(), data })
+  return event(TYPES[kind], at_ms, data)
 }
+
+const event = (type: string, at_ms: number, data: object): string =>
+  JSON.stringify({ type, timestamp: new Date(at_ms).toISOString(), data })
 
 // ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 //

@@ -1,9 +1,10 @@
-// Tables of a ChannelObject: channels with their secrets, the approvals that they tell of, and each message's way.
+// Tables of a ChannelObject: channels with their secrets, the approvals and notices that they tell of, and each message's way.
 
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { ChannelSpec, Delivery, DeliveryState } from '../../shared/channels.ts'
 import type { Approval } from '../../shared/wire.ts'
+import type { Notice } from '../channels/port.ts'
 
 export const channels = sqliteTable('channels', {
   name: text().primaryKey(),
@@ -32,12 +33,28 @@ export const approvals = sqliteTable(
   (table) => [index('approvals_ended').on(table.endedAt).where(isNotNull(table.endedAt))],
 )
 
+/** What skills have posted: how often within an hour, and in one call, is counted here. */
+export const notices = sqliteTable(
+  'notices',
+  {
+    /** Made of its call and which of the call's posts it is: posted again, it is one. */
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    skill: text().notNull(),
+    call: text().notNull(),
+    notice: text({ mode: 'json' }).$type<Notice>().notNull(),
+    at: integer().notNull(),
+  },
+  (table) => [index('notices_skill').on(table.skill, table.at), index('notices_call').on(table.call), index('notices_at').on(table.at)],
+)
+
 export const deliveries = sqliteTable(
   'deliveries',
   {
     /** Made of the four that follow: told twice, it is one message. */
     id: text().primaryKey(),
-    approval: text().notNull(),
+    /** An approval or a notice, as `kind` says. */
+    about: text('approval').notNull(),
     channel: text().notNull(),
     recipient: text(),
     /** Who is away, where the recipient is asked for that. */
@@ -54,7 +71,7 @@ export const deliveries = sqliteTable(
   },
   (table) => [
     index('deliveries_due').on(table.channel, table.nextAt).where(isNotNull(table.nextAt)),
-    index('deliveries_approval').on(table.approval),
+    index('deliveries_approval').on(table.about),
     index('deliveries_changed').on(table.channel, table.changedAt),
   ],
 )
