@@ -6,7 +6,6 @@ import { timingSafeEqual } from 'node:crypto'
 import type { KeyKind } from '../shared/ids.ts'
 import { keyHash, parseKey } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
-import type { Publisher } from '../shared/skills.ts'
 import type { AgentSpec, Capability, OperatorSpec, Tool } from '../shared/wire.ts'
 import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
@@ -16,6 +15,7 @@ import { identityOf, tenantObject } from './env.ts'
 import { logError } from './log.ts'
 import { readyUnderFloor, repairSet } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
+import type { ListedKeys } from './publisher-store.ts'
 import { marker, Redaction } from './redaction.ts'
 import type { SealedSecret } from './sealing.ts'
 import { Sealing } from './sealing.ts'
@@ -46,7 +46,7 @@ export type Directory = {
   formerSecrets: SealedSecret[]
   /** Those that are enabled, each in the version that is. */
   skills: EnabledSkill[]
-  publishers: Publisher[]
+  publishers: ListedKeys[]
 }
 
 export type Principal = {

@@ -9,6 +9,7 @@ import type { LogObject } from './log-object.ts'
 import type { PoolObject } from './pool-object.ts'
 import type { RunObject } from './run-object.ts'
 import type { SessionObject } from './session-object.ts'
+import type { SkillDesk } from './skill-desk.ts'
 import type { SkillObject } from './skill-object.ts'
 import type Transpiler from './skills/transpiler/main.ts'
 import type { TenantObject } from './tenant-object.ts'
@@ -87,6 +88,8 @@ export type Remote<T> = {
 
 export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remote<Transpiler>
 export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
+/** What of a tenant is about skills, in one step. */
+export const tenantSkills = (env: Env, tenant: string) => (env.TENANT.getByName(tenant) as unknown as { skills: Remote<SkillDesk> }).skills
 export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
 /** A session is one agent's: its name is the agent's to choose. */
 export const sessionObject = (env: Env, { tenant, agent, session }: { tenant: string; agent: string; session: string }) =>

@@ -20,6 +20,9 @@ import { leaves, nodes } from './tables/log.ts'
 import { openDatabase } from './tables/open.ts'
 import { Waiters } from './waiters.ts'
 
+/** The source of leaves that are no run's: the journal of skills. Each of its entries is one, of no call. */
+export const SKILLS = 'skills'
+
 /** The end of one call, as its run's journal has it. */
 export type Leaf = {
   seq: number
@@ -35,6 +38,8 @@ export type Leaf = {
 }
 export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
 type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
+
+const OF_CALLS = ne(leaves.run, SKILLS)
 
 const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
 
@@ -165,7 +170,10 @@ export class LogObject extends DurableObject<Env> {
   /** Ended calls from the end of the log backwards, beginning below `before`. */
   async endedBefore(before: number, limit: number): Promise<EndedAt[]> {
     const { index, call, agent, tool, at } = leaves
-    const rows = this.#db.select({ index, call, agent, tool, at }).from(leaves).where(lt(index, before))
+    const rows = this.#db
+      .select({ index, call, agent, tool, at })
+      .from(leaves)
+      .where(and(lt(index, before), OF_CALLS))
     return rows.orderBy(desc(index)).limit(limit).all()
   }
 
@@ -181,17 +189,29 @@ export class LogObject extends DurableObject<Env> {
     if (this.#rehearsing === until) this.#rehearsing = 0
   }
 
+  /** How many calls ended: the leaves, without those of skills, whose journal counts them. */
+  async endedCalls(): Promise<number> {
+    return this.#size - (this.#q.lastOf.get({ run: SKILLS })?.seq ?? 0)
+  }
+
   /** Ended calls in the order of the log; with `waitMs`, waits for the next. `last` reads from the end. */
   async ended(after: number, last: number | undefined, waitMs: number): Promise<Ended[]> {
-    const from = last === undefined ? after : Math.max(0, this.#size - last)
-    if (from >= this.#size) await this.#waiters.wait('leaf', waitMs)
-    const rows = this.#db
-      .select()
-      .from(leaves)
-      .where(gt(leaves.index, from - 1))
-      .orderBy(asc(leaves.index))
-      .limit(LIMITS.page)
-      .all()
+    const from = last === undefined ? after : this.#fromEnd(last)
+    const found = this.#endedFrom(from)
+    if (found.length > 0) return found
+    await this.#waiters.wait('leaf', waitMs)
+    return this.#endedFrom(from)
+  }
+
+  /** Where the last so many begin. */
+  #fromEnd(last: number): number {
+    const those = this.#db.select({ index: leaves.index }).from(leaves).where(OF_CALLS).orderBy(desc(leaves.index)).limit(last)
+    return those.all().at(-1)?.index ?? this.#size
+  }
+
+  #endedFrom(from: number): Ended[] {
+    const those = and(gt(leaves.index, from - 1), OF_CALLS)
+    const rows = this.#db.select().from(leaves).where(those).orderBy(asc(leaves.index)).limit(LIMITS.page).all()
     return rows.map(({ index, call, agent, tool, state, at, took }) => ({
       seq: index + 1,
       call,

@@ -1,17 +1,19 @@
-// A tenant's skills as they are kept: immutable versions with the code that was made of them, which of them is enabled, who changed that and
-// why; and whose signature counts. A part of the TenantObject, so that a skill that is disabled is so for the very next call. It opens no
-// package and runs nothing.
+// A tenant's skills as they are kept: immutable versions with the code that was made of them, and which of them is enabled; each change
+// together with its entry in the journal. A part of the TenantObject, so that a skill that is disabled is so for the very next call. It opens
+// no package and runs nothing.
 
-import { and, asc, count, desc, eq, ne } from 'drizzle-orm'
+import { and, asc, eq, inArray, ne, sql } from 'drizzle-orm'
 import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Publisher, Skill, SkillState } from '../shared/skills.ts'
+import type { Skill, SkillManifest, SkillState } from '../shared/skills.ts'
+import type { SkillJournal } from './skill-journal-store.ts'
 import type { CodeFile } from './skills/isolate.ts'
 import type { Change, Database } from './tables/open.ts'
-import { publishers, skillChanges, skillParts, skills } from './tables/tenant.ts'
+import { skillParts, skills, skillTools } from './tables/tenant.ts'
 import type { ToolStore } from './tool-store.ts'
+import { toolNames } from './tool-store.ts'
 
 /** What a call of it has to know. */
 export type EnabledSkill = Pick<Skill, 'id' | 'version' | 'digest' | 'component' | 'modules'>
@@ -30,38 +32,61 @@ function mayMove({ state }: Skill, to: SkillState): Result<true> {
   return ok(true)
 }
 
+const MOVED = {
+  enabled: 'skill.enabled',
+  disabled: 'skill.disabled',
+  quarantined: 'skill.disabled',
+  revoked: 'skill.revoked',
+} as const
+
+/** Versions as they followed each other: whoever goes back to one has left those behind that came after it. */
+function inLine(enabled: readonly string[]): string[] {
+  const line: string[] = []
+  for (const version of enabled) {
+    if (line.includes(version)) line.length = line.indexOf(version)
+    line.push(version)
+  }
+  return line
+}
+
 const ofVersion = (id: string, version: string) => and(eq(skills.id, id), eq(skills.version, version))
 
 export class SkillStore {
   readonly #db: Database
   readonly #change: Change
-
   readonly #tools: ToolStore
+  readonly #journal: SkillJournal
 
-  constructor(db: Database, change: Change, tools: ToolStore) {
+  constructor(db: Database, change: Change, tools: ToolStore, journal: SkillJournal) {
     this.#db = db
     this.#change = change
     this.#tools = tools
+    this.#journal = journal
   }
 
-  /** The same package once more is the version that it made. */
-  publish({ about, component, files }: Published): Result<Skill> {
+  /** Together with what `beside` writes. The same package once more is the version that it made. */
+  publish({ about, component, files }: Published, beside: () => void): Result<Skill> {
     const { id, version, digest, manifest } = about
-    const taken = this.taken(id, version, digest, manifest.publisher)
+    const taken = this.taken(manifest, digest)
     if (!taken.ok) return taken
     const known = this.read(id, version)
     if (known !== undefined) return ok(known)
     this.#change(() => {
       const { publisher } = manifest
+      beside()
       this.#db.insert(skills).values({ id, version, publisher, digest, state: 'quarantined', about }).run()
+      for (const name of toolNames(manifest)) this.#db.insert(skillTools).values({ name, skill: id }).onConflictDoNothing().run()
       this.#keep(about.component.sha256, component)
       for (const { name, sha256 } of about.modules) this.#keep(sha256, files.find(([file]) => file === name)?.[1] ?? new Uint8Array())
+      const said = { digest, component: about.component.sha256, key: about.signed_by, by: about.published_by }
+      this.#journal.append('skill.published', { publisher, skill: id, version }, said)
     })
     return ok({ ...about, state: 'quarantined', changes: [] })
   }
 
-  /** Whether this may be published: a name is its first publisher's, and a version is one package for good. */
-  taken(id: string, version: string, digest: string, publisher: string): Result<Skill | undefined> {
+  /** Whether this may be published: a name is its first publisher's, of a skill or of a tool, and a version is one package for good. */
+  taken(manifest: SkillManifest, digest: string): Result<Skill | undefined> {
+    const { id, version, publisher } = manifest
     const versions = this.#db.select().from(skills).where(eq(skills.id, id)).all()
     const owner = versions.find((row) => row.publisher !== publisher)?.publisher
     if (owner !== undefined) return err(failure('skill_conflict', `the skill \`${id}\` is the publisher \`${owner}\`’s`))
@@ -70,6 +95,9 @@ export class SkillStore {
       return known.digest === digest
         ? ok(this.read(id, version))
         : err(failure('skill_conflict', `version ${version} of \`${id}\` is another package; publish this one under the next version`))
+    const those = and(inArray(skillTools.name, toolNames(manifest)), ne(skillTools.skill, id))
+    const claimed = this.#db.select().from(skillTools).where(those).limit(1).get()
+    if (claimed !== undefined) return err(failure('skill_conflict', `the tool \`${claimed.name}\` is the skill \`${claimed.skill}\`’s`))
     if (versions.length >= LIMITS.skill_versions)
       return err(failure('limit_reached', `a skill has ${LIMITS.skill_versions} versions at the most`))
     const all = this.#db.selectDistinct({ id: skills.id }).from(skills).all().length
@@ -86,10 +114,7 @@ export class SkillStore {
   read(id: string, version: string): Skill | undefined {
     const row = this.#db.select().from(skills).where(ofVersion(id, version)).get()
     if (row === undefined) return undefined
-    const those = and(eq(skillChanges.id, id), eq(skillChanges.version, version))
-    const rows = this.#db.select().from(skillChanges).where(those).orderBy(desc(skillChanges.seq)).limit(LIMITS.page).all()
-    const changes = rows.map(({ from, to, by, at, reason }) => ({ from, to, by, at_ms: at, reason }))
-    return { ...row.about, state: row.state, changes }
+    return { ...row.about, state: row.state, changes: this.#journal.changesOf(id, version) }
   }
 
   enabled(): EnabledSkill[] {
@@ -117,10 +142,28 @@ export class SkillStore {
   }
 
   #moved(id: string, version: string, { to, by, reason }: StateChange): void {
-    const from = this.#db.select().from(skills).where(ofVersion(id, version)).get()?.state
-    if (from === undefined || from === to) return
+    const row = this.#db.select().from(skills).where(ofVersion(id, version)).get()
+    if (row === undefined || row.state === to) return
+    const { publisher, digest, state: from } = row
     this.#db.update(skills).set({ state: to }).where(ofVersion(id, version)).run()
-    this.#db.insert(skillChanges).values({ id, version, from, to, by, at: Date.now(), reason }).run()
+    this.#journal.append(MOVED[to], { publisher, skill: id, version }, { digest, from, to, by, reason })
+  }
+
+  /** Within the transaction that revokes the key: whatever it signed. */
+  revokeSigned(publisher: string, kid: string, change: Omit<StateChange, 'to'>): void {
+    const signed = and(eq(skills.publisher, publisher), eq(sql`${skills.about} ->> '$.signed_by'`, kid))
+    for (const { id, version } of this.#db.select({ id: skills.id, version: skills.version }).from(skills).where(signed).all())
+      this.#moved(id, version, { ...change, to: 'revoked' })
+  }
+
+  /** The version that was enabled before the one that is, or that was the last. */
+  before(id: string): Result<Skill> {
+    const versions = this.#db.select().from(skills).where(eq(skills.id, id)).all()
+    if (versions.length === 0) return err(failure('not_found', `no skill \`${id}\``))
+    const line = inLine(this.#journal.enabledOf(id)).slice(0, -1)
+    const earlier = line.findLast((version) => versions.some((row) => row.version === version && row.state !== 'revoked'))
+    const skill = earlier === undefined ? undefined : this.read(id, earlier)
+    return skill === undefined ? err(failure('conflict', `no version of \`${id}\` was enabled before that could be again`)) : ok(skill)
   }
 
   /** The code of an enabled skill; undefined where none has this digest. */
@@ -147,26 +190,5 @@ export class SkillStore {
   #whole(sha256: string): Uint8Array {
     const parts = this.#db.select().from(skillParts).where(eq(skillParts.sha256, sha256)).orderBy(asc(skillParts.part)).all()
     return Buffer.concat(parts.map(({ bytes }) => bytes))
-  }
-
-  // ── Publishers ──
-
-  putPublisher(publisher: Publisher): Result<Publisher> {
-    const held = this.#db.select({ n: count() }).from(publishers).get()?.n ?? 0
-    const known = this.publishers().some(({ name }) => name === publisher.name)
-    if (!known && held >= LIMITS.publishers)
-      return err(failure('limit_reached', `a tenant lists ${LIMITS.publishers} publishers at the most`))
-    this.#change(() => this.#db.insert(publishers).values(publisher).onConflictDoUpdate({ target: publishers.name, set: publisher }).run())
-    return ok(publisher)
-  }
-
-  removePublisher(name: string): Result<{ done: true }> {
-    if (!this.publishers().some((publisher) => publisher.name === name)) return err(failure('not_found', `no publisher \`${name}\``))
-    this.#change(() => this.#db.delete(publishers).where(eq(publishers.name, name)).run())
-    return ok({ done: true })
-  }
-
-  publishers(): Publisher[] {
-    return this.#db.select().from(publishers).orderBy(asc(publishers.name)).all()
   }
 }

@@ -12,9 +12,9 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { Secret, SecretSpec } from '../shared/secrets.ts'
-import type { Publisher, Skill } from '../shared/skills.ts'
 import type { AgentSpec, Approval, ListedApproval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
 import type { ProvenWorker } from '../shared/worker-wire.ts'
+import { Alarm } from './alarm.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import type { Directory, Member } from './directory.ts'
 import { atHand } from './directory.ts'
@@ -35,9 +35,7 @@ import type { Keyed } from './principal-store.ts'
 import { PrincipalStore } from './principal-store.ts'
 import { Sealing } from './sealing.ts'
 import { SecretStore } from './secret-store.ts'
-import type { Published, StateChange } from './skill-store.ts'
-import { SkillStore } from './skill-store.ts'
-import type { CodeFile } from './skills/isolate.ts'
+import { SkillDesk } from './skill-desk.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, meta, operators } from './tables/tenant.ts'
@@ -61,7 +59,12 @@ export class TenantObject extends DurableObject<Env> {
     (write) => this.#change(write),
     () => this.#directory,
   )
-  readonly #skills = new SkillStore(this.#db, (write) => this.#change(write), this.#tools)
+  readonly #alarm = new Alarm(this.ctx.storage, () => null)
+  readonly #skills = new SkillDesk(this.#db, (write) => this.#change(write), this.#tools, {
+    env: this.env,
+    tenant: this.#tenant,
+    arm: (at) => this.#alarm.arm(at),
+  })
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
@@ -129,7 +132,7 @@ export class TenantObject extends DurableObject<Env> {
       secrets: this.#secrets.held(),
       formerSecrets: this.#secrets.former(),
       skills: this.#skills.enabled(),
-      publishers: this.#skills.publishers(),
+      publishers: this.#skills.listed(),
     }
   }
 
@@ -245,30 +248,13 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Skills ──
 
-  /** Whether it may be published, and what it is already. */
-  async knownSkill(id: string, version: string, digest: string, publisher: string): Promise<Result<Skill | undefined>> {
-    return this.#skills.taken(id, version, digest, publisher)
+  /** What is done with them, as an object of its own. */
+  get skills(): SkillDesk {
+    return this.#skills
   }
-  async publishSkill(published: Published): Promise<Result<Skill>> {
-    return this.#skills.publish(published)
-  }
-  async listSkills(): Promise<Skill[]> {
-    return this.#skills.list()
-  }
-  async readSkill(id: string, version: string): Promise<Skill | undefined> {
-    return this.#skills.read(id, version)
-  }
-  async skillCode(digest: string): Promise<CodeFile[] | undefined> {
-    return this.#skills.code(digest)
-  }
-  async moveSkill(id: string, version: string, change: StateChange): Promise<Result<Skill>> {
-    return this.#skills.move(id, version, change)
-  }
-  async putPublisher(publisher: Publisher): Promise<Result<Publisher>> {
-    return this.#skills.putPublisher(publisher)
-  }
-  async deletePublisher(name: string): Promise<Result<{ done: true }>> {
-    return this.#skills.removePublisher(name)
+  override async alarm(): Promise<void> {
+    this.#alarm.rang()
+    await this.#skills.tellLog()
   }
 
   // ── Secrets ──

@@ -1,9 +1,9 @@
-// Skills as they cross the wire: what a publisher signs, what an operator is told of it, and who may publish.
+// Skills as they cross the wire: what a publisher signs, and what an operator is told of it.
 
 import { z } from 'zod'
-import { PublicKey } from './dsse.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
 import { Credential, HostPattern, HttpMethod, KeyPrefix, SkillCapability, SkillLimits, SkillVersion } from './plan.ts'
+import { Kid } from './publishers.ts'
 import { Name, Sha256, Time } from './wire.ts'
 
 export const SKILL_TYPE = 'application/vnd.countersign.skill+json'
@@ -86,6 +86,20 @@ export type SkillPackage = z.infer<typeof SkillPackage>
 export const SkillState = z.enum(['quarantined', 'enabled', 'disabled', 'revoked'])
 export type SkillState = z.infer<typeof SkillState>
 
+export const SkillChange = z.strictObject({ from: SkillState, to: SkillState, by: Name, at_ms: Time, reason: z.string() })
+export type SkillChange = z.infer<typeof SkillChange>
+
+/** What the journal of skills tells. */
+export type SkillEntry =
+  | 'skill.published'
+  | 'skill.enabled'
+  | 'skill.disabled'
+  | 'skill.revoked'
+  | 'publisher.put'
+  | 'publisher.pinned'
+  | 'publisher.removed'
+  | 'publisher.key_revoked'
+
 /** One version of a skill, and what was found when it was published. */
 export const Skill = z.strictObject({
   id: Name,
@@ -98,12 +112,12 @@ export const Skill = z.strictObject({
   imports: z.array(SkillCapability),
   /** What runs: metered, and what joins it. */
   modules: z.array(z.strictObject({ name: z.string(), sha256: Sha256, bytes: z.int() })),
-  signed_by: z.string(),
+  signed_by: Kid,
+  /** Who had the key that signed it put on the list with it, where it was not there. */
+  pinned_by: Name.optional(),
   published_by: Name,
   published_at_ms: Time,
-  changes: z.array(z.strictObject({ from: SkillState, to: SkillState, by: Name, at_ms: Time, reason: z.string() })),
+  /** The latest first. */
+  changes: z.array(SkillChange),
 })
 export type Skill = z.infer<typeof Skill>
-
-export const Publisher = z.strictObject({ name: Name, keys: z.array(PublicKey).min(1).max(LIMITS.publisher_keys) })
-export type Publisher = z.infer<typeof Publisher>

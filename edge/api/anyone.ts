@@ -41,8 +41,8 @@ export const openRoutes: Verbs<Names> = {
     return ok({ ok: true, store, queue })
   },
   async metrics({ env }) {
-    const { size } = await logObject(env, DEFAULT_TENANT).checkpoint()
-    return ok(metricsText(openMetrics(size, await tenantObject(env, DEFAULT_TENANT).figures())))
+    const ended = await logObject(env, DEFAULT_TENANT).endedCalls()
+    return ok(metricsText(openMetrics(ended, await tenantObject(env, DEFAULT_TENANT).figures())))
   },
 
   async openapi({ env }) {

@@ -1,5 +1,6 @@
 // What operators may do with skills: a package is opened, transpiled and metered, and kept in quarantine until somebody enables it.
 
+import { kidOf } from '../../shared/dsse.ts'
 import { failure } from '../../shared/failures.ts'
 import { sha256 } from '../../shared/json.ts'
 import { DEFAULT_SKILL_LIMITS } from '../../shared/limits.ts'
@@ -9,9 +10,10 @@ import { capabilitiesIn, type Skill, type SkillState } from '../../shared/skills
 import type { Incoming, Verbs } from '../app.ts'
 import { permitted } from '../decide.ts'
 import type { Env } from '../env.ts'
-import { tenantObject, transpiler } from '../env.ts'
+import { tenantSkills, transpiler } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { checkSchema } from '../schemas.ts'
+import type { Published } from '../skill-store.ts'
 import { type Opened, open } from '../skills/package.ts'
 
 type Names =
@@ -21,37 +23,48 @@ type Names =
   | 'enableSkill'
   | 'disableSkill'
   | 'revokeSkill'
+  | 'rollBackSkill'
+  | 'readSkillJournal'
   | 'putPublisher'
   | 'listPublishers'
+  | 'revokePublisherKey'
   | 'deletePublisher'
+
+type Caller = Pick<Identified, 'directory' | 'principal'>
 
 const NO_SKILL = failure('not_found', 'no such version of a skill')
 
 export const skillRoutes: Verbs<Names> = {
-  async publishSkill({ env, caller, body }) {
-    const opened = open(body, caller.directory.publishers)
+  async publishSkill({ env, caller, query: { pin = null }, body }) {
+    const may = pin === null ? ok(true) : permitted(caller.directory, caller.principal, 'publisher.pin')
+    if (!may.ok) return may
+    const opened = open(body, caller.directory.publishers, pin)
     if (!opened.ok) return opened
-    const { id, version, publisher } = opened.value.manifest
-    const known = await here(env, caller).knownSkill(id, version, opened.value.digest, publisher)
+    const { manifest, digest, key } = opened.value
+    const signed = { x: key, pin: pin !== null }
+    const known = await here(env, caller).known(manifest, digest, signed)
     if (!known.ok) return known
-    return known.value === undefined ? publish(env, caller, opened.value) : ok(known.value)
+    if (known.value !== undefined) return ok(known.value)
+    const made = await prepared(env, caller, opened.value)
+    return made.ok ? here(env, caller).publish(made.value, signed) : made
   },
 
   async listSkills({ env, caller }) {
-    const skills = await here(env, caller).listSkills()
+    const skills = await here(env, caller).list()
     return ok({ items: skills.map(({ manifest: _, modules: __, changes: ___, ...skill }) => skill) })
   },
   async readSkill({ env, caller, params: { id, version } }) {
-    const skill = await here(env, caller).readSkill(id, version)
+    const skill = await here(env, caller).read(id, version)
     return skill === undefined ? err(NO_SKILL) : ok(skill)
   },
 
-  async enableSkill(incoming) {
-    const { env, caller, params } = incoming
-    const skill = await here(env, caller).readSkill(params.id, params.version)
-    const own = skill?.published_by === caller.principal.name
-    const may = own ? permitted(caller.directory, caller.principal, 'skill.enable_own') : ok(true)
-    return may.ok ? moved(incoming, 'enabled') : may
+  async enableSkill({ env, caller, params, body }) {
+    const skill = await here(env, caller).read(params.id, params.version)
+    return skill === undefined ? err(NO_SKILL) : enable(env, caller, skill, body.reason)
+  },
+  async rollBackSkill({ env, caller, params, body }) {
+    const skill = await here(env, caller).before(params.id)
+    return skill.ok ? enable(env, caller, skill.value, body.reason) : skill
   },
   async disableSkill(incoming) {
     return moved(incoming, 'disabled')
@@ -59,24 +72,37 @@ export const skillRoutes: Verbs<Names> = {
   async revokeSkill(incoming) {
     return moved(incoming, 'revoked')
   },
+  async readSkillJournal({ env, caller, query }) {
+    return ok({ items: await here(env, caller).journal(query.after) })
+  },
 
   async putPublisher({ env, caller, params, body }) {
-    return here(env, caller).putPublisher({ name: params.name, keys: body.keys })
+    return here(env, caller).putPublisher(params.name, body.keys, caller.principal.name)
   },
-  async listPublishers({ caller }) {
-    return ok({ items: [...caller.directory.publishers].map(([name, keys]) => ({ name, keys: [...keys] })) })
+  async listPublishers({ env, caller }) {
+    return ok({ items: await here(env, caller).publishers() })
   },
   async deletePublisher({ env, caller, params }) {
-    return here(env, caller).deletePublisher(params.name)
+    return here(env, caller).removePublisher(params.name, caller.principal.name)
+  },
+  async revokePublisherKey({ env, caller, params: { name, kid }, body }) {
+    return here(env, caller).revokeKey(name, kid, { by: caller.principal.name, reason: body.reason })
   },
 }
 
-const here = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
+const here = (env: Env, { directory }: Caller) => tenantSkills(env, directory.tenant)
 
 const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: SkillState): Promise<Result<Skill>> =>
-  here(env, caller).moveSkill(params.id, params.version, { to, by: caller.principal.name, reason: body.reason })
+  here(env, caller).move(params.id, params.version, { to, by: caller.principal.name, reason: body.reason })
 
-async function publish(env: Env, caller: Identified, { manifest, component, digest, signedBy }: Opened): Promise<Result<Skill>> {
+/** By somebody other than who published it, unless policy says otherwise; the first time and any other. */
+async function enable(env: Env, caller: Caller, { id, version, published_by }: Skill, reason: string): Promise<Result<Skill>> {
+  const { directory, principal } = caller
+  const may = published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok(true)
+  return may.ok ? here(env, caller).move(id, version, { to: 'enabled', by: principal.name, reason }) : may
+}
+
+async function prepared(env: Env, { principal }: Caller, { manifest, component, digest, key }: Opened): Promise<Result<Published>> {
   for (const { input_schema, output_schema } of manifest.tools) {
     for (const schema of [input_schema, output_schema]) {
       const checked = schema === undefined ? ok(schema) : checkSchema(schema)
@@ -101,9 +127,9 @@ async function publish(env: Env, caller: Identified, { manifest, component, dige
     component: { sha256: sha256(component), bytes: component.byteLength },
     imports: [...imports],
     modules: files.map(([name, bytes]) => ({ name, sha256: sha256(bytes), bytes: bytes.byteLength })),
-    signed_by: signedBy,
-    published_by: caller.principal.name,
+    signed_by: kidOf(key),
+    published_by: principal.name,
     published_at_ms: Date.now(),
   }
-  return here(env, caller).publishSkill({ about, component, files })
+  return ok({ about, component, files })
 }

@@ -1,5 +1,5 @@
 // A published package, from a stranger's bytes to what was signed and by whom: the one place that knows its format. It trusts keys on the
-// tenant's list alone, and each publisher with their own name.
+// tenant's list alone, and each publisher with their own name; one that is to be pinned it takes as it is given.
 
 import { kidOf, publicKey, signedByExactly } from '../../shared/dsse.ts'
 import { failure } from '../../shared/failures.ts'
@@ -13,12 +13,16 @@ export type Opened = {
   readonly component: Uint8Array
   /** Of all that was signed. */
   readonly digest: string
-  readonly signedBy: string
+  /** The public key that signed it. */
+  readonly key: string
 }
 
 const refused = (why: string) => err(failure('invalid_skill', why))
 
-export function open(packed: SkillPackage, publishers: ReadonlyMap<string, readonly string[]>): Result<Opened> {
+type Publishers = ReadonlyMap<string, readonly string[]>
+
+/** `pin`: the key of a publisher whom nobody knows yet. */
+export function open(packed: SkillPackage, publishers: Publishers, pin: string | null = null): Result<Opened> {
   const bytes = Buffer.from(packed.payload, 'base64')
   const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
   if (!parsed.ok) return refused(`the payload is not JSON: ${parsed.error.detail}`)
@@ -29,7 +33,8 @@ export function open(packed: SkillPackage, publishers: ReadonlyMap<string, reado
   }
   const { manifest, component } = read.data
   const [signature] = packed.signatures
-  const key = publishers.get(manifest.publisher)?.find((x) => kidOf(x) === signature?.keyid)
+  const keys = publishers.get(manifest.publisher) ?? (pin === null ? [] : [pin])
+  const key = keys.find((x) => kidOf(x) === signature?.keyid)
   if (key === undefined || signature === undefined)
     return err(failure('publisher_unknown', `no key of the publisher \`${manifest.publisher}\` on the list signed this`))
   if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, publicKey(key)]])))
@@ -37,5 +42,5 @@ export function open(packed: SkillPackage, publishers: ReadonlyMap<string, reado
   if (canonical(parsed.value) !== bytes.toString()) return refused('the payload is not canonical JSON')
   const code = Buffer.from(component, 'base64')
   if (code.toString('base64') !== component) return refused('the component is not base64 in its one spelling')
-  return ok({ manifest, component: code, digest: sha256(bytes), signedBy: signature.keyid })
+  return ok({ manifest, component: code, digest: sha256(bytes), key })
 }

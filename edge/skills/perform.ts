@@ -6,7 +6,7 @@ import { canonical, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Outcome, SkillPlan } from '../../shared/plan.ts'
 import type { Env } from '../env.ts'
-import { tenantObject } from '../env.ts'
+import { tenantSkills } from '../env.ts'
 import type { EnabledSkill } from '../skill-store.ts'
 import { HARNESS_SHA256, isolateOf } from './isolate.ts'
 
@@ -72,7 +72,7 @@ export async function perform(
 /** One for each skill and tenant (W13): the platform keeps it while it is used. */
 function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, cpuMs: number) {
   const code = async (): Promise<WorkerLoaderWorkerCode> => {
-    const files = await tenantObject(env, tenant).skillCode(digest)
+    const files = await tenantSkills(env, tenant).code(digest)
     if (files === undefined) throw new Error('the skill is not enabled any more')
     // W14: what runs is what was made when it was published, and what will be attested.
     if (canonical(files.map(([name, bytes]) => [name, sha256(bytes)])) !== canonical(modules.map(({ name, sha256 }) => [name, sha256])))

@@ -204,20 +204,35 @@ export const skills = sqliteTable(
     primaryKey({ columns: [table.id, table.version] }),
     index('skills_state').on(table.state),
     index('skills_digest').on(table.digest),
+    index('skills_publisher').on(table.publisher),
   ],
 )
 
-/** Who changed the state of a version, when and why. */
-export const skillChanges = sqliteTable('skill_changes', {
-  seq: integer().primaryKey({ autoIncrement: true }),
-  id: text().notNull(),
-  version: text().notNull(),
-  from: text().$type<SkillState>().notNull(),
-  to: text().$type<SkillState>().notNull(),
-  by: text().notNull(),
-  at: integer().notNull(),
-  reason: text().notNull(),
-})
+/** Which skill has the name of a tool: whoever published one by it first. */
+export const skillTools = sqliteTable('skill_tools', { name: text().primaryKey(), skill: text().notNull() })
+
+/** What was done with skills and publishers: hash-chained, and each entry a leaf of the tenant's log. */
+export const skillJournal = sqliteTable(
+  'skill_journal',
+  {
+    seq: integer().primaryKey(),
+    at: integer().notNull(),
+    kind: text().notNull(),
+    /** What it is about, as its body says too. */
+    publisher: text().notNull(),
+    skill: text(),
+    version: text(),
+    body: text({ mode: 'json' }).$type<Record<string, unknown>>().notNull(),
+    hash: text().notNull(),
+    /** The log has it. */
+    logged: integer({ mode: 'boolean' }).notNull().default(false),
+  },
+  (table) => [
+    index('skill_journal_skill').on(table.skill, table.version),
+    index('skill_journal_publisher').on(table.publisher),
+    index('skill_journal_logged').on(table.logged),
+  ],
+)
 
 /** Components and what was made of them, by digest, in parts that a row can hold. */
 export const skillParts = sqliteTable(
@@ -226,8 +241,26 @@ export const skillParts = sqliteTable(
   (table) => [primaryKey({ columns: [table.sha256, table.part] })],
 )
 
-/** Whose signature under a skill counts. */
-export const publishers = sqliteTable('publishers', {
-  name: text().primaryKey(),
-  keys: text({ mode: 'json' }).$type<string[]>().notNull(),
+/** Whose signature under a skill counts. A key is one publisher's. */
+export const publisherKeys = sqliteTable(
+  'publisher_keys',
+  {
+    kid: text().primaryKey(),
+    x: text().notNull(),
+    publisher: text().notNull(),
+    /** Taken on first use, not put by somebody who was told it. */
+    pinned: integer({ mode: 'boolean' }).notNull(),
+    at: integer().notNull(),
+    by: text().notNull(),
+  },
+  (table) => [index('publisher_keys_publisher').on(table.publisher)],
+)
+
+/** Keys whose signatures count no more, for good. */
+export const revokedKeys = sqliteTable('revoked_keys', {
+  kid: text().primaryKey(),
+  publisher: text().notNull(),
+  at: integer().notNull(),
+  by: text().notNull(),
+  reason: text().notNull(),
 })

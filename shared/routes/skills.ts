@@ -1,11 +1,13 @@
 // What operators do with skills: publish, look, enable, disable, revoke; and say whose signature counts.
 
 import { z } from 'zod'
+import { PublicKey } from '../dsse.ts'
 import { LIMITS } from '../limits.ts'
 import { SkillVersion } from '../plan.ts'
-import { Publisher, Skill, SkillPackage } from '../skills.ts'
-import { Name } from '../wire.ts'
-import { list, routes } from './route.ts'
+import { Kid, Publisher, PublisherKeys } from '../publishers.ts'
+import { Skill, SkillPackage } from '../skills.ts'
+import { JournalEntry, Name } from '../wire.ts'
+import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })
 const versioned = z.strictObject({ id: Name, version: SkillVersion })
@@ -18,12 +20,22 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.publish',
     summary:
-      'Publish a version of a skill: a DSSE envelope over canonical JSON {manifest, component}, signed by one key of a publisher on the list. It is transpiled, metered and kept in quarantine',
+      'Publish a version of a skill: a DSSE envelope over canonical JSON {manifest, component}, signed by one key of a publisher on the list. It is transpiled, metered and kept in quarantine. `pin` puts the publisher of a first package on the list with this key, under the action `publisher.pin`',
+    query: z.strictObject({ pin: PublicKey.optional() }),
     body: SkillPackage,
     body_bytes: LIMITS.skill_package_bytes,
     status: 200,
     result: Skill,
-    failures: ['invalid_skill', 'invalid_schema', 'publisher_unknown', 'skill_conflict', 'limit_reached', 'unavailable'],
+    failures: [
+      'invalid_skill',
+      'invalid_schema',
+      'publisher_unknown',
+      'key_revoked',
+      'skill_conflict',
+      'conflict',
+      'limit_reached',
+      'unavailable',
+    ],
   },
   listSkills: {
     method: 'GET',
@@ -82,24 +94,59 @@ export const SKILLS = routes({
     result: Skill,
     failures: ['not_found'],
   },
+  rollBackSkill: {
+    method: 'POST',
+    path: '/v1/skills/{id}/rollback',
+    callers: ['operator'],
+    action: 'skill.enable',
+    params: z.strictObject({ id: Name }),
+    summary: 'Enable the version again that was enabled before the one that is. Who published it needs `skill.enable_own` too',
+    body: Why,
+    status: 200,
+    result: Skill,
+    failures: ['not_found', 'conflict', 'skill_conflict', 'tool_breaks_policies', 'limit_reached', 'forbidden'],
+  },
+  readSkillJournal: {
+    method: 'GET',
+    path: '/v1/skills/journal',
+    callers: ['operator'],
+    action: 'skill.read',
+    query: z.strictObject({ after: number(1e9).default(0) }),
+    summary: 'The hash-chained events of skills and publishers, a page at a time: each is a leaf of the tenant’s log',
+    status: 200,
+    result: list(JournalEntry),
+    failures: [],
+  },
   putPublisher: {
     method: 'PUT',
     path: '/v1/publishers/{name}',
     callers: ['operator'],
     action: 'publisher.write',
     params: named,
-    summary: 'Let somebody publish skills: their Ed25519 keys. What was signed with others stays published',
-    body: Publisher.omit({ name: true }),
+    summary: 'Let somebody publish skills: their Ed25519 keys, in the place of those that they had. What was signed with others stays',
+    body: z.strictObject({ keys: PublisherKeys }),
     status: 200,
     result: Publisher,
-    failures: ['limit_reached'],
+    failures: ['limit_reached', 'conflict', 'key_revoked'],
+  },
+  revokePublisherKey: {
+    method: 'POST',
+    path: '/v1/publishers/{name}/keys/{kid}/revoke',
+    callers: ['operator'],
+    action: 'publisher.write',
+    params: named.extend({ kid: Kid }),
+    summary: 'Revoke a key for good: every version that it signed is revoked with it, and it is never put on the list again',
+    body: z.strictObject({ reason: z.string().min(1).max(LIMITS.reason_chars) }),
+    status: 200,
+    result: Publisher,
+    failures: ['not_found'],
   },
   listPublishers: {
     method: 'GET',
     path: '/v1/publishers',
     callers: ['operator'],
     action: 'skill.read',
-    summary: 'Who may publish skills, by their keys',
+    summary: 'Who may publish skills, by their keys; and which keys were revoked, by whom and why',
     status: 200,
     result: list(Publisher),
     failures: [],

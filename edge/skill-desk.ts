@@ -1,0 +1,158 @@
+// What others ask a TenantObject of skills and publishers: `tenantSkills(env, tenant).publish(…)`. What the log has to know of it is told at
+// least once, by the object's alarm. What reaches here has been checked, but for what may have changed since.
+
+import { RpcTarget } from 'cloudflare:workers'
+import { failure } from '../shared/failures.ts'
+import type { Publisher } from '../shared/publishers.ts'
+import type { Result } from '../shared/result.ts'
+import { err } from '../shared/result.ts'
+import type { Skill, SkillManifest } from '../shared/skills.ts'
+import type { JournalEntry } from '../shared/wire.ts'
+import type { Env } from './env.ts'
+import { logObject } from './env.ts'
+import { SKILLS } from './log-object.ts'
+import type { ListedKeys } from './publisher-store.ts'
+import { PublisherStore } from './publisher-store.ts'
+import { SkillJournal } from './skill-journal-store.ts'
+import type { EnabledSkill, Published, StateChange } from './skill-store.ts'
+import { SkillStore } from './skill-store.ts'
+import type { CodeFile } from './skills/isolate.ts'
+import type { Change, Database } from './tables/open.ts'
+import type { ToolStore } from './tool-store.ts'
+
+const LOG_DELAY_MS = 200
+const RETRY_MS = 2_000
+
+/** The key that signed a package, and whether it is to be pinned where nobody knows the publisher. */
+type Signed = { readonly x: string; readonly pin: boolean }
+type Said = Omit<StateChange, 'to'>
+
+export class SkillDesk extends RpcTarget {
+  readonly #skills: SkillStore
+  readonly #publishers: PublisherStore
+  readonly #journal: SkillJournal
+  readonly #env: Env
+  readonly #tenant: string
+  readonly #arm: (at: number) => void
+
+  constructor(
+    db: Database,
+    change: Change,
+    tools: ToolStore,
+    { env, tenant, arm }: { env: Env; tenant: string; arm: (at: number) => void },
+  ) {
+    super()
+    this.#journal = new SkillJournal(db)
+    this.#skills = new SkillStore(db, change, tools, this.#journal)
+    this.#publishers = new PublisherStore(db, change, this.#journal)
+    this.#env = env
+    this.#tenant = tenant
+    this.#arm = arm
+  }
+
+  // ── Versions ──
+
+  /** Whether it may be published, and what it is already. */
+  async known(manifest: SkillManifest, digest: string, { x, pin }: Signed): Promise<Result<Skill | undefined>> {
+    const counts = this.#publishers.counts(manifest.publisher, x, pin)
+    return counts.ok ? this.#skills.taken(manifest, digest) : counts
+  }
+
+  async publish(published: Published, { x, pin }: Signed): Promise<Result<Skill>> {
+    const { manifest, published_by: by } = published.about
+    const { publisher } = manifest
+    const counts = this.#publishers.counts(publisher, x, pin) // it may have been revoked meanwhile
+    if (!counts.ok) return counts
+    if (this.#publishers.has(x)) return this.#told(this.#skills.publish(published, () => undefined))
+    const about = { ...published.about, pinned_by: by }
+    return this.#told(this.#skills.publish({ ...published, about }, () => this.#publishers.pin(publisher, x, by)))
+  }
+
+  async list(): Promise<Skill[]> {
+    return this.#skills.list()
+  }
+  async read(id: string, version: string): Promise<Skill | undefined> {
+    return this.#skills.read(id, version)
+  }
+  /** What a call of it has to know: `undefined` where it is not enabled any more. */
+  async code(digest: string): Promise<CodeFile[] | undefined> {
+    return this.#skills.code(digest)
+  }
+
+  async move(id: string, version: string, change: StateChange): Promise<Result<Skill>> {
+    const skill = this.#skills.read(id, version)
+    if (skill === undefined) return err(failure('not_found', 'no such version of a skill'))
+    if (change.to === 'enabled' && skill.state === 'quarantined' && !this.#isListed(skill))
+      return err(
+        failure(
+          'conflict',
+          `the key \`${skill.signed_by}\` that signed it is not on the list any more; publish it anew, signed with one that is`,
+        ),
+      )
+    return this.#told(this.#skills.move(id, version, change))
+  }
+
+  /** The version that a rollback would enable. */
+  async before(id: string): Promise<Result<Skill>> {
+    return this.#skills.before(id)
+  }
+
+  #isListed({ manifest, signed_by }: Skill): boolean {
+    const publisher = this.#publishers.all().find(({ name }) => name === manifest.publisher)
+    return publisher?.keys.some(({ kid }) => kid === signed_by) === true
+  }
+
+  // ── Publishers ──
+
+  async putPublisher(name: string, keys: readonly string[], by: string): Promise<Result<Publisher>> {
+    return this.#told(this.#publishers.put(name, keys, by))
+  }
+  async removePublisher(name: string, by: string): Promise<Result<{ done: true }>> {
+    return this.#told(this.#publishers.remove(name, by))
+  }
+  async publishers(): Promise<Publisher[]> {
+    return this.#publishers.all()
+  }
+  async revokeKey(name: string, kid: string, { by, reason }: Said): Promise<Result<Publisher>> {
+    const told = `the key \`${kid}\` that signed it was revoked: ${reason}`
+    const signed = () => this.#skills.revokeSigned(name, kid, { by, reason: told })
+    return this.#told(this.#publishers.revoke(name, kid, by, reason, signed))
+  }
+
+  // ── The journal ──
+
+  async journal(after: number): Promise<JournalEntry[]> {
+    return this.#journal.page(after)
+  }
+
+  /** The alarm is set in the same commit as what was done. */
+  #told<T>(done: T): T {
+    this.#arm(Date.now() + LOG_DELAY_MS)
+    return done
+  }
+
+  /** When the alarm rings. */
+  async tellLog(): Promise<void> {
+    const rows = this.#journal.unlogged()
+    const last = rows.at(-1)?.seq
+    if (last === undefined) return
+    const about = { call: '', agent: '', tool: '', took: 0, shadow: null }
+    const leaves = rows.map(({ seq, hash, kind, at }) => ({ seq, hash, state: kind, at, ...about }))
+    try {
+      await logObject(this.#env, this.#tenant).append(SKILLS, leaves)
+    } catch {
+      return this.#arm(Date.now() + RETRY_MS)
+    }
+    this.#journal.logged(last)
+    if (this.#journal.unlogged().length > 0) this.#arm(Date.now() + LOG_DELAY_MS)
+  }
+
+  // ── For the directory ──
+
+  enabled(): EnabledSkill[] {
+    return this.#skills.enabled()
+  }
+  listed(): ListedKeys[] {
+    return this.#publishers.listed()
+  }
+}
