@@ -6,8 +6,8 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { SkillCapability } from '../../shared/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
 import { Types } from './spelling.ts'
-import { Bytes, Malformed, Writer } from './wasm-bytes.ts'
 import { worldly } from './world.ts'
 
 const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00] as const

@@ -2,8 +2,8 @@
 // whole when it is entered, from the one counter that all modules of a skill share. Whoever goes on for ever passes the head of a loop or
 // the beginning of a function that calls: there it is seen whether anything is left. The same input costs the same on every machine.
 
+import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
 import { BULK, type Instruction, OP, step } from './instructions.ts'
-import { Bytes, Malformed, Writer } from './wasm-bytes.ts'
 
 /** What an instruction costs that is not one of these: 1. Those that only shape the code cost nothing. */
 const COST = new Map<number, number>([

@@ -1,7 +1,7 @@
 // The instructions that a skill may have, and what follows each of them in the binary: as much as is needed to step over them. What is not
 // in this table is refused: threads, garbage collection, exceptions, 64-bit memories, and what gives another result on another machine.
 
-import { type Bytes, Malformed } from './wasm-bytes.ts'
+import { type Bytes, Malformed } from '../../shared/wasm-bytes.ts'
 
 export const OP = {
   unreachable: 0x00,

@@ -5,9 +5,9 @@
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
 import { metered, moved, paying, Spliced } from './fuel.ts'
 import { BULK, type Instruction, OP, step } from './instructions.ts'
-import { Bytes, Malformed, Writer } from './wasm-bytes.ts'
 
 /** The import under which a metered module wants its counter, a mutable i64. Below zero, nothing was left. */
 export const COUNTER = { module: 'countersign', name: 'fuel' } as const

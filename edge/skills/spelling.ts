@@ -3,7 +3,7 @@
 // type that is made of two of the one before, and so on, is short to write and takes whoever works it out hours. Pure.
 
 import { LIMITS } from '../../shared/limits.ts'
-import { type Bytes, Malformed } from './wasm-bytes.ts'
+import { type Bytes, Malformed } from '../../shared/wasm-bytes.ts'
 
 const PLAIN = ['string', 'char', 'f64', 'f32', 'u64', 's64', 'u32', 's32', 'u16', 's16', 'u8', 's8', 'bool'] as const
 const FIRST_PLAIN = 0x73

@@ -2,8 +2,8 @@
 // it exports `run`, by names and by exact types. Pure.
 
 import { SkillCapability } from '../../shared/plan.ts'
+import { Malformed } from '../../shared/wasm-bytes.ts'
 import type { Types } from './spelling.ts'
-import { Malformed } from './wasm-bytes.ts'
 
 const PACKAGE = 'countersign:skill/'
 const VERSION = '@0.1.0'

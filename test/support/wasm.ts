@@ -1,6 +1,6 @@
 // Core modules written by hand, for tests: sections and instructions as bytes, with names for those that tests use.
 
-import { Writer } from '../../edge/skills/wasm-bytes.ts'
+import { Writer } from '../../shared/wasm-bytes.ts'
 
 type Engine = {
   readonly Module: new (bytes: Uint8Array) => object

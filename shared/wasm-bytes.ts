@@ -1,6 +1,6 @@
-// The binary format's own numbers: read with every bound checked, and written. It knows no section and no instruction.
+// WebAssembly's binary format, its numbers alone: read with every bound checked, and written. It knows no section and no instruction.
 
-/** Whoever sends a module may have made it by hand. What is thrown here is caught by `meter`, and is a refusal there. */
+/** Whoever sends a module may have made it by hand: what is thrown here is caught where it is read, and is a refusal there. */
 export class Malformed extends Error {}
 
 export class Bytes {
