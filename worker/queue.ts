@@ -89,10 +89,11 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
         await sleep(REST_MS)
       })
   }
+  const ears: Promise<void>[] = []
   const ready = lines.map(async (line) => {
     await line.line.waitUntilReady()
     line.line.startStalledCheckTimer().catch(outage.noted)
-    for (let ears = 0; ears < EARS; ears++) void listen(line)
+    for (let ear = 0; ear < EARS; ear++) ears.push(listen(line))
   })
   return {
     listening: Promise.all(ready).then(() => undefined),
@@ -102,6 +103,7 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
       gate.end()
       await Promise.all(inHand)
       await Promise.all(lines.map(({ line }) => line.close(true)))
+      await Promise.race([Promise.all(ears), sleep(REST_MS)]) // what came at the very end goes back first
       connection.disconnect()
     },
   }
@@ -121,11 +123,12 @@ const REST_MS = 500
  * asked for, and none while one is waited for. Undefined after a while without one.
  */
 async function nextOf({ line, one }: Line, places: Places, gate: Gate): Promise<Job | undefined> {
+  const ask = async (block: boolean): Promise<Job | undefined> => (gate.isOpen ? line.getNextJob(line.id, { block }) : undefined)
   await places.take()
-  const waiting = gate.isOpen ? await line.getNextJob(line.id, { block: false }).catch(() => undefined) : undefined
+  const waiting = await ask(false).catch(() => undefined)
   if (waiting !== undefined) return waiting
   places.leave()
-  const rung = await one.alone(() => line.getNextJob(line.id, { block: true }))
+  const rung = await one.alone(() => ask(true))
   if (rung === undefined || (gate.isOpen && places.tryTake())) return rung
   await rung.moveToWait(line.id)
   return undefined

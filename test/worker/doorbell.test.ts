@@ -1,8 +1,13 @@
 // Whoever holds the password of Redis may forge, repeat, reorder and lose doorbells, and gains nothing: only the edge's grant makes a
 // call run.
 
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Queue } from 'bullmq'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readDoorbell } from '../../worker/queue.ts'
+import { openLog } from '../../worker/log.ts'
+import { openQueue, readDoorbell } from '../../worker/queue.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
 const RUN = 'run_01JZ0000000000000000000000'
@@ -125,4 +130,26 @@ test('Redis away for a while: a running call ends as it should, and doorbells ru
   expect((await lone.settled(await rung)).statement.predicate.state).toBe('succeeded')
   const outages = lone.log.slice(from).filter(({ msg }) => msg.startsWith('Redis is away'))
   expect(outages).toHaveLength(1)
+})
+
+test('a queue that is left while doorbells come keeps none: each was heard, or lies there for another worker', async () => {
+  const { redis_url, tenant } = JSON.parse(readFileSync(join(lone.state.worker, 'worker.json'), 'utf8'))
+  const data = { tenant, run: RUN, call: CALL }
+  for (let n = 0; n < 12; n++) {
+    const pool = `left-${n}`
+    const bells = new Queue(`doorbell-${tenant}-${pool}`, { prefix: 'cs', connection: { url: redis_url } })
+    let heard = 0
+    const ring = async (): Promise<void> => {
+      heard += 1
+      await sleep(5)
+    }
+    const queue = openQueue({ redis_url, tenant, pool, worker: `alone-${n}`, concurrency: 1, log: openLog(true, () => undefined), ring })
+    await queue.listening
+    const rung = Promise.all(Array.from({ length: 8 }, () => bells.add('ring', data)))
+    await sleep(2 * n)
+    await queue.close()
+    await rung
+    expect(heard + (await bells.getWaitingCount()), `left after ${2 * n} ms`).toBe(8)
+    await bells.close()
+  }
 })
