@@ -88,9 +88,11 @@ async function take(at: string, path: string, taken: Taken, to: To): Promise<voi
   try {
     if (!stats.isFile() || stats.nlink !== 1) return taken.leave(path, 'no_file') // S42: who has two names may be somebody else's
     if (stats.size > LIMITS.file_bytes || taken.files.length >= LIMITS.call_files) return taken.leave(path, 'too_much')
-    if (to.until_ms <= to.link.clock.now()) return taken.leave(path, 'not_sent')
+    const inTime = (): boolean => !to.signal.aborted && to.link.clock.now() < to.until_ms
+    if (!inTime()) return taken.leave(path, 'not_sent')
     const bytes = await handle.readFile()
-    if (await to.veil.isIn(bytes)) return taken.leave(path, 'secret') // V01
+    const found = await to.veil.isIn(bytes, inTime)
+    if (found !== false) return taken.leave(path, found === undefined ? 'not_sent' : 'secret') // V01
     const sha256 = createHash('sha256').update(bytes).digest('hex')
     const why = await unsent(bytes, sha256, to)
     if (why !== undefined) return taken.leave(path, why)

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { publicKey } from '../../shared/dsse.ts'
 import { newWorkerId } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import { type Link, openLink } from '../../worker/link.ts'
 import { collect } from '../../worker/outputs.ts'
 import { Veil } from '../../worker/sandbox/veil.ts'
@@ -33,8 +34,8 @@ afterAll(async () => {
 })
 
 const CALL = 'call_01JZ0000000000000000000000_1'
-const collected = (folder: string, { by = collect, within_ms = 20_000, secrets = {} } = {}) =>
-  by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal: AbortSignal.timeout(60_000) })
+const collected = (folder: string, { by = collect, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {}) =>
+  by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
 
 const OUTPUTS = 'worker/outputs.ts'
 async function without(...weaknesses: readonly (readonly [from: string, to: string])[]): Promise<typeof collect> {
@@ -148,6 +149,18 @@ test('what can’t be sent in time is told, and what there is no room for', asyn
   edge.hasRoom = true
 })
 
+test('a search that takes long ends with the time that there is, and with its call', async () => {
+  const folder = join(root, 'searched for long')
+  mkdirSync(folder)
+  for (const name of ['one', 'two', 'three']) writeFileSync(join(folder, name), '\\'.repeat(LIMITS.file_bytes)) // nothing takes longer
+  const late = { files: [], left: ['one', 'three', 'two'].map((path) => ({ path, why: 'not_sent' })), more: 0 }
+  const secrets = { token: TOKEN }
+  const since = performance.now()
+  expect(await collected(folder, { secrets, within_ms: 500 })).toEqual(late)
+  expect(await collected(folder, { secrets, signal: AbortSignal.timeout(500) })).toEqual(late)
+  expect(performance.now() - since).toBeLessThan(4_000) // of one file alone it would be more
+})
+
 const TOKEN = 'hunter2-hunter2'
 /** A file that holds it in base64, one by its name, one with half of it, one without. */
 function withToken(name: string): string {
@@ -170,7 +183,7 @@ test('V01 a file in which a value of a secret stands is not taken, nor one that 
 
 test('V01 without the search of files, and with other secrets: they are taken', async () => {
   const folder = withToken('searched by nobody')
-  const unsearched = ["    if (await to.veil.isIn(bytes)) return taken.leave(path, 'secret') // V01\n", ''] as const
+  const unsearched = ['await to.veil.isIn(bytes, inTime)', 'false'] as const
   const { files } = await collected(folder, { by: await without(unsearched), secrets: { token: TOKEN } })
   expect(files.map(({ path }) => path)).toEqual(['deep/archive', 'half'])
   expect((await collected(folder, { secrets: { token: 'another value' } })).left).toEqual([])

@@ -23,14 +23,15 @@ export class Veil {
     return new VeiledStream(this.#pieces)
   }
 
-  /** Whether a file holds one. It may be large: others get their turn meanwhile. */
-  async isIn(bytes: Uint8Array): Promise<boolean> {
+  /** Whether a file holds one; undefined where that was not found out in time. It may be large: others get their turn meanwhile. */
+  async isIn(bytes: Uint8Array, inTime: () => boolean): Promise<boolean | undefined> {
     if (this.#pieces.isEmpty) return false
     const search = new Search(this.#pieces)
     for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
       search.take(bytes.subarray(at, at + SLICE_BYTES))
       if (search.findsBefore(Number.POSITIVE_INFINITY).length > 0) return true
       await setImmediate()
+      if (!inTime()) return undefined
     }
     search.end()
     return search.findsBefore(Number.POSITIVE_INFINITY).length > 0
