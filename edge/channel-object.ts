@@ -26,7 +26,7 @@ import { authorize } from './decide.ts'
 import type { Loaded } from './directory.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { identityOf } from './env.ts'
+import { identityOf, outsideOf } from './env.ts'
 import { SlackDesk } from './slack-desk.ts'
 
 const NO_CHANNEL = failure('not_found', 'no such channel')
@@ -35,7 +35,7 @@ const HOUR_MS = 3_600_000
 export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
   readonly #loopback = this.env.LOOPBACK_CHANNELS !== undefined
-  readonly #post = postThrough(this.env.OUTSIDE ?? { fetch: (to, init) => fetch(to, init) }, this.env.LOOPBACK_CHANNELS)
+  readonly #post = postThrough(outsideOf(this.env))
   readonly #slack = new SlackDesk(this.env, this.#store, this.#post, (work) => this.ctx.waitUntil(work))
   readonly #outbox = new ChannelOutbox(this.env, this.ctx, this.#store, this.#post)
 

@@ -86,6 +86,12 @@ export type Remote<T> = {
   [K in keyof T as T[K] extends (...given: never[]) => Promise<unknown> ? Exclude<K, 'fetch' | 'alarm'> : never]: T[K]
 }
 
+/** The way out, and for tests who stands in for whom. */
+export const outsideOf = ({ OUTSIDE, LOOPBACK_CHANNELS }: Env): { outside: Outside; standIns: StandIns | undefined } => ({
+  outside: OUTSIDE ?? { fetch: (to, init) => fetch(to, init) },
+  standIns: LOOPBACK_CHANNELS,
+})
+
 export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remote<Transpiler>
 export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
 /** What of a tenant is about skills, in one step. */

@@ -8,30 +8,34 @@ import { schemaCheck } from '../shared/fits-schema.ts'
 import { attestationId } from '../shared/ids.ts'
 import { canonical, digestOf, parseJson, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
-import type { Outcome, SkillPlan, StreamSummary } from '../shared/plan.ts'
+import { type Connection, type Outcome, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Grant } from '../shared/statement.ts'
 import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, sealGrant, statementOf } from '../shared/statement.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { identityOf } from './env.ts'
+import { identityOf, outsideOf } from './env.ts'
 import { claimedUnder } from './granted-under.ts'
+import { KnownValues } from './known-values.ts'
 import type { CallRecord } from './lifecycle.ts'
 import type { Answers, RunAccess } from './run-answers.ts'
 import { factsOf } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import { finishedOf } from './settlement.ts'
 import type { EnabledSkill } from './skill-store.ts'
+import { HostSide } from './skills/host.ts'
 import { type Performed, perform } from './skills/perform.ts'
-import { Turns } from './skills/turns.ts'
+import { type Turn, Turns } from './skills/turns.ts'
 
+type Done = Performed & { readonly connections: readonly Connection[] }
 type Claimed = {
   readonly n: number
   readonly grant: Grant
   readonly plan: SkillPlan
   readonly args: Record<string, unknown>
   readonly skill: EnabledSkill
+  readonly secrets: Readonly<Record<string, string>>
 }
 
 /**
@@ -61,7 +65,7 @@ export class SkillWork {
     try {
       await claims.take(async () => {
         const claimed = await this.#claim(n)
-        if (claimed.ok) await this.#settle(claimed.value, await runs.take(() => this.#perform(claimed.value)))
+        if (claimed.ok) await this.#settle(claimed.value, await runs.take((turn) => this.#perform(claimed.value, turn)))
       })
     } finally {
       this.#busy.delete(n)
@@ -80,6 +84,10 @@ export class SkillWork {
       if (record === undefined || plan?.tier !== 'A' || record.status.state !== 'granted')
         return err(failure('not_claimable', 'the call does not wait to be run here'))
       const { proposal, status } = record
+      const { vault } = directory
+      const withheld = vault.withholds({ name: proposal.tool.name, secrets: plan.secrets, credentials: plan.credentials })
+      const secrets = withheld === undefined ? vault.values(secretsOf(plan)) : undefined
+      if (secrets === undefined) return err(failure('not_claimable', withheld ?? 'a secret of the call is gone'))
       const now = Date.now()
       const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const grant: Grant = {
@@ -95,21 +103,32 @@ export class SkillWork {
       if (!done.ok) return done
       const skill = directory.skills.get(plan.executor.skill)
       return done.value.status.state === 'running' && skill !== undefined
-        ? ok({ n, grant, plan, args: proposal.args, skill })
+        ? ok({ n, grant, plan, args: proposal.args, skill, secrets })
         : err(failure('not_claimable', 'policy does not allow the call any more'))
     })
   }
 
-  async #perform({ plan, args, grant, skill }: Claimed): Promise<Performed> {
-    const performed = await perform(this.#env, grant.facts.tenant, skill, plan, { input: canonical(args), now: grant.issued_at_ms })
-    return { ...performed, outcome: judged(performed.outcome, plan, performed.stdout) }
+  async #perform({ plan, args, grant, skill, secrets }: Claimed, turn: Turn): Promise<Done> {
+    const host = new HostSide({ plan, secrets, ...outsideOf(this.#env), turn })
+    const asked = { input: canonical(args), now: grant.issued_at_ms }
+    const { outcome, stdout, stderr, used } = await perform(this.#env, grant.facts.tenant, skill, plan, asked, host)
+    const known = new KnownValues(Object.values(secrets)) // V01
+    const veil = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
+    const ended = judged(outcome, plan, stdout)
+    return {
+      outcome: 'detail' in ended ? { ...ended, detail: veil(ended.detail).slice(0, 500) } : ended,
+      stdout: Buffer.from(veil(stdout.toString())),
+      stderr: Buffer.from(veil(stderr.toString())),
+      used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
+      connections: host.connections,
+    }
   }
 
-  #settle({ n, grant, plan, skill }: Claimed, performed: Performed): Promise<Result<CallRecord>> {
+  #settle({ n, grant, plan, skill }: Claimed, done: Done): Promise<Result<CallRecord>> {
     return this.#run.commit(() => {
       const [row, record] = [this.#run.row(), this.#store.call(n)]
       if (row === undefined || record === undefined) return err(failure('stale_fence', 'no such call'))
-      const { outcome, stdout, stderr, used } = performed
+      const { outcome, stdout, stderr, used, connections } = done
       const ending = endingOf(outcome)
       const statement = statementOf({
         attestation_id: attestationId(row.record.id, n),
@@ -120,7 +139,7 @@ export class SkillWork {
           outcome,
           stdout: summaryOf(stdout),
           stderr: summaryOf(stderr),
-          connections: [],
+          connections: [...connections],
           executor: ISOLATE,
           sandbox_enforcement: 'isolate',
           profile_sha256: null,

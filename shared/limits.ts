@@ -274,6 +274,10 @@ export const LIMITS = {
   notice_chars: 2_000,
   notices_per_call: 5,
   notices_per_hour: 60,
+  /** How often a call may use each function of its host that has to ask somebody, and what of a request is told in text. */
+  skill_host_calls: 1_000,
+  skill_url_chars: 8 * KiB,
+  skill_header_chars: 16 * KiB,
   /** One page of a list. */
   page: 100,
 } as const

@@ -29,14 +29,14 @@ export type Outside = { readonly fetch: (to: string, init: RequestInit) => Promi
 /** For tests: what goes to an origin goes to the one that stands in for it, on this host. */
 export type StandIns = Readonly<Record<string, string>>
 
-function stoodInFor(to: string, standIns: StandIns): string {
+export function stoodInFor(to: string, standIns: StandIns): string {
   const { origin, pathname, search } = new URL(to)
   const standIn = standIns[origin]
   return standIn === undefined ? to : `${standIn}${pathname}${search}`
 }
 
 /** Nothing of the answer but its status, unless the adapter has to read it. */
-export function postThrough(outside: Outside, standIns: StandIns | undefined): Post {
+export function postThrough({ outside, standIns }: { outside: Outside; standIns: StandIns | undefined }): Post {
   return async ({ to, headers, body }, read) => {
     const fault = faultInAddress(to, standIns !== undefined)
     if (fault !== undefined) return err({ again: false, why: fault })

@@ -14,18 +14,33 @@ ${modules.map((name, index) => `import module${index} from './${name}'`).join('\
 const MODULES = new Map([${modules.map((name, index) => `[${JSON.stringify(name)}, module${index}]`).join(', ')}])
 
 class Refused extends Error {}
+/** The error of a function's \`result\`. */
+class Failed {
+  constructor(payload) { this.payload = payload }
+}
 
 export default class extends WorkerEntrypoint {
-  call({ tool, input, fuel, granted, now }) {
+  async call({ tool, input, fuel, granted, now }, asking) {
     const counter = new WebAssembly.Global({ value: 'i64', mutable: true }, BigInt(fuel))
     const hostCalls = {}
     const memories = new Set()
     const instantiated = new Set()
     let log = ''
+    let refused
+    const refuse = (why) => {
+      refused = why
+      throw new Refused(why)
+    }
     const host = (name, bytes) => {
       hostCalls[name] = (hostCalls[name] ?? 0) + 1
       counter.value -= ${LIMITS.skill_host_call_fuel}n + BigInt(bytes >>> 3)
       if (counter.value < 0n) throw new Refused('fuel')
+    }
+    const asked = async (answering) => {
+      const answer = await answering
+      if ('denied' in answer) refuse(answer.denied)
+      if ('error' in answer) throw new Failed(answer.error)
+      return answer.value
     }
     const all = {
       log: {
@@ -47,8 +62,22 @@ export default class extends WorkerEntrypoint {
           return crypto.getRandomValues(new Uint8Array(count))
         },
       },
+      http: {
+        async request(method, url, headers, body) {
+          host('http.request', method.length + url.length + headers.length + body.byteLength)
+          const { status, headers: said, body: got } = await asked(asking.request({ method, url, headers, body }))
+          host('http.response', got.byteLength)
+          return { status, headers: said, body: got }
+        },
+      },
+      secrets: {
+        async get(name) {
+          host('secrets.get', name.length)
+          return asked(asking.secret(name))
+        },
+      },
     }
-    const denied = (name) => new Proxy({}, { get: () => () => { throw new Refused('capability:' + name) } })
+    const denied = (name) => new Proxy({}, { get: () => () => refuse(name) })
     const imports = {}
     for (const name of ${JSON.stringify(SkillCapability.options)}) imports['countersign:skill/' + name] = granted.includes(name) && name in all ? all[name] : denied(name)
     const create = (module, wanted) => {
@@ -58,20 +87,18 @@ export default class extends WorkerEntrypoint {
       for (const exported of Object.values(instance.exports)) if (exported instanceof WebAssembly.Memory) memories.add(exported)
       return instance
     }
-    const ending = () => {
+    const ending = async () => {
       try {
-        const output = instantiate((name) => MODULES.get(name), imports, create).run(tool, input)
+        const output = await instantiate((name) => MODULES.get(name), imports, create).run(tool, input)
         return { kind: 'returned', output }
       } catch (error) {
         if (counter.value < 0n) return { kind: 'fuel_exhausted' }
+        if (refused !== undefined) return { kind: 'capability_denied', detail: refused }
         if (error?.constructor?.name === 'ComponentError') return { kind: 'skill_error', detail: String(error.payload) }
-        const detail = String(error?.message ?? error)
-        return error instanceof Refused && detail.startsWith('capability:')
-          ? { kind: 'capability_denied', detail: detail.slice(11) }
-          : { kind: 'trap', detail: error instanceof RangeError ? 'call stack exhausted' : detail }
+        return { kind: 'trap', detail: error instanceof RangeError ? 'call stack exhausted' : String(error?.message ?? error) }
       }
     }
-    const end = ending()
+    const end = await ending()
     const left = counter.value < 0n ? 0 : Number(counter.value)
     let memory = 0
     for (const { buffer } of memories) memory += buffer.byteLength

@@ -8,6 +8,7 @@ import type { Outcome, SkillPlan } from '../../shared/plan.ts'
 import type { Env } from '../env.ts'
 import { tenantSkills } from '../env.ts'
 import type { EnabledSkill } from '../skill-store.ts'
+import { Asking, type HostSide } from './host.ts'
 import { HARNESS_SHA256, isolateOf } from './isolate.ts'
 
 export type Performed = {
@@ -50,13 +51,14 @@ export async function perform(
   skill: EnabledSkill,
   { executor, limits }: SkillPlan,
   { input, now }: { input: string; now: number },
+  host: HostSide,
 ): Promise<Performed> {
   const late = Promise.withResolvers<'late'>()
   const timer = setTimeout(() => late.resolve('late'), limits.timeout_ms)
   const { tool, capabilities: granted } = executor
   try {
     const answer = await Promise.race([
-      isolate(env, tenant, skill, limits.timeout_ms).call({ tool, input, fuel: limits.fuel, granted, now }),
+      isolate(env, tenant, skill, limits.timeout_ms).call({ tool, input, fuel: limits.fuel, granted, now }, new Asking(host)),
       late.promise,
     ])
     if (answer === 'late') return unseen({ kind: 'timeout' })
@@ -65,6 +67,7 @@ export async function perform(
   } catch (thrown) {
     return infra(thrown instanceof Error ? thrown.message : thrown)
   } finally {
+    host.shut()
     clearTimeout(timer)
   }
 }
@@ -81,7 +84,7 @@ function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, cp
   }
   // The loader's stub tells no types: what it exports is our own harness.
   return env.LOADER.get(`${tenant}/${digest}/${HARNESS_SHA256}`, code).getEntrypoint() as unknown as {
-    call: (asked: Asked) => Promise<unknown>
+    call: (asked: Asked, host: Asking) => Promise<unknown>
   }
 }
 

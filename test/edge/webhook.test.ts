@@ -112,7 +112,7 @@ test('N14 no address inside of a network, in whatever notation; a public name, o
     reached.push(to)
     return new Response()
   }
-  const post = postThrough({ fetch }, undefined)
+  const post = postThrough({ outside: { fetch }, standIns: undefined })
   for (const url of INSIDE) {
     expect([url, faultInAddress(url, false)]).toEqual([url, expect.any(String)])
     // At the attempt too: what was stored before the rule was is held to it.
@@ -137,7 +137,7 @@ test('N14 without the refusal of loopback, which tests have off: 127.0.0.1 alone
     reached.push(to)
     return new Response()
   }
-  const post = postThrough({ fetch }, { 'https://api.example.com': 'http://127.0.0.1:9' })
+  const post = postThrough({ outside: { fetch }, standIns: { 'https://api.example.com': 'http://127.0.0.1:9' } })
   for (const to of ['https://api.example.com/send?a=b', 'https://api.example.com.example.org/', 'http://10.0.0.1/'])
     await post({ to, headers: {}, body: '' })
   expect(reached).toEqual(['http://127.0.0.1:9/send?a=b', 'https://api.example.com.example.org/'])

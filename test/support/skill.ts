@@ -6,9 +6,11 @@ import { type PrivateJwk, type Signer, seal, signerFromJwk } from '../../shared/
 import { digestOf, sha256 } from '../../shared/json.ts'
 import { WORLD } from '../../shared/skill-world.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage } from '../../shared/skills.ts'
+import { Writer } from '../../shared/wasm-bytes.ts'
 import {
   bulk,
   type Code,
+  call,
   type Fn,
   get,
   globalGet,
@@ -16,12 +18,14 @@ import {
   I32,
   I64,
   i32,
+  load,
   op,
   REALLOC_SHAPE,
   set,
   store,
   type Written,
   wasm,
+  when,
 } from './wasm.ts'
 
 const ADD = 0x6a
@@ -48,11 +52,12 @@ export const answer = (at: Code, length: Code, kind: 'ok' | 'error' = 'ok'): Cod
 /** What it was given, once more. */
 const ECHO: Code = answer(get(PARAMS.inputAt), get(PARAMS.inputLength))
 
-/** A text in memory, at 1,024. */
-export const text = (words: string): { readonly data: readonly Code[] } => {
+const dataAt = (at: number, words: string): Code => {
   const bytes = [...Buffer.from(words)]
-  return { data: [[0, ...i32(1_024), 0x0b, bytes.length, ...bytes]] }
+  return [0, ...i32(at), 0x0b, ...new Writer().u32(bytes.length).bytes(), ...bytes]
 }
+/** A text in memory, at 1,024. */
+export const text = (words: string): { readonly data: readonly Code[] } => ({ data: [dataAt(1_024, words)] })
 
 /** Hands out memory behind the first page, and never takes any back. */
 const REALLOC: Fn = {
@@ -162,4 +167,63 @@ export class Publisher {
     const sealed = seal(SKILL_TYPE, payloadOf(manifest, code), this.signer)
     return { ...sealed, payloadType: SKILL_TYPE }
   }
+}
+
+const RETURNED = 512
+const LOAD8 = 0x2d
+type Wanted =
+  | { readonly url: string; readonly method?: string; readonly headers?: string; readonly body?: string }
+  | { readonly secret: string }
+
+/** A skill that asks its host for one thing, and says what it was told, a secret as JSON; an error is its own. */
+export function asking(wanted: Wanted): Parts {
+  const texts = 'secret' in wanted ? [wanted.secret] : [wanted.method ?? 'GET', wanted.url, wanted.headers ?? '', wanted.body ?? '']
+  let at = 1_024
+  const params = texts.flatMap((words) => {
+    const from = at
+    at += Buffer.byteLength(words)
+    return [...i32(from), ...i32(at - from)]
+  })
+  const returned = (offset: number): Code => [...i32(RETURNED + offset), ...load()]
+  const isSecret = 'secret' in wanted
+  const [from, name] = isSecret ? ['secrets', 'get'] : ['http', 'request']
+  // A response is status, headers, body; a secret is put between quotes by the byte before and after it.
+  const said: Code = isSecret ? quoted(returned(4), returned(8)) : answer(returned(16), returned(20))
+  return {
+    imports: [
+      {
+        from: `countersign:skill/${from}@0.1.0`,
+        name,
+        params: Array.from({ length: params.length === 0 ? 0 : texts.length * 2 + 1 }, () => I32),
+      },
+    ],
+    data: [dataAt(1_024, texts.join(''))],
+    run: [
+      ...params,
+      ...i32(RETURNED),
+      ...call(0),
+      ...i32(RETURNED),
+      ...load(LOAD8),
+      ...when(answer(returned(4), returned(8), 'error'), said, I32),
+    ],
+  }
+}
+
+/** With a quotation mark on either side, where nothing else lies. */
+function quoted(at: Code, length: Code): Code {
+  const QUOTE = 0x22
+  const STORE8 = 0x3a
+  return [
+    ...at,
+    ...i32(-1),
+    ...op(ADD),
+    ...i32(QUOTE),
+    ...store(STORE8),
+    ...at,
+    ...length,
+    ...op(ADD),
+    ...i32(QUOTE),
+    ...store(STORE8),
+    ...answer([...at, ...i32(-1), ...op(ADD)], [...length, ...i32(2), ...op(ADD)]),
+  ]
 }

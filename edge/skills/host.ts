@@ -1,0 +1,158 @@
+// The edge's side of what a skill may ask of it while it runs: made for one call, handed to its isolate with the call, and shut when that has
+// ended. Each use is held against the plan again, whatever the isolate said of it, and counted. It holds the values of the call's secrets,
+// and gives away those alone that the plan lets it read.
+
+import { RpcTarget } from 'cloudflare:workers'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Connection, SkillPlan } from '../../shared/plan.ts'
+import type { Outside, StandIns } from '../channels/outside.ts'
+import { stoodInFor } from '../channels/outside.ts'
+import type { Asked, Request } from './requests.ts'
+import { judged } from './requests.ts'
+import type { Turn } from './turns.ts'
+
+/** What the skill is told: a value, an error of its `result`, or nothing any more, for it asked for what it was not granted. */
+export type Answer<T> = { readonly value: T } | { readonly error: string } | { readonly denied: string }
+export type Response = { readonly status: number; readonly headers: readonly (readonly [string, string])[]; readonly body: Uint8Array }
+
+export type Means = {
+  readonly plan: SkillPlan
+  readonly secrets: Readonly<Record<string, string>>
+  readonly outside: Outside
+  /** For tests. */
+  readonly standIns: StandIns | undefined
+  readonly turn: Turn
+}
+
+const OVER = { error: 'the call is over' } as const
+
+/** What its isolate is handed: ways to ask, and nothing else. */
+export class Asking extends RpcTarget {
+  readonly #host: HostSide
+
+  constructor(host: HostSide) {
+    super()
+    this.#host = host
+  }
+  request(asked: Asked): Promise<Answer<Response>> {
+    return this.#host.request(asked)
+  }
+  secret(name: string): Promise<Answer<string>> {
+    return this.#host.secret(name)
+  }
+}
+
+export class HostSide {
+  readonly #means: Means
+  readonly #connections: Connection[] = []
+  readonly #calls: Record<string, number> = {}
+  readonly #shut = new AbortController()
+  #bytes = 0
+
+  constructor(means: Means) {
+    this.#means = means
+  }
+
+  /** What it did, for the statement. */
+  get connections(): readonly Connection[] {
+    return this.#connections
+  }
+  get calls(): Readonly<Record<string, number>> {
+    return this.#calls
+  }
+
+  /** Nothing more is given, and what is under way is given up. */
+  shut(): void {
+    this.#shut.abort()
+  }
+
+  async secret(name: string): Promise<Answer<string>> {
+    const refused = this.#begin('secrets.get')
+    if (refused !== undefined) return refused
+    const { plan, secrets } = this.#means
+    const value = plan.secrets.includes(name) ? secrets[name] : undefined
+    return value === undefined ? { denied: `the secret \`${name.slice(0, 64)}\`` } : { value }
+  }
+
+  async request(asked: Asked): Promise<Answer<Response>> {
+    const refused = this.#begin('http.request')
+    if (refused !== undefined) return refused
+    const { plan, secrets, standIns, turn } = this.#means
+    const most = plan.limits.net_connections ?? 0
+    const request = judged(asked, plan, secrets, standIns !== undefined)
+    if (this.#connections.length >= most) return { error: `the call may make ${most} requests` }
+    if (!request.ok) {
+      const { kind, why, host, port } = request.error
+      const verdict = kind === 'denied' ? 'host_not_listed' : 'malformed'
+      this.#record({ host, port }, verdict, 0, 0)
+      return kind === 'denied' ? { denied: `http: ${why}` } : { error: why }
+    }
+    return turn.aside(() => this.#send(request.value))
+  }
+
+  async #send(request: Request): Promise<Answer<Response>> {
+    const { outside, standIns } = this.#means
+    const { method, headers, body } = request
+    const sent = body?.byteLength ?? 0
+    const most = (this.#means.plan.limits.net_bytes ?? 0) - this.#bytes
+    if (sent > most) {
+      this.#record(request, 'cap', 0, 0)
+      return { error: 'there is more than the call may send' }
+    }
+    this.#bytes += sent
+    try {
+      const to = stoodInFor(request.url, standIns ?? {})
+      const init = { method, headers, body: body as BodyInit | null, redirect: 'manual', signal: this.#shut.signal } as const // bytes are one
+      const answer = await outside.fetch(to, init)
+      const [said, got] = [headersOf(answer.headers), await read(answer, most - sent)]
+      this.#bytes += got?.byteLength ?? most - sent
+      this.#record(request, got === undefined ? 'cap' : 'allowed', sent, got?.byteLength ?? most - sent)
+      return got === undefined
+        ? { error: 'there is more than the call may receive' }
+        : { value: { status: answer.status, headers: said, body: got } }
+    } catch {
+      // What the runtime says of a connection tells what lies behind a name.
+      this.#record(request, 'failed', sent, 0)
+      return this.#shut.signal.aborted ? OVER : { error: 'the host could not be reached' }
+    }
+  }
+
+  #begin(name: string): { error: string } | undefined {
+    if (this.#shut.signal.aborted) return OVER
+    const count = (this.#calls[name] ?? 0) + 1
+    this.#calls[name] = count
+    return count > LIMITS.skill_host_calls ? { error: `the call may use \`${name}\` ${LIMITS.skill_host_calls} times` } : undefined
+  }
+
+  #record(
+    to: Pick<Connection, 'host' | 'port'> & Partial<Request>,
+    verdict: Connection['verdict'],
+    bytes_out: number,
+    bytes_in: number,
+  ): void {
+    const { host, port, credentials = [] } = to
+    const added = credentials.length === 0 ? {} : { credentials: [...credentials] }
+    this.#connections.push({ host: host.slice(0, 260), port, address: '', bytes_out, bytes_in, ...added, verdict })
+  }
+}
+
+/** As many as fit, in the order in which they came. */
+function headersOf(headers: Headers): (readonly [string, string])[] {
+  let left = LIMITS.skill_header_chars
+  return [...headers].filter(([name, value]) => {
+    left -= name.length + value.length
+    return left >= 0
+  })
+}
+
+/** All of it, after what it was packed by (N15), or undefined where it is more. */
+async function read(answer: globalThis.Response, most: number): Promise<Uint8Array | undefined> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength
+    if (size > most) return undefined // which cancels the rest
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
