@@ -6,7 +6,7 @@ import { failure } from '../shared/failures.ts'
 import type { Publisher } from '../shared/publishers.ts'
 import type { Result } from '../shared/result.ts'
 import { err } from '../shared/result.ts'
-import type { Skill, SkillManifest } from '../shared/skills.ts'
+import type { Skill, SkillManifest, SkillPackage } from '../shared/skills.ts'
 import type { JournalEntry } from '../shared/wire.ts'
 import type { Env } from './env.ts'
 import { logObject } from './env.ts'
@@ -73,6 +73,9 @@ export class SkillDesk extends RpcTarget {
   }
   async read(id: string, version: string): Promise<Skill | undefined> {
     return this.#skills.read(id, version)
+  }
+  async package(id: string, version: string): Promise<SkillPackage | undefined> {
+    return this.#skills.package(id, version)
   }
   /** What a call of it has to know: `undefined` where it is not enabled any more. */
   async code(digest: string): Promise<CodeFile[] | undefined> {

@@ -7,20 +7,21 @@ import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Skill, SkillManifest, SkillState } from '../shared/skills.ts'
+import type { Skill, SkillManifest, SkillPackage, SkillState } from '../shared/skills.ts'
+import { SKILL_TYPE, toolNames } from '../shared/skills.ts'
 import type { SkillJournal } from './skill-journal-store.ts'
 import type { CodeFile } from './skills/isolate.ts'
 import type { Change, Database } from './tables/open.ts'
 import { skillParts, skills, skillTools } from './tables/tenant.ts'
 import type { ToolStore } from './tool-store.ts'
-import { toolNames } from './tool-store.ts'
 
 /** What a call of it has to know. */
 export type EnabledSkill = Pick<Skill, 'id' | 'version' | 'digest' | 'component' | 'modules'>
 /** What a publisher put: made once, never changed. */
 export type Published = {
   readonly about: Omit<Skill, 'state' | 'changes'>
-  readonly component: Uint8Array
+  /** What was signed. */
+  readonly payload: Uint8Array
   readonly files: readonly CodeFile[]
 }
 export type StateChange = { readonly to: SkillState; readonly by: string; readonly reason: string }
@@ -65,7 +66,7 @@ export class SkillStore {
   }
 
   /** Together with what `beside` writes. The same package once more is the version that it made. */
-  publish({ about, component, files }: Published, beside: () => void): Result<Skill> {
+  publish({ about, payload, files }: Published, beside: () => void): Result<Skill> {
     const { id, version, digest, manifest } = about
     const taken = this.taken(manifest, digest)
     if (!taken.ok) return taken
@@ -76,7 +77,7 @@ export class SkillStore {
       beside()
       this.#db.insert(skills).values({ id, version, publisher, digest, state: 'quarantined', about }).run()
       for (const name of toolNames(manifest)) this.#db.insert(skillTools).values({ name, skill: id }).onConflictDoNothing().run()
-      this.#keep(about.component.sha256, component)
+      this.#keep(digest, payload)
       for (const { name, sha256 } of about.modules) this.#keep(sha256, files.find(([file]) => file === name)?.[1] ?? new Uint8Array())
       const said = { digest, component: about.component.sha256, key: about.signed_by, by: about.published_by }
       this.#journal.append('skill.published', { publisher, skill: id, version }, said)
@@ -164,6 +165,14 @@ export class SkillStore {
     const earlier = line.findLast((version) => versions.some((row) => row.version === version && row.state !== 'revoked'))
     const skill = earlier === undefined ? undefined : this.read(id, earlier)
     return skill === undefined ? err(failure('conflict', `no version of \`${id}\` was enabled before that could be again`)) : ok(skill)
+  }
+
+  /** As it was published, for whoever wants to see for themselves what was signed. */
+  package(id: string, version: string): SkillPackage | undefined {
+    const skill = this.read(id, version)
+    if (skill === undefined) return undefined
+    const payload = Buffer.from(this.#whole(skill.digest)).toString('base64')
+    return { payloadType: SKILL_TYPE, payload, signatures: [{ keyid: skill.signed_by, sig: skill.signature }] }
   }
 
   /** The code of an enabled skill; undefined where none has this digest. */

@@ -123,9 +123,6 @@ export class ToolStore {
   }
 }
 
-/** What the tools of a skill are called. */
-export const toolNames = ({ id, tools: own }: SkillManifest): string[] => own.map(({ name }) => `${id}.${name}`)
-
 const ownerOf = (tool: Tool | undefined): string | undefined => (tool?.executor.kind === 'skill' ? tool.executor.skill : undefined)
 
 /** Members that there are. */

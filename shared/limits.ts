@@ -248,6 +248,13 @@ export const LIMITS = {
   skill_tools: 16,
   /** A component in base64 in a signed payload in base64. */
   skill_package_bytes: 8 * MiB,
+  /** What a package tells of its component: the bill of materials and how many it lists, where it was built, a name or version in either. */
+  skill_sbom_bytes: 256 * KiB,
+  skill_parts: 1_000,
+  skill_provenance_bytes: 64 * KiB,
+  skill_told_chars: 512,
+  /** Of what does not hold, so many are told at once. */
+  skill_faults: 32,
   /** A skill's component, and what an isolate loads of it. Compiled from Rust it is some 100 KB, with a JavaScript engine in it 1.6 MB. */
   skill_component_bytes: 4 * MiB,
   skill_code_bytes: 12 * MiB,

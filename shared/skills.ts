@@ -65,6 +65,9 @@ export type SkillManifest = z.infer<typeof SkillManifest>
 export const capabilitiesIn = ({ capabilities: said }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
   SkillCapability.options.filter((name) => said[name === 'channel' ? 'channels' : name] !== undefined)
 
+/** What its tools are called by. */
+export const toolNames = ({ id, tools }: SkillManifest): string[] => tools.map(({ name }) => `${id}.${name}`)
+
 const Described = z.record(z.string(), z.unknown())
 /** What the payload of a package is, in canonical JSON; the component is in base64. `sbom` is CycloneDX, `provenance` an in-toto statement. */
 export const SkillPayload = z.strictObject({
@@ -73,6 +76,8 @@ export const SkillPayload = z.strictObject({
   sbom: Described,
   provenance: Described,
 })
+
+export type SkillPayload = z.infer<typeof SkillPayload>
 
 /** A DSSE envelope; its base64 is held against its one spelling where it is opened. */
 export const SkillPackage = z.strictObject({
@@ -100,6 +105,34 @@ export type SkillEntry =
   | 'publisher.removed'
   | 'publisher.key_revoked'
 
+/** Of a bill of materials. */
+const SkillPart = z.strictObject({ name: z.string(), version: z.string(), purl: z.string().optional() })
+export type SkillPart = z.infer<typeof SkillPart>
+const Told = z.strictObject({ sha256: Sha256, bytes: z.int() })
+/** What the package tells of its component, and holds. */
+const SkillContents = z.strictObject({
+  sbom: Told,
+  provenance: Told.extend({ builder: z.string(), build_type: z.string() }),
+  parts: z.array(SkillPart),
+})
+export type SkillContents = z.infer<typeof SkillContents>
+/** For whoever enables it. */
+const SkillWarning = z.strictObject({
+  code: z.enum([
+    'unused_capability',
+    'wildcard_host',
+    'wildcard_kv',
+    'wildcard_idle',
+    'reads_secret',
+    'cleartext',
+    'untyped_output',
+    'high_limit',
+    'empty_sbom',
+  ]),
+  detail: z.string(),
+})
+export type SkillWarning = z.infer<typeof SkillWarning>
+
 /** One version of a skill, and what was found when it was published. */
 export const Skill = z.strictObject({
   id: Name,
@@ -112,7 +145,10 @@ export const Skill = z.strictObject({
   imports: z.array(SkillCapability),
   /** What runs: metered, and what joins it. */
   modules: z.array(z.strictObject({ name: z.string(), sha256: Sha256, bytes: z.int() })),
+  contents: SkillContents,
+  warnings: z.array(SkillWarning),
   signed_by: Kid,
+  signature: z.string(),
   /** Who had the key that signed it put on the list with it, where it was not there. */
   pinned_by: Name.optional(),
   published_by: Name,

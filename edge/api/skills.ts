@@ -1,25 +1,23 @@
-// What operators may do with skills: a package is opened, transpiled and metered, and kept in quarantine until somebody enables it.
+// What operators may do with skills: a package is opened, made ready, and kept in quarantine until somebody enables it; and whose signature
+// counts.
 
-import { kidOf } from '../../shared/dsse.ts'
 import { failure } from '../../shared/failures.ts'
-import { sha256 } from '../../shared/json.ts'
-import { DEFAULT_SKILL_LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { capabilitiesIn, type Skill, type SkillState } from '../../shared/skills.ts'
+import type { Skill, SkillState } from '../../shared/skills.ts'
 import type { Incoming, Verbs } from '../app.ts'
 import { permitted } from '../decide.ts'
 import type { Env } from '../env.ts'
-import { tenantSkills, transpiler } from '../env.ts'
+import { tenantSkills } from '../env.ts'
 import type { Identified } from '../intake.ts'
-import { checkSchema } from '../schemas.ts'
-import type { Published } from '../skill-store.ts'
-import { type Opened, open } from '../skills/package.ts'
+import { open } from '../skills/package.ts'
+import { prepare } from '../skills/prepare.ts'
 
 type Names =
   | 'publishSkill'
   | 'listSkills'
   | 'readSkill'
+  | 'readSkillPackage'
   | 'enableSkill'
   | 'disableSkill'
   | 'revokeSkill'
@@ -45,17 +43,23 @@ export const skillRoutes: Verbs<Names> = {
     const known = await here(env, caller).known(manifest, digest, signed)
     if (!known.ok) return known
     if (known.value !== undefined) return ok(known.value)
-    const made = await prepared(env, caller, opened.value)
-    return made.ok ? here(env, caller).publish(made.value, signed) : made
+    const made = await prepare(env, opened.value)
+    if (!made.ok) return made
+    const about = { ...made.value.about, published_by: caller.principal.name, published_at_ms: Date.now() }
+    return here(env, caller).publish({ ...made.value, about }, signed)
   },
 
   async listSkills({ env, caller }) {
     const skills = await here(env, caller).list()
-    return ok({ items: skills.map(({ manifest: _, modules: __, changes: ___, ...skill }) => skill) })
+    return ok({ items: skills.map(({ manifest: _, modules: __, changes: ___, contents: ____, ...skill }) => skill) })
   },
   async readSkill({ env, caller, params: { id, version } }) {
     const skill = await here(env, caller).read(id, version)
     return skill === undefined ? err(NO_SKILL) : ok(skill)
+  },
+  async readSkillPackage({ env, caller, params: { id, version } }) {
+    const packed = await here(env, caller).package(id, version)
+    return packed === undefined ? err(NO_SKILL) : ok(packed)
   },
 
   async enableSkill({ env, caller, params, body }) {
@@ -100,36 +104,4 @@ async function enable(env: Env, caller: Caller, { id, version, published_by }: S
   const { directory, principal } = caller
   const may = published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok(true)
   return may.ok ? here(env, caller).move(id, version, { to: 'enabled', by: principal.name, reason }) : may
-}
-
-async function prepared(env: Env, { principal }: Caller, { manifest, component, digest, key }: Opened): Promise<Result<Published>> {
-  for (const { input_schema, output_schema } of manifest.tools) {
-    for (const schema of [input_schema, output_schema]) {
-      const checked = schema === undefined ? ok(schema) : checkSchema(schema)
-      if (!checked.ok) return checked
-    }
-  }
-  const { memory_bytes = DEFAULT_SKILL_LIMITS.memory_bytes, table_elements = DEFAULT_SKILL_LIMITS.table_elements } = manifest.limits
-  const room = { pages: Math.floor(memory_bytes / 65_536), elements: table_elements }
-  const made = await transpiler(env)
-    .transpile(component, room)
-    .catch(() => err(failure('unavailable', 'the transpiler could not be reached')))
-  if (!made.ok) return made
-  const { files, capabilities: imports } = made.value
-  const declared = capabilitiesIn(manifest)
-  const undeclared = imports.find((name) => !declared.includes(name))
-  if (undeclared !== undefined) return err(failure('invalid_skill', `it imports \`${undeclared}\`, which its manifest does not declare`))
-  const about = {
-    id: manifest.id,
-    version: manifest.version,
-    digest,
-    manifest,
-    component: { sha256: sha256(component), bytes: component.byteLength },
-    imports: [...imports],
-    modules: files.map(([name, bytes]) => ({ name, sha256: sha256(bytes), bytes: bytes.byteLength })),
-    signed_by: kidOf(key),
-    published_by: principal.name,
-    published_at_ms: Date.now(),
-  }
-  return ok({ about, component, files })
 }

@@ -6,15 +6,20 @@ import { failure } from '../../shared/failures.ts'
 import { BODY, canonical, parseJson, sha256 } from '../../shared/json.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { SKILL_TYPE, type SkillManifest, type SkillPackage, SkillPayload } from '../../shared/skills.ts'
+import { SKILL_TYPE, type SkillContents, type SkillManifest, type SkillPackage, SkillPayload } from '../../shared/skills.ts'
+import { checkContents } from './contents.ts'
 
 export type Opened = {
   readonly manifest: SkillManifest
   readonly component: Uint8Array
-  /** Of all that was signed. */
+  /** What else is in it, and holds. */
+  readonly contents: SkillContents
+  /** All that was signed, and its digest. */
+  readonly payload: Uint8Array
   readonly digest: string
-  /** The public key that signed it. */
+  /** The public key that signed it, and how. */
   readonly key: string
+  readonly sig: string
 }
 
 const refused = (why: string) => err(failure('invalid_skill', why))
@@ -42,5 +47,8 @@ export function open(packed: SkillPackage, publishers: Publishers, pin: string |
   if (canonical(parsed.value) !== bytes.toString()) return refused('the payload is not canonical JSON')
   const code = Buffer.from(component, 'base64')
   if (code.toString('base64') !== component) return refused('the component is not base64 in its one spelling')
-  return ok({ manifest, component: code, digest: sha256(bytes), key })
+  const contents = checkContents(read.data, code)
+  return contents.ok
+    ? ok({ manifest, component: code, contents: contents.value, payload: bytes, digest: sha256(bytes), key, sig: signature.sig })
+    : contents
 }

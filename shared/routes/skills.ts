@@ -20,7 +20,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.publish',
     summary:
-      'Publish a version of a skill: a DSSE envelope over canonical JSON {manifest, component}, signed by one key of a publisher on the list. It is transpiled, metered and kept in quarantine. `pin` puts the publisher of a first package on the list with this key, under the action `publisher.pin`',
+      'Publish a version of a skill: a DSSE envelope over canonical JSON {manifest, component, sbom, provenance}, signed by one key of a publisher on the list. It is transpiled, metered and kept in quarantine. `pin` puts the publisher of a first package on the list with this key, under the action `publisher.pin`',
     query: z.strictObject({ pin: PublicKey.optional() }),
     body: SkillPackage,
     body_bytes: LIMITS.skill_package_bytes,
@@ -44,7 +44,7 @@ export const SKILLS = routes({
     action: 'skill.read',
     summary: 'All versions of all skills',
     status: 200,
-    result: list(Skill.omit({ manifest: true, modules: true, changes: true })),
+    result: list(Skill.omit({ manifest: true, modules: true, changes: true, contents: true })),
     failures: [],
   },
   readSkill: {
@@ -53,9 +53,21 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.read',
     params: versioned,
-    summary: 'One version of a skill: its manifest, what it imports, the digests of what runs, who changed its state and why',
+    summary:
+      'One version of a skill: its manifest, what it imports and is made of, what is warned of, the digests of what runs, who changed its state and why',
     status: 200,
     result: Skill,
+    failures: ['not_found'],
+  },
+  readSkillPackage: {
+    method: 'GET',
+    path: '/v1/skills/{id}/{version}/package',
+    callers: ['operator'],
+    action: 'skill.read',
+    params: versioned,
+    summary: 'The package of a version, as it was published: whoever has the publisher’s key sees for themselves what was signed',
+    status: 200,
+    result: SkillPackage,
     failures: ['not_found'],
   },
   enableSkill: {

@@ -2,10 +2,9 @@
 // somebody else has looked at it. Nothing that anybody sends breaks or holds up who reads it.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { seal } from '../../shared/dsse.ts'
-import { SKILL_TYPE, type SkillPackage } from '../../shared/skills.ts'
+import type { SkillPackage } from '../../shared/skills.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
-import { component, LOG, type Parts, Publisher, payloadOf, type Unbound } from '../support/skill.ts'
+import { component, LOG, type Parts, Publisher, type Unbound } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'
 import * as w from '../support/wasm.ts'
 
@@ -98,21 +97,6 @@ describe('who may publish, and what stays', () => {
     granted(await desk.root('deletePublisher', { params: { name: umbrella.name } }))
     expect(refusal(await publish(umbrella.pack(umbrella.manifest(desk.name()), plain)))).toBe('422 publisher_unknown')
     granted(await desk.root('putPublisher', { params: { name: umbrella.name }, body: { keys: [umbrella.signer.x] } }))
-  })
-
-  test('W15 a package is one signed text and no archive: what is in it twice, beside it or in another spelling is refused', async () => {
-    const payload = payloadOf(acme.manifest(desk.name()), plain)
-    const sealed = (value: unknown): SkillPackage => ({ ...seal(SKILL_TYPE, value, acme.signer), payloadType: SKILL_TYPE })
-    for (const value of [
-      { ...payload, more: 'a file' },
-      { ...payload, manifest: { ...payload.manifest, more: true } },
-      { ...payload, component: `${payload.component} ` },
-      { ...payload, manifest: { ...payload.manifest, id: '../up' } },
-      { ...payload, manifest: { ...payload.manifest, limits: { fuel: 1e15 } } },
-      [payload],
-    ])
-      expect(refusal(await publish(sealed(value)))).toBe('422 invalid_skill')
-    expect(refusal(await publish({ ...sealed(payload), payload: Buffer.from('PK\x03\x04').toString('base64') }))).toBe('422 invalid_skill')
   })
 })
 

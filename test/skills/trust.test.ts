@@ -1,7 +1,7 @@
 // Promise: what a skill is signed with counts for as long as operators say so, and no longer. Keys are put by name, pinned on first use only
 // where somebody asks for just that, replaced while skills stay, and revoked with all that they ever signed. Who did what of it is on record.
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../shared/checkpoint.ts'
 import { client as anonymous } from '../../shared/client.ts'
 import { verifyChain } from '../../shared/journal.ts'
@@ -13,21 +13,12 @@ import { component, Publisher } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('trust', sharedStack())
-let maker: Awaited<ReturnType<Desk['operator']>>
-let plain: Uint8Array
-
-beforeAll(async () => {
-  maker = await desk.operator(['admin'])
-  plain = await component()
-})
+const maker = await desk.operator(['admin'])
+const plain = await component()
 
 /** A publisher whom nobody knows, and one who is on the list. */
 const stranger = (): Publisher => new Publisher(desk.name())
-async function listed(keys: (own: string) => string[] = (own) => [own]): Promise<Publisher> {
-  const publisher = stranger()
-  granted(await desk.root('putPublisher', { params: { name: publisher.name }, body: { keys: keys(publisher.signer.x) } }))
-  return publisher
-}
+const listed = (): Promise<Publisher> => Publisher.listed(desk.name(), desk.root)
 /** The same name, and another key. */
 const again = ({ name }: Publisher): Publisher => new Publisher(name)
 

@@ -2,11 +2,13 @@
 
 import { generateKeyPairSync } from 'node:crypto'
 import { componentEmbed, componentNew } from '@bytecodealliance/jco-transpile/wasm-tools'
+import type { Client } from '../../shared/client.ts'
 import { type PrivateJwk, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
 import { digestOf, sha256 } from '../../shared/json.ts'
 import { WORLD } from '../../shared/skill-world.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage } from '../../shared/skills.ts'
 import { Writer } from '../../shared/wasm-bytes.ts'
+import { granted } from './desk.ts'
 import {
   bulk,
   type Code,
@@ -117,8 +119,11 @@ export const RANDOM = { from: 'countersign:skill/random@0.1.0', name: 'bytes', p
 /** A manifest as an author writes it. */
 export type Unbound = Omit<SkillManifest, 'integrity'>
 
+/** What else a package tells, where it is not what `payloadOf` would. */
+export type Told = { readonly sbom?: Record<string, unknown>; readonly provenance?: Record<string, unknown> }
+
 /** What is signed: the manifest bound to the code, and what is told about both. */
-export function payloadOf(said: Unbound, code: Uint8Array) {
+export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
   const component_sha256 = sha256(code)
   const sbom = {
     bomFormat: 'CycloneDX',
@@ -126,13 +131,15 @@ export function payloadOf(said: Unbound, code: Uint8Array) {
     metadata: {
       component: { type: 'library', name: said.id, version: said.version, hashes: [{ alg: 'SHA-256', content: component_sha256 }] },
     },
-    components: [],
+    components: [{ type: 'library', name: 'by-hand', version: '1.0.0', purl: 'pkg:generic/by-hand@1.0.0' }],
+    ...told.sbom,
   }
   const provenance = {
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: said.id, digest: { sha256: component_sha256 } }],
     predicateType: 'https://slsa.dev/provenance/v1',
     predicate: { buildDefinition: { buildType: 'https://countersign.example/hand-made' }, runDetails: { builder: { id: 'test' } } },
+    ...told.provenance,
   }
   const integrity = { component_sha256, sbom_sha256: digestOf(sbom), provenance_sha256: digestOf(provenance) }
   return { manifest: { ...said, integrity }, component: Buffer.from(code).toString('base64'), sbom, provenance }
@@ -146,6 +153,13 @@ export class Publisher {
     this.name = name
     const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
     this.signer = signerFromJwk(jwk as PrivateJwk) // an Ed25519 key has these members
+  }
+
+  /** One whose key is on the list. */
+  static async listed(name: string, root: Client): Promise<Publisher> {
+    const publisher = new Publisher(name)
+    granted(await root('putPublisher', { params: { name }, body: { keys: [publisher.signer.x] } }))
+    return publisher
   }
 
   /** All but what it holds digests of, which is known when it is packed. */
@@ -163,9 +177,13 @@ export class Publisher {
     }
   }
 
-  pack(manifest: Unbound, code: Uint8Array): SkillPackage {
-    const sealed = seal(SKILL_TYPE, payloadOf(manifest, code), this.signer)
-    return { ...sealed, payloadType: SKILL_TYPE }
+  pack(manifest: Unbound, code: Uint8Array, told: Told = {}): SkillPackage {
+    return this.sign(payloadOf(manifest, code, told))
+  }
+
+  /** Whatever it is. */
+  sign(payload: unknown): SkillPackage {
+    return { ...seal(SKILL_TYPE, payload, this.signer), payloadType: SKILL_TYPE }
   }
 }
 
