@@ -196,7 +196,9 @@ time.sleep(${sleep})`
     const inB = await arena.launch({ plan: planOf(attack(UNNAME('file')), { tier: 'B', limits: SMALL }) })
     expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
     const mapped = '(libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close())' // Python's own would keep a descriptor
-    for (const source of [UNNAME('file'), UNNAME(mapped), HIDE]) {
+    const whole = 'libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close(), time.sleep(60)'
+    const elsewhere = `(libc.mmap(None, 4096, 3, 1, file.fileno(), 0), os.fork() or (${whole}), file.close())` // a page of it is seen first
+    for (const source of [UNNAME('file'), UNNAME(mapped), UNNAME(elsewhere), HIDE]) {
       const { there } = arena.runFolder()
       const seen = await arena.launch({ plan: planOf(attack(source), { ...RUN, limits: SMALL }), runFolder: there })
       expect([seen.outcome, source]).toEqual([{ kind: 'workspace_cap' }, source])
@@ -212,6 +214,45 @@ time.sleep(${sleep})`
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
     const kept = `import time\nfile = open('x', 'wb')\n${leave}\nfor _ in range(8): file.write(os.urandom(1 << 20))\nfile.flush()\ntime.sleep(20)`
     expect((await arena.launch({ plan: planOf(attack(kept), { tier: 'B', limits: SMALL }) })).outcome).toEqual({ kind: 'workspace_cap' })
+  })
+
+  /** What makes a look long. */
+  const LONG = {
+    names: "for n in range(60000): open('%d' % n, 'w').close()",
+    descriptors: `
+for _ in range(100):
+    if os.fork() == 0:
+        own = os.open('.', os.O_RDONLY)
+        while attempt(os.dup, own) == 'ok': pass
+        time.sleep(60)`,
+  }
+
+  test.each(Object.entries(LONG))('S30 %s that make a look long put off no end', { timeout: 120_000 }, async (_what, source) => {
+    const { there } = arena.runFolder()
+    const fill = "time.sleep(3)\nprint('filling', flush=True)\nos.posix_fallocate(os.open('full', 0o101), 0, 8 << 20)\ntime.sleep(60)"
+    const limits = { ...SMALL, workspace_inodes: 100_000, timeout_ms: 90_000, cpu_ms: 60_000 }
+    let since = 0
+    const plan = planOf(attack(`import time\n${source}\n${fill}`), { ...RUN, limits })
+    const seen = await arena.launch({ plan, runFolder: there }, () => {
+      since = performance.now()
+    })
+    expect([seen.outcome, seen.out]).toEqual([{ kind: 'workspace_cap' }, 'filling\n'])
+    expect(performance.now() - since).toBeLessThan(5_000)
+  })
+
+  test('S30 more maps than can be looked at, of one memory that many processes share, are over the limit', async () => {
+    const { there } = arena.runFolder()
+    const source = `
+import time
+libc.mmap.restype = ctypes.c_void_p
+at = libc.mmap(None, ctypes.c_size_t(4096 * 60000), 3, 0x22, -1, ctypes.c_long(0))
+for n in range(0, 60000, 2): libc.mprotect(ctypes.c_void_p(at + 4096 * n), ctypes.c_size_t(4096), 1)
+stacks = [ctypes.create_string_buffer(65536) for _ in range(100)]
+wait = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
+for stack in stacks: libc.clone(libc.pause, ctypes.byref(stack, 65000), 0x100 | 17, None)
+time.sleep(20)`
+    const plan = planOf(attack(source), { ...RUN, limits: { ...SMALL, cpu_ms: 30_000 } })
+    expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'workspace_cap' })
   })
 
   test('S30 without cgroups: what has no name any more is nobody’s', async () => {

@@ -1,8 +1,9 @@
 // Owns the bound of a folder on disk that calls write to: its bytes and its files are counted while a call runs and once more when it has
 // ended. No quota of a file system is to be had without root. It follows no link, stops counting where the bound is passed, and takes a
-// small share of the time. What is written between two looks is bounded by the size of one file alone.
+// small share of the time: where a look takes long, the next one is soon only if the disk has lost more than there was room for.
 
-import { lstat, opendir } from 'node:fs/promises'
+import type { Dirent } from 'node:fs'
+import { lstat, opendir, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Limits } from '../../shared/plan.ts'
@@ -11,36 +12,70 @@ import type { Unlinked } from './unlinked.ts'
 export type FolderLimits = Pick<Limits, 'workspace_bytes' | 'workspace_inodes'>
 
 const PAUSE_MS = 100
-/** A look that takes long is not repeated at once: at most this share of the time goes into looking. */
+/** A look that takes long is not repeated at once: at most this share of the time goes into looking, and this one where there is haste. */
 const SHARE = 1 / 10
+const HASTE = 1
 const BLOCK = 512
+/** Entries of a folder that are asked for together. */
+const PART = 256
 
-/** What the folder takes. Undefined where that is more; what can't be counted is more: a tool could hide there whatever it likes. */
-export async function occupiedBy(
+type Room = { readonly bytes: number; readonly inodes: number }
+
+/** What the folder leaves of its limits. Undefined where it holds more; what can't be counted is more: a tool could hide there whatever it likes. */
+async function roomIn(
   folder: string,
   { workspace_bytes, workspace_inodes = Number.POSITIVE_INFINITY }: FolderLimits,
-): Promise<number | undefined> {
+): Promise<Room | undefined> {
   const folders = [folder]
   let [left, room] = [workspace_inodes, workspace_bytes]
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
     try {
-      for await (const entry of await opendir(at, { bufferSize: 256 })) {
-        left -= 1
-        const path = join(at, entry.name)
-        room -= await occupied(path)
+      for await (const entries of inParts(at)) {
+        const paths = entries.map(({ name }) => join(at, name))
+        left -= paths.length
+        for (const bytes of await Promise.all(paths.map(occupied))) room -= bytes
         if (left < 0 || room < 0) return undefined
-        if (entry.isDirectory()) folders.push(path)
+        folders.push(...paths.filter((_, index) => entries[index]?.isDirectory()))
       }
     } catch (error) {
       if (!vanished(error)) return undefined
     }
   }
-  return workspace_bytes - room
+  return { bytes: room, inodes: left }
 }
 
-async function fits(folder: string, limits: FolderLimits, unlinked: Unlinked | undefined): Promise<boolean> {
-  const [named, unnamed] = [await occupiedBy(folder, limits), await (unlinked?.bytes() ?? 0)]
-  return named !== undefined && unnamed !== undefined && named + unnamed <= limits.workspace_bytes
+/** One by one, each would wait for its turn among all that this host does. */
+async function* inParts(folder: string): AsyncGenerator<Dirent[]> {
+  let part: Dirent[] = []
+  for await (const entry of await opendir(folder, { bufferSize: PART })) {
+    part.push(entry)
+    if (part.length < PART) continue
+    yield part
+    part = []
+  }
+  yield part
+}
+
+/** Undefined where that is more than it may. */
+export async function occupiedBy(folder: string, limits: FolderLimits): Promise<number | undefined> {
+  const room = await roomIn(folder, limits)
+  return room && limits.workspace_bytes - room.bytes
+}
+
+async function roomLeft(folder: string, limits: FolderLimits, unlinked: Unlinked | undefined): Promise<Room | undefined> {
+  const [room, unnamed] = [await roomIn(folder, limits), await (unlinked?.bytes() ?? 0)]
+  if (room === undefined || unnamed === undefined || unnamed > room.bytes) return undefined
+  return { ...room, bytes: room.bytes - unnamed }
+}
+
+/** Of the whole disk, by one question however much lies there. */
+async function freeWhere(folder: string): Promise<Room | undefined> {
+  try {
+    const { bavail, bsize, ffree } = await statfs(folder)
+    return { bytes: bavail * bsize, inodes: ffree }
+  } catch {
+    return undefined // a tool of tier B may have removed its folder
+  }
 }
 
 /** What it takes on disk: a hole in a file is nothing. */
@@ -66,17 +101,31 @@ export type FolderWatch = {
 export function watchFolder(folder: string, limits: FolderLimits, unlinked: Unlinked | undefined, onOver: () => void): FolderWatch {
   const ended = new AbortController()
   let over = false
+  /** At the last look. */
+  let [free, room]: (Room | undefined)[] = []
   const look = async (): Promise<void> => {
-    if (over || (await fits(folder, limits, unlinked))) return
+    if (over) return
+    free = await freeWhere(folder)
+    room = await roomLeft(folder, limits, unlinked)
+    if (room !== undefined) return
     over = true
     onOver()
   }
+  /** Whether the disk has lost more than was left: by whom is only seen by looking. */
+  const mayBeFull = async (): Promise<boolean> => {
+    const now = await freeWhere(folder)
+    if (free === undefined || room === undefined || now === undefined) return false
+    return free.bytes - now.bytes > room.bytes || free.inodes - now.inodes > room.inodes
+  }
   const watching = (async () => {
-    for (let pause = PAUSE_MS; !over; ) {
-      await sleep(pause, undefined, { signal: ended.signal })
+    for (let [took, before] = [0, 0]; !over; ) {
+      await sleep(PAUSE_MS, undefined, { signal: ended.signal })
       const since = performance.now()
+      const rested = since - before
+      if (rested < took / SHARE && (rested < took / HASTE || !(await mayBeFull()))) continue
       await look()
-      pause = Math.max(PAUSE_MS, (performance.now() - since) / SHARE)
+      before = performance.now()
+      took = before - since
     }
   })().catch((error) => {
     if (!ended.signal.aborted) throw error
