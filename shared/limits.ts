@@ -264,6 +264,9 @@ export const LIMITS = {
   skill_type_chars: 400,
   skill_name_bytes: 128,
   skill_modules: 16,
+  /** What compiling a module may take, in values that are carried past points where ways part or meet (edge/skills/effort). */
+  skill_effort: 500_000,
+  skill_effort_a_byte: 3,
   skill_tables: 16,
   /** How its code is kept; a Durable Object value ends at 2 MB. */
   skill_part_bytes: 1 * MiB,

@@ -3,26 +3,13 @@
 // the beginning of a function that calls: there it is seen whether anything is left. The same input costs the same on every machine.
 
 import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
-import { BULK, type Instruction, OP, step } from './instructions.ts'
+import { type Effort, type Signatures, Stack } from './effort.ts'
+import { BULK, type Instruction, OP, step, valueType } from './instructions.ts'
 
-/** What an instruction costs that is not one of these: 1. Those that only shape the code cost nothing. */
-const COST = new Map<number, number>([
-  [0x01, 0],
-  [OP.block, 0],
-  [OP.loop, 0],
-  [OP.else, 0],
-  [OP.end, 0],
-  [OP.call, 4],
-  [OP.return_call, 4],
-  [OP.call_indirect, 6],
-  [OP.return_call_indirect, 6],
-  // Divisions and roots take that much longer: whole numbers, then the others.
-  ...[0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82].map((op): [number, number] => [op, 8]),
-  ...[0x91, 0x95, 0x9f, 0xa3].map((op): [number, number] => [op, 8]),
-])
 const CALLS: ReadonlySet<number> = new Set([OP.call, OP.call_indirect, OP.return_call, OP.return_call_indirect])
-/** Each is set to zero when its function is entered. */
+/** Each is set to zero when its function is entered; or moved, when another is called. */
 const LOCALS_A_UNIT = 8
+const MOVED_A_UNIT = 4
 /** As engines take it. */
 const LOCALS_MAX = 50_000
 const NESTED_MAX = 1_000
@@ -31,8 +18,8 @@ const NESTED_MAX = 1_000
  * A part that costs no more than `SMALL` is paid for by the part that had to be passed on the way to it, even where it is then not
  * entered, as long as that one costs no more than `WHOLE` in all: paying costs time too.
  */
-const SMALL = 16
-const WHOLE = 64
+const SMALL = 32
+const WHOLE = 128
 
 type Part = {
   cost: number
@@ -81,6 +68,9 @@ export class Spliced {
 
 /** How a function's code stands in its module as it will be. */
 export type Around = {
+  readonly signatures: Signatures
+  /** What is left of it for all functions. */
+  readonly effort: Effort
   /** The counter's number among globals; those from there on have moved by one. */
   readonly counter: number
   /** The number of the function that pays for one of these by its size and then does it. */
@@ -90,15 +80,16 @@ export type Around = {
 /** `number`'s place after the counter has come between. */
 export const moved = (number: number, counter: number): number => (number < counter ? number : number + 1)
 
-export function metered(body: Bytes, { counter, payingFor }: Around): Writer {
+export function metered(body: Bytes, parameters: number, { signatures, effort, counter, payingFor }: Around): Writer {
   const spliced = new Spliced(body)
   let locals = 0
   body.times(() => {
     locals += body.u32()
-    body.skip(1)
+    valueType(body)
   })
   if (locals > LOCALS_MAX) throw new Malformed(`a function has ${locals} locals; ${LOCALS_MAX} are the most`)
 
+  const stack = new Stack(effort, parameters + locals, signatures)
   const parts: Part[] = []
   let calls = false
   const checked = ({ head }: Part): boolean => head === 'loop' || (head === 'function' && calls)
@@ -120,9 +111,9 @@ export function metered(body: Bytes, { counter, payingFor }: Around): Writer {
   }
   while (frames.length > 0) {
     const instruction = step(body)
-    const { op, from } = instruction
+    const { op, from, price } = instruction
     const operands = (): Bytes => new Bytes(body.slice(0, body.at), instruction.operands)
-    part.cost += COST.get(op) ?? 1
+    part.cost += price + Math.ceil(stack.pass(instruction, operands) / MOVED_A_UNIT)
     calls ||= CALLS.has(op)
     switch (op) {
       case OP.block:
@@ -195,15 +186,14 @@ function look(out: Writer, counter: number): void {
   out.u8(OP.if, NO_TYPE, OP.unreachable, OP.end)
 }
 
-/** A function that pays `units` for 2^`shift` of what its parameter `size` counts, then does the instruction with all its parameters. */
-export function paying(
-  counter: number,
-  parameters: number,
-  size: number,
-  by: { times: number } | { shift: number },
-  does: Uint8Array,
-): Writer {
-  const out = new Writer().u32(0).u8(OP.global_get).u32(counter).u8(OP.local_get).u32(size).u8(OP.i64_extend_i32_u)
+/** How much there is to do: `times` units for each of what is counted, or one for 2^`shift` of it; nothing for more than `most`, which is refused anyway. */
+export type By = ({ readonly times: number } | { readonly shift: number }) & { readonly most?: number }
+
+/** A function that pays by what its parameter `size` counts, then does the instruction with all its parameters. */
+export function paying(counter: number, parameters: number, size: number, by: By, does: Uint8Array): Writer {
+  const out = new Writer().u32(0).u8(OP.global_get).u32(counter).u8(OP.local_get).u32(size)
+  if (by.most !== undefined) out.u8(OP.i32_const, 0, OP.local_get).u32(size).u8(OP.i32_const).s64(by.most).u8(OP.i32_le_u, OP.select)
+  out.u8(OP.i64_extend_i32_u)
   if ('times' in by) out.u8(OP.i64_const).s64(by.times).u8(OP.i64_mul)
   else out.u8(OP.i64_const).s64(by.shift).u8(OP.i64_shr_u)
   out.u8(OP.i64_sub).u8(OP.global_set).u32(counter)

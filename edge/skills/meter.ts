@@ -6,8 +6,9 @@ import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
-import { metered, moved, paying, Spliced } from './fuel.ts'
-import { BULK, type Instruction, OP, step } from './instructions.ts'
+import { type Arity, Effort } from './effort.ts'
+import { type By, metered, moved, paying, Spliced } from './fuel.ts'
+import { BULK, type Instruction, OP, step, valueType } from './instructions.ts'
 
 /** The import under which a metered module wants its counter, a mutable i64. Below zero, nothing was left. */
 export const COUNTER = { module: 'countersign', name: 'fuel' } as const
@@ -18,6 +19,8 @@ export type Room = { readonly pages: number; readonly elements: number }
 /** Bytes that one unit of fuel moves or fills. */
 const BYTES_A_UNIT_LOG2 = 3
 const PAGE_UNITS = 65_536 >> BYTES_A_UNIT_LOG2
+/** Of a table of functions, each may take 35 ns. */
+const ELEMENT_UNITS = 16
 
 const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00] as const
 const SECTION = {
@@ -77,9 +80,10 @@ type Helper = { readonly number: number; readonly type: readonly number[]; reado
 class Metering {
   readonly #sections: ReadonlyMap<number, Bytes>
   readonly #room: Room
-  #types = 0
-  #functions = 0
-  #defined = 0
+  readonly #types: Arity[] = []
+  /** Each function's type: first of those that are imported. */
+  readonly #functions: number[] = []
+  #imported = 0
   /** Globals that are imported: ours comes next. */
   #counter = 0
   /** What each table holds. */
@@ -96,9 +100,8 @@ class Metering {
     // for it says which ones we add.
     const types = this.#read(SECTION.type, (section) => this.#countTypes(section))
     const imports = this.#imports()
-    const declared = this.#read(SECTION.function, (section) => {
-      this.#defined = section.times(() => section.u32())
-    })
+    this.#imported = this.#functions.length
+    const declared = this.#read(SECTION.function, (section) => void section.times(() => this.#functions.push(section.u32())))
     const tables = this.#limited(SECTION.table, (section, out) => this.#table(section, out))
     const memories = this.#limited(SECTION.memory, (section, out) => limits(section, out, this.#room.pages, 'pages of memory'))
     const globals = this.#spliced(SECTION.global, (section, spliced) => {
@@ -107,7 +110,7 @@ class Metering {
       this.#constant(section, spliced)
     })
     const exports = this.#spliced(SECTION.export, (section, spliced) => {
-      section.skip(section.u32())
+      nameIn(section)
       const kind = section.u8()
       const from = section.at
       const number = section.u32()
@@ -125,12 +128,12 @@ class Metering {
     const code = this.#code()
     const helpers = [...this.#helpers.values()]
     const helperTypes = helpers.map(({ type }) => new Writer().raw(type))
-    const typeNumbers = helpers.map((_, index) => new Writer().u32(this.#types + index))
+    const typeNumbers = helpers.map((_, index) => new Writer().u32(this.#types.length + index))
 
     const written: readonly (readonly [number, Writer | undefined])[] = [
-      [SECTION.type, appended(types, this.#types, helperTypes)],
+      [SECTION.type, appended(types, this.#types.length, helperTypes)],
       [SECTION.import, imports],
-      [SECTION.function, appended(declared, this.#defined, typeNumbers)],
+      [SECTION.function, appended(declared, this.#functions.length - this.#imported, typeNumbers)],
       [SECTION.table, tables],
       [SECTION.memory, memories],
       [SECTION.global, globals],
@@ -162,9 +165,9 @@ class Metering {
   }
 
   #countTypes(section: Bytes): void {
-    this.#types = section.times(() => {
+    section.times(() => {
       if (section.u8() !== FUNCTION_TYPE) throw new Malformed('a type that is none of a function')
-      for (const _ of ['parameters', 'results']) section.times(() => valueType(section))
+      this.#types.push({ takes: section.times(() => valueType(section)), gives: section.times(() => valueType(section)) })
     })
   }
 
@@ -182,18 +185,17 @@ class Metering {
 
   #import(section: Bytes, out: Writer): void {
     const from = section.at
-    const name = section.part(section.u32())
-    if (new TextDecoder().decode(name.slice(name.at, name.end)) === COUNTER.module)
-      throw new Malformed(`it imports from \`${COUNTER.module}\``)
-    section.skip(section.u32())
+    if (nameIn(section) === COUNTER.module) throw new Malformed(`it imports from \`${COUNTER.module}\``)
+    nameIn(section)
     const kind = section.u8()
     out.raw(section.slice(from, section.at))
     const rest = section.at
     if (kind === KIND.table) this.#table(section, out)
     else if (kind === KIND.memory) limits(section, out, this.#room.pages, 'pages of memory')
     else if (kind === KIND.function) {
-      this.#functions++
-      out.u32(section.u32())
+      const type = section.u32()
+      this.#functions.push(type)
+      out.u32(type)
     } else if (kind === KIND.global) {
       this.#counter++
       valueType(section)
@@ -241,22 +243,28 @@ class Metering {
   #element(section: Bytes, spliced: Spliced): void {
     const form = section.u32()
     if (form > 7) throw new Malformed(`elements of the form ${form}`)
-    const [passive, numbered, expressions] = [1, 2, 4].map((bit) => (form & bit) !== 0)
+    const [passive, numbered, expressions] = [(form & 1) !== 0, (form & 2) !== 0, (form & 4) !== 0]
     if (!passive) {
       if (numbered) section.u32()
       this.#constant(section, spliced)
     }
-    if (passive || numbered) section.u8() // what they are
+    if (passive || numbered) elementKind(section, expressions)
     section.times(() => (expressions ? this.#constant(section, spliced) : section.u32()))
   }
 
   #code(): Writer | undefined {
     const section = this.#sections.get(SECTION.code)
     const bodies = new Writer()
-    const around = { counter: this.#counter, payingFor: (instruction: Instruction, operands: Bytes) => this.#helper(instruction, operands) }
-    const count = section?.times(() => bodies.sized(metered(section.part(section.u32()), around))) ?? 0
+    const around = {
+      signatures: { types: this.#types, functions: this.#functions },
+      effort: new Effort(section === undefined ? 0 : section.end - section.at),
+      counter: this.#counter,
+      payingFor: (instruction: Instruction, operands: Bytes) => this.#helper(instruction, operands),
+    }
+    const defined = this.#functions.slice(this.#imported).map((type) => this.#types[type]?.takes ?? 0)
+    const count = section?.times((index) => bodies.sized(metered(section.part(section.u32()), defined[index] ?? 0, around))) ?? 0
     if (section !== undefined) atEnd(section, SECTION.code)
-    if (count !== this.#defined) throw new Malformed(`${this.#defined} functions are declared and ${count} are there`)
+    if (count !== defined.length) throw new Malformed(`${defined.length} functions are declared and ${count} are there`)
     if (count === 0) return undefined
     const out = new Writer().u32(count + this.#helpers.size).raw(bodies.bytes())
     for (const { body } of this.#helpers.values()) out.sized(body)
@@ -270,7 +278,7 @@ class Metering {
     const known = this.#helpers.get(key)
     if (known !== undefined) return known.number
     const { parameters, results, size, by } = this.#sized(op, sub, operands)
-    const number = this.#functions + this.#defined + this.#helpers.size
+    const number = this.#functions.length + this.#helpers.size
     const type = [FUNCTION_TYPE, parameters.length, ...parameters, results.length, ...results]
     this.#helpers.set(key, { number, type, body: paying(this.#counter, parameters.length, size, by, does) })
     return number
@@ -278,8 +286,8 @@ class Metering {
 
   #sized(op: number, sub: number, operands: Bytes): Sized {
     const bytes = { shift: BYTES_A_UNIT_LOG2 }
-    const each = { shift: 0 }
-    if (op === OP.memory_grow) return { parameters: [I32], results: [I32], size: 0, by: { times: PAGE_UNITS } }
+    const each = { times: ELEMENT_UNITS }
+    if (op === OP.memory_grow) return { parameters: [I32], results: [I32], size: 0, by: { times: PAGE_UNITS, most: this.#room.pages } }
     const three = { parameters: [I32, I32, I32], results: [], size: 2 }
     switch (sub) {
       case BULK.memory_init:
@@ -293,7 +301,7 @@ class Metering {
     const holds = this.#tables[operands.u32()]
     if (holds === undefined) throw new Malformed('an instruction names a table that is not there')
     return sub === BULK.table_grow
-      ? { parameters: [holds, I32], results: [I32], size: 1, by: each }
+      ? { parameters: [holds, I32], results: [I32], size: 1, by: { ...each, most: this.#room.elements } }
       : { parameters: [I32, holds, I32], results: [], size: 2, by: each }
   }
 }
@@ -303,7 +311,7 @@ type Sized = {
   readonly parameters: readonly number[]
   readonly results: readonly number[]
   readonly size: number
-  readonly by: { readonly times: number } | { readonly shift: number }
+  readonly by: By
 }
 
 /** A list with more at its end. */
@@ -322,20 +330,32 @@ function atEnd(section: Bytes, id: number): void {
   if (!section.done) throw new Malformed(`section ${id} goes on after its end`)
 }
 
-/** Numbers, vectors and references to functions and to the host's. */
-const VALUE_TYPES: ReadonlySet<number> = new Set([0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f])
-const REFERENCE_TYPES: ReadonlySet<number> = new Set([0x70, 0x6f])
+/**
+ * Names of imports and exports come to stand in the glue, which is JavaScript, between quotes that nobody looks for in them: what could
+ * end a string or begin a template is refused, and so is the space that would make a word of the glue's own of it.
+ */
+const NAME = /^[!#-&(-[\]-_a-z|~]*$/
 
-function valueType(code: Bytes): number {
-  const type = code.u8()
-  if (!VALUE_TYPES.has(type)) throw new Malformed(`the type 0x${type.toString(16)} is not among those that a skill may have`)
-  return type
+function nameIn(section: Bytes): string {
+  const bytes = section.part(section.u32())
+  const name = new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
+  if (!NAME.test(name)) throw new Malformed(`it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is no name for that`)
+  return name
 }
+
+const REFERENCE_TYPES: ReadonlySet<number> = new Set([0x70, 0x6f])
 
 function referenceType(code: Bytes): number {
   const type = code.u8()
-  if (!REFERENCE_TYPES.has(type)) throw new Malformed(`a table of the type 0x${type.toString(16)} is not among those that a skill may have`)
+  if (!REFERENCE_TYPES.has(type))
+    throw new Malformed(`references of the type 0x${type.toString(16)} are not among those that a skill may have`)
   return type
+}
+
+/** Functions by their numbers, or expressions of one type. */
+function elementKind(section: Bytes, expressions: boolean): void {
+  if (expressions) referenceType(section)
+  else if (section.u8() !== 0) throw new Malformed('elements that are no functions')
 }
 
 /** With a maximum, whether it had one or not. Shared memories, and those of 64 bits, are none of ours. */

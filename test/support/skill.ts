@@ -1,7 +1,7 @@
 // Skills made by hand for tests: a core module of a few instructions, made a component of the world, packed and signed by a publisher.
 
 import { generateKeyPairSync } from 'node:crypto'
-import { componentEmbed, componentNew } from '@bytecodealliance/jco-transpile/wasm-tools'
+import { componentEmbed, componentNew, parse } from '@bytecodealliance/jco-transpile/wasm-tools'
 import type { Client } from '../../shared/client.ts'
 import { type PrivateJwk, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
 import { digestOf, sha256 } from '../../shared/json.ts'
@@ -111,6 +111,9 @@ export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Ar
   })
   return componentNew(await componentEmbed({ binary: module, witSource: wit, world: 'skill' }), [])
 }
+
+/** What is written in the text format, a module or a component, as bytes. */
+export const assembled = (text: string): Promise<Uint8Array> => parse(text)
 
 export const LOG = { from: 'countersign:skill/log@0.1.0', name: 'write', params: [I32, I32, I32, I32] } as const
 export const CLOCK = { from: 'countersign:skill/clock@0.1.0', name: 'now', results: [I64] } as const
