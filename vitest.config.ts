@@ -1,12 +1,12 @@
-// How the tests run: two files at a time where each has processes of its own (they mostly wait), one at a time where they share something:
-// the stack of all files that say `sharedStack`, which starts only when one of them is among what runs, or the machine, whose mounts and
-// control groups some compare before and after. Files that are not code load as wrangler's rules say.
+// How the tests run: two files at a time, for they mostly wait: where each has processes of its own, and where each has a stack to itself that
+// others had before it (files that say `sharedStack`; it starts only when one of them is among what runs). One at a time where they share the
+// machine, whose mounts and control groups some compare before and after. Files that are not code load as wrangler's rules say.
 
 import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 
 const files = globSync('test/**/*.test.ts', { cwd: import.meta.dirname })
-const sharing = files.filter((file) => /\bsharedStack\b/.test(readFileSync(file, 'utf8')))
+const sharing = files.filter((file) => /\bshared(?:Stack|State)\b/.test(readFileSync(file, 'utf8')))
 /** What the whole machine has, before and after: nobody else may start or end anything meanwhile. */
 const counting = ['test/escape/many.test.ts', 'test/faults/child.test.ts', 'test/faults/leavings.test.ts', 'test/journey/start.test.ts']
 /** Attacks from inside: played once more in sandboxes that were set up before their call was known. */
@@ -57,7 +57,15 @@ export default defineConfig({
       },
       {
         plugins: [asBundled],
-        test: { ...common, server, name: 'shared', include: sharing, globalSetup: ['test/support/shared-stack.ts'] },
+        test: {
+          ...common,
+          server,
+          name: 'shared',
+          include: sharing,
+          globalSetup: ['test/support/shared-stack.ts'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 2 },
+        },
       },
     ],
   },

@@ -1,15 +1,15 @@
 // What is another's does not exist: not for another agent, not for a guess, not for a key of elsewhere. And asking makes nothing.
 
 import { readdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { expect, inject, test } from 'vitest'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
 import type { RouteName } from '../../shared/api.ts'
 import { ROUTES } from '../../shared/api.ts'
 import { bearer, client } from '../../shared/client.ts'
 import { approvalId, callId, mintKey, newWorkerId, ulid } from '../../shared/ids.ts'
 import type { Route } from '../../shared/routes/route.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 const desk = new Desk('isolation', sharedStack())
 const [mine, other] = [await desk.agent(), await desk.agent()]
@@ -18,7 +18,7 @@ const sensitive = await desk.tool({ capabilities: ['network'] })
 
 /** One file for each object that exists: whoever can make them without a key can fill the disk. */
 const objects = (): string[] =>
-  readdirSync(join(dirname(inject('dev')), 'edge/objects'), { recursive: true })
+  readdirSync(join(sharedState(), 'edge/objects'), { recursive: true })
     .map(String)
     .filter((file) => file.endsWith('.sqlite'))
 

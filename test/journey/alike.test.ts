@@ -1,17 +1,16 @@
 // Promise: at the command line those that ask exactly the same are one line with their number, and are answered together by who says that
 // number.
 
-import { dirname } from 'node:path'
-import { expect, inject, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 const desk = new Desk('alike-cli', sharedStack())
 const agent = await desk.agent()
 const tool = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
-const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: dirname(inject('dev')) } })
+const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
 const asked = async (args: Record<string, unknown> = {}) => (await desk.asked(agent.client, tool, args)).approval.id
 
 test('three are one line; answered with another number they are not, with theirs each is', async () => {

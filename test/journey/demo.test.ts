@@ -3,10 +3,10 @@
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, expect, inject, onTestFinished, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-demos-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -59,7 +59,7 @@ const told = ({ code, text }: Demo): void => {
 
 test('with a running stack it uses that one', async () => {
   expect(sharedStack().url).toMatch(/^http/)
-  const run = await demo(dirname(inject('dev')))
+  const run = await demo(sharedState())
   told(run)
   expect(run.text).toContain(`GET ${sharedStack().url}/approve/`)
   expect(left()).toEqual([])

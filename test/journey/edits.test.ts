@@ -3,15 +3,15 @@
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, expect, inject, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
 import { Desk } from '../support/desk.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 const desk = new Desk('edits-cli', sharedStack())
 const agent = await desk.agent({ pool: 'default' })
-const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: dirname(inject('dev')) } })
+const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
 const folder = mkdtempSync(join(tmpdir(), 'countersign-edits-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 

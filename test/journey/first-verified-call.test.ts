@@ -3,19 +3,18 @@
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, describe, expect, inject, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 const { url } = sharedStack()
 const folder = mkdtempSync(join(tmpdir(), 'countersign-journey-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** As in a shell in `folder`, with the state folder that `npm start` names. */
-const run = (...args: readonly string[]): Promise<Ran> =>
-  countersign(args, { cwd: folder, env: { COUNTERSIGN_STATE: dirname(inject('dev')) } })
+const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env: { COUNTERSIGN_STATE: sharedState() } })
 const as = (key: string, ...args: readonly string[]): Promise<Ran> =>
   countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: key } })
 /** The answer in JSON of a command that is to succeed. */

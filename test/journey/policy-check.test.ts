@@ -4,17 +4,17 @@
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterAll, expect, inject, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { freePort, ROOT } from '../../infra/state.ts'
 import { countersign, type Ran } from '../support/countersign.ts'
 import { Desk, granted } from '../support/desk.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 const desk = new Desk('lint', sharedStack())
 const tool = await desk.tool({ input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] } })
 const folder = mkdtempSync(join(tmpdir(), 'countersign-lint-'))
 afterAll(() => rmSync(folder, { recursive: true }))
-const env = { COUNTERSIGN_STATE: dirname(inject('dev')) }
+const env = { COUNTERSIGN_STATE: sharedState() }
 const policy = (args: readonly string[], changed: Readonly<Record<string, string>> = env): Promise<Ran> =>
   countersign(['policy', ...args], { cwd: folder, env: changed })
 const write = (path: string, text: string): void => {

@@ -3,19 +3,19 @@
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, expect, inject, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
 import { tellsLittle } from '../../cli/policy-rehearsal.ts'
 import { ROOT } from '../../infra/state.ts'
 import type { Call } from '../../shared/wire.ts'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
 import { eventually } from '../support/hurt-stack.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-trials-'))
-const env = { COUNTERSIGN_STATE: dirname(inject('dev')) }
+const env = { COUNTERSIGN_STATE: sharedState() }
 const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
 const policy = (...args: readonly string[]): Promise<Ran> => run('policy', ...args)
 const said = JSON.stringify({ text: `tried ${Date.now()}` })

@@ -3,16 +3,16 @@
 
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, expect, inject, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-policy-'))
-const env = { COUNTERSIGN_STATE: dirname(inject('dev')) }
+const env = { COUNTERSIGN_STATE: sharedState() }
 const policy = (...args: readonly string[]): Promise<Ran> => countersign(['policy', ...args], { cwd: folder, env })
 type Told = { version: number; active: boolean; note: string; policies: Record<string, string> }
 async function told<T = Told>(ran: Promise<Ran>): Promise<T> {

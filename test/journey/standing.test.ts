@@ -1,17 +1,16 @@
 // Promise: at the command line an operator sees what an answer would cover before giving it, gives it for the session or for a time, finds
 // it in the list, and takes it back.
 
-import { dirname } from 'node:path'
-import { expect, inject, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
 import { Desk, granted } from '../support/desk.ts'
-import { sharedStack } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
 
 const dev = sharedStack()
 const desk = new Desk('standing-cli', dev)
 const agent = await desk.agent()
 const tool = await desk.tool({ capabilities: ['network'] })
-const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: dirname(inject('dev')) } })
+const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
 const asked = async (session: string) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } }))
 
 test('an answer for the session: said before, listed, taken back', async () => {

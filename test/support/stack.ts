@@ -20,5 +20,12 @@ export async function startTestStack(options: Omit<StackOptions, 'state'> & { re
   return { ...started.value, stop }
 }
 
-/** The stack that all files share: where it is, and the keys to it. Its tests add to it and never break it. */
-export const sharedStack = (): DevInfo => JSON.parse(readFileSync(inject('dev'), 'utf8')) as DevInfo // written by infra/stack
+/** The stack that files share, one after the other: where it is, and the keys to it. Its tests add to it and never break it. */
+export const sharedStack = (): DevInfo => JSON.parse(readFileSync(join(sharedState(), 'dev.json'), 'utf8')) as DevInfo // written by infra/stack
+
+/** Its folder, as who works on the same machine has it. */
+export function sharedState(): string {
+  const folder = inject('states')[Number(process.env['VITEST_POOL_ID']) - 1] // of this worker of vitest's
+  if (folder === undefined) throw new Error('no stack was started for this worker of vitest')
+  return folder
+}
