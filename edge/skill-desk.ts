@@ -6,8 +6,9 @@ import { failure } from '../shared/failures.ts'
 import type { Publisher } from '../shared/publishers.ts'
 import type { Result } from '../shared/result.ts'
 import { err } from '../shared/result.ts'
-import type { Skill, SkillManifest, SkillPackage } from '../shared/skills.ts'
+import type { DeniedPart, DeniedPartSpec, Skill, SkillManifest, SkillPackage } from '../shared/skills.ts'
 import type { JournalEntry } from '../shared/wire.ts'
+import { DeniedParts } from './denied-part-store.ts'
 import type { Env } from './env.ts'
 import { logObject } from './env.ts'
 import { SKILLS } from './log-object.ts'
@@ -31,6 +32,7 @@ export class SkillDesk extends RpcTarget {
   readonly #skills: SkillStore
   readonly #publishers: PublisherStore
   readonly #journal: SkillJournal
+  readonly #denied: DeniedParts
   readonly #env: Env
   readonly #tenant: string
   readonly #arm: (at: number) => void
@@ -43,7 +45,8 @@ export class SkillDesk extends RpcTarget {
   ) {
     super()
     this.#journal = new SkillJournal(db)
-    this.#skills = new SkillStore(db, change, tools, this.#journal)
+    this.#denied = new DeniedParts(db, change, this.#journal)
+    this.#skills = new SkillStore(db, change, tools, { journal: this.#journal, denied: this.#denied })
     this.#publishers = new PublisherStore(db, change, this.#journal)
     this.#env = env
     this.#tenant = tenant
@@ -120,6 +123,15 @@ export class SkillDesk extends RpcTarget {
     const told = `the key \`${kid}\` that signed it was revoked: ${reason}`
     const signed = () => this.#skills.revokeSigned(name, kid, { by, reason: told })
     return this.#told(this.#publishers.revoke(name, kid, by, reason, signed))
+  }
+
+  // ── What no skill is to be made of ──
+
+  async putDenied(wanted: readonly DeniedPartSpec[], by: string): Promise<Result<DeniedPart[]>> {
+    return this.#told(this.#denied.put(wanted, by))
+  }
+  async denied(): Promise<DeniedPart[]> {
+    return this.#denied.all()
   }
 
   // ── The journal ──

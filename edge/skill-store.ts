@@ -9,6 +9,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Skill, SkillManifest, SkillPackage, SkillState } from '../shared/skills.ts'
 import { SKILL_TYPE, toolNames } from '../shared/skills.ts'
+import type { DeniedParts } from './denied-part-store.ts'
 import type { SkillJournal } from './skill-journal-store.ts'
 import type { CodeFile } from './skills/isolate.ts'
 import type { Change, Database } from './tables/open.ts'
@@ -19,7 +20,7 @@ import type { ToolStore } from './tool-store.ts'
 export type EnabledSkill = Pick<Skill, 'id' | 'version' | 'digest' | 'component' | 'modules'>
 /** What a publisher put: made once, never changed. */
 export type Published = {
-  readonly about: Omit<Skill, 'state' | 'changes'>
+  readonly about: Omit<Skill, 'state' | 'changes' | 'denied'>
   /** What was signed. */
   readonly payload: Uint8Array
   readonly files: readonly CodeFile[]
@@ -57,12 +58,14 @@ export class SkillStore {
   readonly #change: Change
   readonly #tools: ToolStore
   readonly #journal: SkillJournal
+  readonly #denied: DeniedParts
 
-  constructor(db: Database, change: Change, tools: ToolStore, journal: SkillJournal) {
+  constructor(db: Database, change: Change, tools: ToolStore, { journal, denied }: { journal: SkillJournal; denied: DeniedParts }) {
     this.#db = db
     this.#change = change
     this.#tools = tools
     this.#journal = journal
+    this.#denied = denied
   }
 
   /** Together with what `beside` writes. The same package once more is the version that it made. */
@@ -72,6 +75,8 @@ export class SkillStore {
     if (!taken.ok) return taken
     const known = this.read(id, version)
     if (known !== undefined) return ok(known)
+    const unwanted = this.#denied.among(about.contents.parts)
+    if (unwanted.length > 0) return err(failure('part_denied', unwanted.join('; ')))
     this.#change(() => {
       const { publisher } = manifest
       beside()
@@ -82,7 +87,7 @@ export class SkillStore {
       const said = { digest, component: about.component.sha256, key: about.signed_by, by: about.published_by }
       this.#journal.append('skill.published', { publisher, skill: id, version }, said)
     })
-    return ok({ ...about, state: 'quarantined', changes: [] })
+    return ok({ ...about, state: 'quarantined', changes: [], denied: [] })
   }
 
   /** Whether this may be published: a name is its first publisher's, of a skill or of a tool, and a version is one package for good. */
@@ -109,13 +114,15 @@ export class SkillStore {
 
   list(): Skill[] {
     const rows = this.#db.select().from(skills).orderBy(asc(skills.id), asc(skills.version)).all()
-    return rows.map(({ about, state }) => ({ ...about, state, changes: [] }))
+    const unwanted = this.#denied.all()
+    return rows.map(({ about, state }) => ({ ...about, state, changes: [], denied: this.#denied.among(about.contents.parts, unwanted) }))
   }
 
   read(id: string, version: string): Skill | undefined {
     const row = this.#db.select().from(skills).where(ofVersion(id, version)).get()
     if (row === undefined) return undefined
-    return { ...row.about, state: row.state, changes: this.#journal.changesOf(id, version) }
+    const { about, state } = row
+    return { ...about, state, changes: this.#journal.changesOf(id, version), denied: this.#denied.among(about.contents.parts) }
   }
 
   enabled(): EnabledSkill[] {
@@ -129,6 +136,7 @@ export class SkillStore {
     if (skill === undefined) return err(failure('not_found', 'no such version of a skill'))
     const may = mayMove(skill, change.to)
     if (!may.ok || skill.state === change.to) return may.ok ? ok(skill) : may
+    if (change.to === 'enabled' && skill.denied.length > 0) return err(failure('part_denied', skill.denied.join('; ')))
     const write = () => this.#move(id, version, change)
     const done = change.to === 'enabled' ? this.#tools.enable(skill.manifest, skill.digest, change.by, write) : ok(this.#change(write))
     return done.ok ? ok(this.read(id, version) ?? skill) : done

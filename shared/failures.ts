@@ -30,6 +30,7 @@ export const FAILURES = {
   ),
   skill_conflict: caller(409, 'publish under another version or name; `detail` says whose this one is'),
   publisher_unknown: caller(422, 'sign the package with a key of a publisher whom an operator has put on the list'),
+  part_denied: policy(409, 'build it without the parts that `detail` names, or have them taken from the list'),
   key_revoked: caller(422, 'use another key; what this one had signed is signed anew, under another version'),
   tool_breaks_policies: caller(409, 'first put policies that hold with the tool and without it, then change the tool'),
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),

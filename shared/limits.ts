@@ -253,6 +253,8 @@ export const LIMITS = {
   skill_parts: 1_000,
   skill_provenance_bytes: 64 * KiB,
   skill_told_chars: 512,
+  /** Patterns of parts that no skill is to be made of: each is held against each part of each version that is listed. */
+  denied_parts: 200,
   /** Of what does not hold, so many are told at once. */
   skill_faults: 32,
   /** A skill's component, and what an isolate loads of it. Compiled from Rust it is some 100 KB, with a JavaScript engine in it 1.6 MB. */

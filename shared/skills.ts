@@ -104,10 +104,30 @@ export type SkillEntry =
   | 'publisher.pinned'
   | 'publisher.removed'
   | 'publisher.key_revoked'
+  | 'parts.denied'
 
 /** Of a bill of materials. */
 const SkillPart = z.strictObject({ name: z.string(), version: z.string(), purl: z.string().optional() })
 export type SkillPart = z.infer<typeof SkillPart>
+/** `name@version` or a package URL; with `*` at its end, whatever follows. */
+const DeniedPartSpec = z.strictObject({
+  pattern: z
+    .string()
+    .max(LIMITS.skill_told_chars)
+    .regex(
+      /^(?:pkg:[!-)+-~]+|[!-)+-~]+@[!-)+-~]*)\*?$/,
+      'write `name@version` or `pkg:type/name@version`, with `*` at its end for whatever follows',
+    ),
+  reason: z.string().min(1).max(LIMITS.reason_chars),
+})
+export type DeniedPartSpec = z.infer<typeof DeniedPartSpec>
+export const DeniedPart = DeniedPartSpec.extend({ by: Name, at_ms: Time })
+export type DeniedPart = z.infer<typeof DeniedPart>
+export const DeniedPartSpecs = z
+  .array(DeniedPartSpec)
+  .max(LIMITS.denied_parts)
+  .refine((all) => new Set(all.map(({ pattern }) => pattern)).size === all.length, 'name each pattern once')
+
 const Told = z.strictObject({ sha256: Sha256, bytes: z.int() })
 /** What the package tells of its component, and holds. */
 const SkillContents = z.strictObject({
@@ -147,6 +167,8 @@ export const Skill = z.strictObject({
   modules: z.array(z.strictObject({ name: z.string(), sha256: Sha256, bytes: z.int() })),
   contents: SkillContents,
   warnings: z.array(SkillWarning),
+  /** What of it operators do not want in any skill, by the list of now: `it contains …`. */
+  denied: z.array(z.string()),
   signed_by: Kid,
   signature: z.string(),
   /** Who had the key that signed it put on the list with it, where it was not there. */

@@ -25,6 +25,8 @@ type Names =
   | 'readSkillJournal'
   | 'putPublisher'
   | 'listPublishers'
+  | 'putDeniedParts'
+  | 'listDeniedParts'
   | 'revokePublisherKey'
   | 'deletePublisher'
 
@@ -78,6 +80,14 @@ export const skillRoutes: Verbs<Names> = {
   },
   async readSkillJournal({ env, caller, query }) {
     return ok({ items: await here(env, caller).journal(query.after) })
+  },
+
+  async putDeniedParts({ env, caller, body }) {
+    const put = await here(env, caller).putDenied(body.items, caller.principal.name)
+    return put.ok ? ok({ items: put.value }) : put
+  },
+  async listDeniedParts({ env, caller }) {
+    return ok({ items: await here(env, caller).denied() })
   },
 
   async putPublisher({ env, caller, params, body }) {

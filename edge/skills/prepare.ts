@@ -16,7 +16,7 @@ import type { CodeFile } from './isolate.ts'
 import type { Opened } from './package.ts'
 
 type Prepared = {
-  readonly about: Omit<Skill, 'state' | 'changes' | 'published_by' | 'published_at_ms' | 'pinned_by'>
+  readonly about: Omit<Skill, 'state' | 'changes' | 'denied' | 'published_by' | 'published_at_ms' | 'pinned_by'>
   /** What was signed. */
   readonly payload: Uint8Array
   readonly files: readonly CodeFile[]

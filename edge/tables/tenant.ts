@@ -198,7 +198,7 @@ export const skills = sqliteTable(
     publisher: text().notNull(),
     digest: text().notNull(),
     state: text().$type<SkillState>().notNull(),
-    about: text({ mode: 'json' }).$type<Omit<Skill, 'state' | 'changes'>>().notNull(),
+    about: text({ mode: 'json' }).$type<Omit<Skill, 'state' | 'changes' | 'denied'>>().notNull(),
   },
   (table) => [
     primaryKey({ columns: [table.id, table.version] }),
@@ -263,4 +263,12 @@ export const revokedKeys = sqliteTable('revoked_keys', {
   at: integer().notNull(),
   by: text().notNull(),
   reason: text().notNull(),
+})
+
+/** Parts that no skill is to be made of. */
+export const deniedParts = sqliteTable('denied_parts', {
+  pattern: text().primaryKey(),
+  reason: text().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
 })

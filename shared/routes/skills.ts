@@ -5,7 +5,7 @@ import { PublicKey } from '../dsse.ts'
 import { LIMITS } from '../limits.ts'
 import { SkillVersion } from '../plan.ts'
 import { Kid, Publisher, PublisherKeys } from '../publishers.ts'
-import { Skill, SkillPackage } from '../skills.ts'
+import { DeniedPart, DeniedPartSpecs, Skill, SkillPackage } from '../skills.ts'
 import { JournalEntry, Name } from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
@@ -80,7 +80,7 @@ export const SKILLS = routes({
     body: Why,
     status: 200,
     result: Skill,
-    failures: ['not_found', 'conflict', 'skill_conflict', 'tool_breaks_policies', 'limit_reached', 'forbidden'],
+    failures: ['not_found', 'conflict', 'part_denied', 'skill_conflict', 'tool_breaks_policies', 'limit_reached', 'forbidden'],
   },
   disableSkill: {
     method: 'POST',
@@ -116,7 +116,7 @@ export const SKILLS = routes({
     body: Why,
     status: 200,
     result: Skill,
-    failures: ['not_found', 'conflict', 'skill_conflict', 'tool_breaks_policies', 'limit_reached', 'forbidden'],
+    failures: ['not_found', 'conflict', 'part_denied', 'skill_conflict', 'tool_breaks_policies', 'limit_reached', 'forbidden'],
   },
   readSkillJournal: {
     method: 'GET',
@@ -127,6 +127,28 @@ export const SKILLS = routes({
     summary: 'The hash-chained events of skills and publishers, a page at a time: each is a leaf of the tenant’s log',
     status: 200,
     result: list(JournalEntry),
+    failures: [],
+  },
+  putDeniedParts: {
+    method: 'PUT',
+    path: '/v1/skills/denied-parts',
+    callers: ['operator'],
+    action: 'publisher.write',
+    summary:
+      'Parts that no skill is to be made of, in the place of those that were: what holds one is not published or enabled any more; what is enabled goes on, and says so',
+    body: z.strictObject({ items: DeniedPartSpecs }),
+    status: 200,
+    result: list(DeniedPart),
+    failures: [],
+  },
+  listDeniedParts: {
+    method: 'GET',
+    path: '/v1/skills/denied-parts',
+    callers: ['operator'],
+    action: 'skill.read',
+    summary: 'Parts that no skill is to be made of',
+    status: 200,
+    result: list(DeniedPart),
     failures: [],
   },
   putPublisher: {

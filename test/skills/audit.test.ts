@@ -1,7 +1,7 @@
 // Promise: what a package tells beside its code is about that very code, and what it asks for is what it uses. What does not hold is refused
 // with a sentence that says what to do; what somebody should know before they enable it is a warning that stays with the version.
 
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { digestOf, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Skill } from '../../shared/skills.ts'
@@ -13,6 +13,7 @@ import * as w from '../support/wasm.ts'
 const desk = new Desk('audit', sharedStack())
 const acme = await Publisher.listed('audit-acme', desk.root)
 const plain = await component()
+const reviewer = await desk.operator(['admin'])
 
 const manifest = (change: Partial<Unbound> = {}): Unbound => acme.manifest(desk.name(), { capabilities: {}, ...change })
 const sign = (payload: unknown) => desk.root('publishSkill', { body: acme.sign(payload) })
@@ -273,4 +274,56 @@ test('what was published can be had back as it was signed, byte for byte', async
   const { id, version } = granted(await desk.root('publishSkill', { body: packed }))
   expect(granted(await desk.root('readSkillPackage', { params: { id, version } }))).toEqual(packed)
   expect(refusal(await desk.root('readSkillPackage', { params: { id, version: '9.9.9' } }))).toBe('404 not_found')
+})
+
+describe('a part that no skill is to be made of', () => {
+  const deny = (items: { pattern: string; reason: string }[]) => desk.root('putDeniedParts', { body: { items } })
+  const lodash = { components: [{ name: 'lodash', version: '4.17.20', purl: 'pkg:npm/lodash@4.17.20' }] }
+  afterAll(async () => void (await deny([])))
+
+  test.each(['lodash@4.17.20', 'lodash@4.*', 'lodash@*', 'pkg:npm/lodash@4.17.20', 'pkg:npm/lodash@*'])(
+    '`%s` keeps it from being published, and from being enabled; what is enabled says so',
+    async (pattern) => {
+      const [waiting, running] = [granted(await put({}, { sbom: lodash })), granted(await put({}, { sbom: lodash }))]
+      const enable = ({ id, version }: Skill) => reviewer.client('enableSkill', { params: { id, version }, body: {} })
+      granted(await enable(running))
+      granted(await deny([{ pattern, reason: 'CVE-2021-23337' }]))
+      const answer = await put({}, { sbom: lodash })
+      expect(answer.ok ? '' : `${answer.error.code}: ${answer.error.detail}`).toBe(
+        'part_denied: it contains `lodash@4.17.20`: CVE-2021-23337',
+      )
+      expect(refusal(await enable(waiting))).toBe('409 part_denied')
+      const listed = granted(await desk.root('listSkills', {})).items.find(({ id }) => id === running.id)
+      expect(listed).toMatchObject({ state: 'enabled', denied: ['it contains `lodash@4.17.20`: CVE-2021-23337'] })
+      granted(await deny([]))
+      granted(await enable(waiting))
+    },
+  )
+
+  test('is that part, and no other of a name like it', async () => {
+    const reason = 'a test'
+    granted(
+      await deny(
+        ['lodash@4.17.2', 'odash@*', 'lodash@4.17.200', 'pkg:npm/lodash-es@*', 'LODASH@*'].map((pattern) => ({ pattern, reason })),
+      ),
+    )
+    granted(await put({}, { sbom: lodash }))
+  })
+
+  test('inside of another is one as well', async () => {
+    granted(await deny([{ pattern: 'lodash@*', reason: 'a test' }]))
+    const sbom = { components: [{ name: 'outer', version: '1', components: lodash.components }] }
+    expect(refusal(await put({}, { sbom }))).toBe('409 part_denied')
+  })
+
+  test.each(['*', 'lodash', '', 'a b@1', '*@1', 'a*b@1', 'lodash@1**', 'x'.repeat(600)])('is not `%s`', async (pattern) => {
+    expect(refusal(await deny([{ pattern, reason: 'a test' }]))).toBe('400 invalid_request')
+  })
+
+  test('is on record, with who put it and why', async () => {
+    const items = granted(await deny([{ pattern: 'xz@5.6.*', reason: 'a back door' }])).items
+    expect(items).toMatchObject([{ pattern: 'xz@5.6.*', reason: 'a back door', by: 'root' }])
+    expect(granted(await desk.root('listDeniedParts', {})).items).toEqual(items)
+    expect(refusal(await deny([...items, ...items].map(({ pattern, reason }) => ({ pattern, reason }))))).toBe('400 invalid_request')
+  })
 })
