@@ -25,7 +25,7 @@ import type { RunStore } from './run-store.ts'
 import { finishedOf } from './settlement.ts'
 import type { EnabledSkill } from './skill-store.ts'
 import { HostSide } from './skills/host.ts'
-import { type Performed, perform } from './skills/perform.ts'
+import { type Performed, perform, unseen } from './skills/perform.ts'
 import { type Turn, Turns } from './skills/turns.ts'
 
 type Done = Performed & { readonly connections: readonly Connection[] }
@@ -65,7 +65,7 @@ export class SkillWork {
     try {
       await claims.take(async () => {
         const claimed = await this.#claim(n)
-        if (claimed.ok) await this.#settle(claimed.value, await runs.take((turn) => this.#perform(claimed.value, turn)))
+        if (claimed.ok) await this.#settle(claimed.value, await runs.take((turn) => this.#inTurn(claimed.value, turn)))
       })
     } finally {
       this.#busy.delete(n)
@@ -106,6 +106,19 @@ export class SkillWork {
         ? ok({ n, grant, plan, args: proposal.args, skill, secrets })
         : err(failure('not_claimable', 'policy does not allow the call any more'))
     })
+  }
+
+  /** Who waited may have waited for long: what was disabled meanwhile does not begin. */
+  async #inTurn(claimed: Claimed, turn: Turn): Promise<Done> {
+    const { tenant } = claimed.grant.facts
+    const directory = await directoryOf(this.#env, tenant).catch(() => null)
+    const { skill, version, digest } = claimed.plan.executor
+    if (directory === null)
+      // L6
+      return { ...unseen({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' }), connections: [] }
+    if (directory.skills.get(skill)?.digest === digest) return this.#perform(claimed, turn)
+    const detail = `version ${version} of the skill \`${skill}\` was disabled before its turn came`
+    return { ...unseen({ kind: 'refused', code: 'skill_disabled', detail }), connections: [] }
   }
 
   async #perform({ plan, args, grant, skill, secrets }: Claimed, turn: Turn): Promise<Done> {
@@ -163,7 +176,7 @@ export class SkillWork {
         worker: EDGE_EXECUTOR,
         fence: grant.fence,
         ...ending,
-        refused: false,
+        refused: outcome.kind === 'refused',
         ...finishedOf(statement),
       })
     })

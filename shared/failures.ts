@@ -93,6 +93,7 @@ export const FAILURES = {
   timed_out: caller(200, 'raise the limit or do less'),
   invalid_output: caller(200, 'mend the tool or its `output_schema`; `error.detail` says where they differ, and the output is as it came'),
   skill_error: caller(200, 'read `error.detail`: the skill itself refused the arguments or could not do it'),
+  skill_disabled: policy(200, 'ask an operator whether the skill is to be enabled again, then propose the call anew'),
   capability_denied: caller(200, 'declare the capability in the manifest and publish anew; the call was not granted it'),
   spawn_failed: caller(200, 'name a program that is in the sandbox and executable; stderr says which is not'),
   runtime_failure: caller(200, 'read stderr and `outcome`: the program itself failed, or a signal ended it'),

@@ -189,6 +189,7 @@ const RefusalCode = z.enum([
   'grant_invalid',
   'workspace_lost',
   'quota_exceeded',
+  'skill_disabled',
 ])
 
 /** How an execution ended, as the worker saw it. One shape for every ending. */

@@ -42,7 +42,8 @@ type Answer = z.infer<typeof Answer>
 
 const NOTHING = { fuel_used: 0, memory_bytes: 0, host_calls: {} }
 const DETAIL_MAX = 500
-const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
+/** Of what never began, or whose end nobody saw. */
+export const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
 const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the isolate failed: ${String(why)}`.slice(0, DETAIL_MAX) })
 
 export async function perform(
