@@ -12,6 +12,11 @@ import { POLICY_CHECKS } from './policy-check.ts'
 import { POLICY_TRIALS } from './policy-rehearsal.ts'
 import { PRINCIPALS } from './principals.ts'
 import { SECRETS } from './secrets.ts'
+import { build } from './skills/build.ts'
+import { newSkill } from './skills/new.ts'
+import { PUBLISHED } from './skills/published.ts'
+import { keygen } from './skills/publisher-key.ts'
+import { PUBLISHERS } from './skills/publishers.ts'
 import { STANDING } from './standing.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
@@ -26,6 +31,11 @@ export const COMMANDS: readonly Command[] = [
   ...CHANNELS,
   ...TOOLS,
   ...SECRETS,
+  newSkill,
+  keygen,
+  build,
+  ...PUBLISHED,
+  ...PUBLISHERS,
   ...POLICY_CHECKS,
   ...POLICY,
   ...POLICY_TRIALS,

@@ -2,6 +2,7 @@
 // or a file that only their owner reads, never from the command line, where every process on the machine can see them.
 
 import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { parseKey } from '../shared/ids.ts'
 import { parseJson } from '../shared/json.ts'
@@ -17,6 +18,14 @@ const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 export const wantsColour = (terminal: boolean, env: Environment = process.env): boolean =>
   terminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
+
+/** Where publishers' keys are kept: each a file that only its owner reads. */
+export const publishersFolder = (env: Environment = process.env): string =>
+  join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'countersign', 'publishers')
+
+/** What a program of somebody else's is started with: not our keys. */
+export const surroundings = (env: Environment = process.env): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('COUNTERSIGN_')))
 
 /** What `command` needs to reach the edge. A key of the state folder goes to the edge of that folder, and to no other. */
 export function readConfig(command: Command, env: Environment = process.env): Result<Config, Trouble> {

@@ -1,6 +1,6 @@
 // Mails of an outbox, carried to a mail server of one's own: written as files, or handed to a sendmail. Each is told to be done once it
 // is on disk or taken, and not before. A mail that is not taken stays in the outbox, and the others go on; what can take none stops it.
-// The one place where the command line starts a program.
+// Beside the compilers of skills, the one place where the command line starts a program.
 
 import { spawnSync } from 'node:child_process'
 import { accessSync, closeSync, constants, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'

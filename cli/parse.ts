@@ -49,6 +49,8 @@ function withoutCommand(words: readonly string[], commands: readonly Command[], 
       ),
     )
   if (second === undefined || second.startsWith('-')) return ok({ kind: 'help', commands: group, asked })
+  const within = group.filter(({ words: [, next, third] }) => next === second && third !== undefined)
+  if (within.length > 0) return ok({ kind: 'help', commands: within, asked })
   const seconds = group.flatMap((command) => command.words[1] ?? [])
   return err(
     usage(

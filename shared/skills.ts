@@ -76,7 +76,6 @@ export const SkillPayload = z.strictObject({
   sbom: Described,
   provenance: Described,
 })
-
 export type SkillPayload = z.infer<typeof SkillPayload>
 
 /** A DSSE envelope; its base64 is held against its one spelling where it is opened. */

@@ -15,6 +15,11 @@ const NOTHING = 'package countersign:engine; world nothing {}'
 const worldOf = (granted: readonly SkillCapability[]): string =>
   WORLD.replace(/^ {2}import ([a-z]+);\n/gm, (line, name) => (granted.some((one) => one === name) ? line : ''))
 
+/** A module whose own imports and exports are the world's. */
+export async function componentOf(module: Uint8Array, granted: readonly SkillCapability[]): Promise<Result<Uint8Array, string>> {
+  return made(async () => componentNew(await componentEmbed({ binary: module, witSource: worldOf(granted), world: 'skill' }), []))
+}
+
 /** A module that knows nothing of the world, and others that stand between the two. */
 export async function componentAround(
   module: Uint8Array,

@@ -15,6 +15,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: ['cli', 'shared'],
   shared: ['shared'],
   policies: ['policies'],
+  skills: ['skills'],
   migrations: ['migrations'],
   infra: ['infra', 'edge', 'worker', 'cli', 'shared', 'policies', 'migrations', 'root'],
   test: ['test', 'infra', 'edge', 'worker', 'cli', 'shared', 'policies', 'migrations', 'root'],
@@ -50,11 +51,12 @@ const SOLE_IMPORTERS: readonly Sole[] = [
     may: ['edge/*-object.ts', 'edge/*-store.ts', 'edge/tables/**'],
     todo: 'let the object that owns the rows read and write them',
   },
-  // To spawn is to act with the worker's own rights: it happens where the sandbox is built, and in set-up and tests; and where an operator
-  // hands mails to their own sendmail.
+  { packages: ['smol-toml'], may: ['cli/skills/folder.ts'], todo: 'have cli/skills/folder read a skill' },
+  // To spawn is to act with the worker's own rights: it happens where the sandbox is built, and in set-up and tests; where an operator
+  // hands mails to their own sendmail, and where an author's own compiler compiles.
   {
     packages: ['node:child_process', 'node:cluster'],
-    may: ['worker/sandbox/**', 'cli/drain.ts', 'infra/**', 'test/**'],
+    may: ['worker/sandbox/**', 'cli/drain.ts', 'cli/skills/compilers.ts', 'infra/**', 'test/**'],
     todo: 'spawn from worker/sandbox only, argv only',
   },
   {

@@ -38,4 +38,6 @@ function readText(path: string): string | undefined {
   }
 }
 
-export const isCode = (path: string): boolean => /\.[cm]?[jt]sx?$/.test(path) && !path.endsWith('.d.ts')
+/** AssemblyScript is spelled `.ts` too, and is another language. */
+export const isCode = (path: string): boolean =>
+  /\.[cm]?[jt]sx?$/.test(path) && !path.endsWith('.d.ts') && !path.split('/').includes('assembly')

@@ -1,6 +1,7 @@
 // Skills made by hand for tests: a core module of a few instructions, made a component of the world, packed and signed by a publisher.
 
 import { generateKeyPairSync } from 'node:crypto'
+import * as bindgen from '@bytecodealliance/jco-transpile/component'
 import { componentEmbed, componentNew, parse } from '@bytecodealliance/jco-transpile/wasm-tools'
 import type { Client } from '../../shared/client.ts'
 import { type PrivateJwk, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
@@ -114,6 +115,13 @@ export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Ar
 
 /** What is written in the text format, a module or a component, as bytes. */
 export const assembled = (text: string): Promise<Uint8Array> => parse(text)
+
+/** What jco says of its types, by file. */
+export async function declarationsOf(code: Uint8Array): Promise<Map<string, string>> {
+  await bindgen.$init
+  const { files } = bindgen.generate(code, { name: 'component', instantiation: { tag: 'sync' }, noNodejsCompat: true })
+  return new Map(files.filter(([name]) => name.endsWith('.d.ts')).map(([name, bytes]) => [name, Buffer.from(bytes).toString()]))
+}
 
 export const LOG = { from: 'countersign:skill/log@0.1.0', name: 'write', params: [I32, I32, I32, I32] } as const
 export const CLOCK = { from: 'countersign:skill/clock@0.1.0', name: 'now', results: [I64] } as const

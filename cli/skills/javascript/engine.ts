@@ -21,8 +21,8 @@ export type Evaluated = { readonly snapshot: Snapshot; readonly at: Addresses }
 const WORLD = 'countersign:skill'
 /** Of the engine's own stack, so that too deep a recursion is an error of JavaScript before it is one of the isolate. */
 const STACK_BYTES = 256 * 1024
-/** Leaves `evaluated` as its error. */
-class Unfit extends Error {}
+/** What is wrong with a source, in a sentence: leaves `evaluated` as its error. */
+export class Unfit extends Error {}
 
 const isWorld = (specifier: string): boolean => specifier.startsWith(`${WORLD}/`)
 

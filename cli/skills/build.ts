@@ -1,0 +1,70 @@
+// `countersign skill build`: from an author's folder to a signed package beside it.
+
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { payloadBytes } from '../../shared/dsse.ts'
+import { canonical, sha256 } from '../../shared/json.ts'
+import type { Result } from '../../shared/result.ts'
+import { ok } from '../../shared/result.ts'
+import { capabilitiesIn } from '../../shared/skills.ts'
+import { command, type Trouble } from '../command.ts'
+import { writeText } from '../files.ts'
+import { columns, inline } from '../text.ts'
+import { FOLDER, readSkill, type Unbound } from './folder.ts'
+import { pack, payloadOf } from './package.ts'
+import { signerOf } from './publisher-key.ts'
+
+export const packageOf = (folder: string, { id, version }: Pick<Unbound, 'id' | 'version'>): string =>
+  join(folder, 'dist', `${id}-${version}.skill.json`)
+
+export const build = command({
+  words: ['skill', 'build'],
+  args: FOLDER,
+  flags: { signer: { value: 'FILE', what: 'the publisher’s key, as `skill keygen` wrote it; the one kept here if you say nothing' } },
+  does: 'Build the package of a skill: its component, what it is made of and from what, signed by its publisher',
+  key: 'offline',
+  examples: ['countersign skill build', 'countersign skill build hello --signer /run/secrets/acme.json'],
+  async run({ args: { FOLDER: folder = '.' }, flags, paint }) {
+    const skill = readSkill(folder)
+    if (!skill.ok) return skill
+    const { manifest } = skill.value
+    const signer = signerOf(manifest.publisher, flags.signer)
+    if (!signer.ok) return signer
+    const { make } = await import('./made.ts') // with compilers and engines, which nobody else waits for
+    const made = await make(skill.value)
+    if (!made.ok) return made
+    const packed = pack(payloadOf(manifest, made.value), signer.value)
+    const path = packageOf(folder, manifest)
+    const written = inFolder(path, `${canonical(packed)}\n`)
+    if (!written.ok) return written
+    const { component, parts } = made.value
+    const said = {
+      id: manifest.id,
+      version: manifest.version,
+      package: path,
+      digest: sha256(payloadBytes(packed)),
+      component: { sha256: sha256(component), bytes: component.byteLength },
+      capabilities: capabilitiesIn(manifest),
+      made_of: parts.map(({ name, version }) => `${name} ${version}`),
+      signed_by: signer.value.kid,
+    }
+    const rows = [
+      ['package', path],
+      ['digest', said.digest],
+      ['component', `${component.byteLength} bytes, sha256 ${said.component.sha256}`],
+      ['may use', said.capabilities.join(', ') || 'nothing'],
+      ['made with', said.made_of.join(', ') || 'a component as it was'],
+      ['signed by', `${manifest.publisher}, ${signer.value.kid}`],
+    ]
+    return ok({
+      ok: true,
+      json: said,
+      text: `skill ${paint.bold(inline(manifest.id))} ${inline(manifest.version)}\n${columns(rows, '  ')}`,
+    })
+  },
+})
+
+function inFolder(path: string, text: string): Result<number, Trouble> {
+  mkdirSync(join(path, '..'), { recursive: true })
+  return writeText(path, text)
+}

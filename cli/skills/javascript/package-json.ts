@@ -1,0 +1,58 @@
+// A package's own words about itself, as far as it takes to find its modules and to name it in a bill of materials.
+
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { z } from 'zod'
+import { Unfit } from './engine.ts'
+
+type Target = string | null | readonly Target[] | { readonly [condition: string]: Target }
+const Target: z.ZodType<Target> = z.lazy(() => z.union([z.string(), z.null(), z.array(Target), z.record(z.string(), Target)]))
+const PackageJson = z.object({
+  name: z.string().min(1),
+  version: z.string().min(1),
+  license: z.string().optional(),
+  type: z.string().optional(),
+  module: z.string().optional(),
+  main: z.string().optional(),
+  exports: Target.optional(),
+})
+export type PackageJson = z.infer<typeof PackageJson>
+
+export function readPackageJson(path: string): PackageJson {
+  const read = PackageJson.safeParse(JSON.parse(readFileSync(path, 'utf8')))
+  if (!read.success) throw new Unfit(`\`${path}\` does not describe a package`)
+  return read.data
+}
+
+/** Where a package lies, as Node finds it: in the nearest `node_modules` that has it. */
+export function installed(from: string, name: string): string | undefined {
+  const folder = join(from, 'node_modules', name)
+  if (existsSync(join(folder, 'package.json'))) return realpathSync(folder)
+  return from === dirname(from) ? undefined : installed(dirname(from), name)
+}
+
+/** In the order of a package's own list. */
+const CONDITIONS: ReadonlySet<string> = new Set(['import', 'module', 'default'])
+
+/** The file that a package gives for `.` or `./inside`. */
+export function entryOf({ exports, module, main }: PackageJson, inside: string): string | undefined {
+  if (exports === undefined) return inside === '.' ? (module ?? main ?? 'index.js') : inside
+  const byPath = isRecord(exports) && Object.keys(exports).some((one) => one.startsWith('.'))
+  return chosen(byPath ? exports[inside] : inside === '.' ? exports : undefined)
+}
+
+const isRecord = (target: Target): target is { readonly [condition: string]: Target } =>
+  typeof target === 'object' && target !== null && !Array.isArray(target)
+
+function chosen(target: Target | undefined): string | undefined {
+  if (target === undefined || target === null) return undefined
+  if (typeof target === 'string') return target
+  const choices = isRecord(target)
+    ? Object.entries(target).flatMap(([condition, then]) => (CONDITIONS.has(condition) ? [then] : []))
+    : target
+  return choices.map(chosen).find((one) => one !== undefined)
+}
+
+/** Nothing else runs in a skill. */
+export const isModule = (file: string, { type }: PackageJson): boolean =>
+  file.endsWith('.mjs') || file.endsWith('.json') || (type === 'module' && file.endsWith('.js'))

@@ -1,0 +1,69 @@
+// What an author hands out: manifest and component, what the component is made of (CycloneDX) and from what it was made (in-toto, SLSA), each
+// bound by its digest, and all of it signed. Nothing in it says when or where, so that the same skill is the same package, byte for byte.
+
+import { type Signer, seal } from '../../shared/dsse.ts'
+import { digestOf, sha256 } from '../../shared/json.ts'
+import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload } from '../../shared/skills.ts'
+import type { Unbound } from './folder.ts'
+import type { Made, Part } from './made.ts'
+
+const BUILDER = 'countersign:skill-build'
+
+export function payloadOf(manifest: Unbound, made: Made): SkillPayload {
+  const component_sha256 = sha256(made.component)
+  const sbom = billOfMaterials(manifest, component_sha256, made.parts)
+  const provenance = provenanceOf(manifest, component_sha256, made)
+  const integrity = { component_sha256, sbom_sha256: digestOf(sbom), provenance_sha256: digestOf(provenance) }
+  const bound: SkillManifest = { ...manifest, integrity }
+  return { manifest: bound, component: Buffer.from(made.component).toString('base64'), sbom, provenance }
+}
+
+export function pack(payload: SkillPayload, signer: Signer): SkillPackage {
+  return { ...seal(SKILL_TYPE, payload, signer), payloadType: SKILL_TYPE }
+}
+
+function billOfMaterials(manifest: Unbound, component: string, parts: readonly Part[]): Record<string, unknown> {
+  return {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: {
+      component: {
+        type: 'application',
+        name: manifest.id,
+        version: manifest.version,
+        description: manifest.description,
+        publisher: manifest.publisher,
+        hashes: [{ alg: 'SHA-256', content: component }],
+      },
+    },
+    components: parts.map(({ name, version, purl, license, sha256 }) => ({
+      type: 'library',
+      'bom-ref': purl,
+      name,
+      version,
+      purl,
+      ...(license === undefined ? {} : { licenses: [{ expression: license }] }),
+      ...(sha256 === undefined ? {} : { hashes: [{ alg: 'SHA-256', content: sha256 }] }),
+    })),
+  }
+}
+
+function provenanceOf(manifest: Unbound, component: string, { sources, parts }: Made): Record<string, unknown> {
+  return {
+    _type: 'https://in-toto.io/Statement/v1',
+    subject: [{ name: manifest.id, digest: { sha256: component } }],
+    predicateType: 'https://slsa.dev/provenance/v1',
+    predicate: {
+      buildDefinition: {
+        buildType: `${BUILDER}/v1`,
+        externalParameters: { id: manifest.id, version: manifest.version },
+        resolvedDependencies: [
+          ...sources.map(({ path, sha256 }) => ({ uri: `file:${path}`, digest: { sha256 } })),
+          ...parts.map(({ purl, sha256 }) => ({ uri: purl, ...(sha256 === undefined ? {} : { digest: { sha256 } }) })),
+        ],
+      },
+      runDetails: { builder: { id: BUILDER } },
+    },
+  }
+}

@@ -1,0 +1,95 @@
+// A publisher's key: made here, kept in a file that only its owner reads, and never on a command line.
+
+import { generateKeyPairSync } from 'node:crypto'
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { z } from 'zod'
+import { type PrivateJwk, PublicKey, type Signer, signerFromJwk } from '../../shared/dsse.ts'
+import { PATTERNS } from '../../shared/ids.ts'
+import { parseJson } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { Name } from '../../shared/wire.ts'
+import type { Trouble } from '../command.ts'
+import { command, trouble, usage } from '../command.ts'
+import { publishersFolder } from '../config.ts'
+import { readBytes, reason } from '../files.ts'
+import { columns, inline } from '../text.ts'
+
+const KeyFile = z.strictObject({
+  publisher: Name,
+  key: z.strictObject({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: PublicKey, d: z.string().min(40).max(48) }),
+})
+type KeyFile = z.infer<typeof KeyFile>
+
+const ENDING = '.json'
+const fileOf = (publisher: string): string => join(publishersFolder(), `${publisher}${ENDING}`)
+
+/** The publishers whose keys are here. */
+export function publishersHere(): string[] {
+  try {
+    return readdirSync(publishersFolder())
+      .filter((name) => name.endsWith(ENDING))
+      .map((name) => basename(name, ENDING))
+      .sort()
+  } catch {
+    return []
+  }
+}
+
+export function signerOf(publisher: string, path = fileOf(publisher)): Result<Signer, Trouble> {
+  const file = readKey(path)
+  if (!file.ok) return file
+  return file.value.publisher === publisher
+    ? ok(signerFromJwk(file.value.key))
+    : err(usage(`\`${path}\` is the key of \`${file.value.publisher}\`, and skill.toml says the publisher is \`${publisher}\``))
+}
+
+function readKey(path: string): Result<KeyFile, Trouble> {
+  const there = statSync(path, { throwIfNoEntry: false })
+  if (there === undefined) return err(usage(`there is no key at \`${path}\`; \`countersign skill keygen NAME\` makes one`))
+  if ((there.mode & 0o077) !== 0)
+    return err(trouble('key_exposed', `others may read \`${path}\``, `\`chmod 600 ${path}\`, and if anybody did, make another key`))
+  const bytes = readBytes(path, LIMITS.body_bytes)
+  if (!bytes.ok) return bytes
+  const json = parseJson(bytes.value)
+  const read = json.ok ? KeyFile.safeParse(json.value) : undefined
+  if (read?.success !== true) return err(usage(`\`${path}\` is no key of a publisher`)) // nothing of it is repeated
+  return ok(read.data)
+}
+
+export const keygen = command({
+  words: ['skill', 'keygen'],
+  args: { PUBLISHER: 'the name that skills are published under' },
+  flags: { to: { value: 'FILE', what: 'write the key there, in place of the folder where publishers’ keys are kept' } },
+  does: 'Make a publisher’s key, in a file that only you can read; the answer says what an operator is to be told',
+  key: 'offline',
+  examples: ['countersign skill keygen acme'],
+  async run({ args: { PUBLISHER: publisher }, flags: { to }, paint }) {
+    if (!PATTERNS.name.test(publisher))
+      return err(usage(`\`${publisher}\` can’t name a publisher: a small letter, then small letters, digits and \`_.-\`, 64 at the most`))
+    const path = to ?? fileOf(publisher)
+    const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // an Ed25519 key has these members
+    const { kty, crv, x, d } = jwk
+    try {
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+      writeFileSync(path, `${JSON.stringify({ publisher, key: { kty, crv, x, d } })}\n`, { flag: 'wx', mode: 0o600 })
+      chmodSync(path, 0o600)
+    } catch (thrown) {
+      return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
+    }
+    const { kid } = signerFromJwk(jwk)
+    const rows = [
+      ['key', path],
+      ['public', x],
+      ['kid', kid],
+    ]
+    const then = `an operator puts you on the list: ${paint.bold(`countersign skill publishers put ${inline(publisher)} ${x}`)}\n`
+    return ok({
+      ok: true,
+      json: { publisher, path, x, kid },
+      text: `publisher ${paint.bold(inline(publisher))}\n${columns(rows, '  ')}${then}`,
+    })
+  },
+})

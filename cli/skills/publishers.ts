@@ -1,0 +1,70 @@
+// Whose signature under a skill counts: publishers and their keys, put on the list, taken off it, and revoked by operators.
+
+import { ok } from '../../shared/result.ts'
+import type { Command } from '../command.ts'
+import { command } from '../command.ts'
+import { inline, listing, time } from '../text.ts'
+
+const NAME = { NAME: 'the publisher’s name' } as const
+
+const list = command({
+  words: ['skill', 'publishers', 'list'],
+  args: {},
+  flags: {},
+  does: 'List who may publish skills, by their keys, and which keys were revoked',
+  key: 'operator',
+  async run({ api, paint }) {
+    const publishers = await api('listPublishers', {})
+    if (!publishers.ok) return publishers
+    const rows = publishers.value.items.flatMap(({ name, keys, revoked }) => [
+      ...keys.map(({ kid, pinned, by, at_ms }) => [name, kid, pinned ? 'pinned' : 'put', `${by}, ${time(at_ms)}`, '']),
+      ...revoked.map(({ kid, by, at_ms, reason }) => [name, kid, 'revoked', `${by}, ${time(at_ms)}`, reason]),
+    ])
+    return ok({
+      ok: true,
+      json: publishers.value.items,
+      text: listing(paint, ['publisher', 'key', '', 'by', ''], rows, 'no publishers'),
+    })
+  },
+})
+
+const put = command({
+  words: ['skill', 'publishers', 'put'],
+  args: { ...NAME, PUBLIC: 'their public keys as `skill keygen` told them, several with commas between; these are then all that count' },
+  flags: {},
+  does: 'Let somebody publish skills, or give them other keys; what was signed with those before stays published',
+  key: 'operator',
+  examples: ['countersign skill publishers put acme 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
+  async run({ args: { NAME: name, PUBLIC: keys }, api, paint }) {
+    const made = await api('putPublisher', { params: { name }, body: { keys: keys.split(',') } })
+    if (!made.ok) return made
+    const lines = made.value.keys.map(({ kid }) => `  ${kid}\n`).join('')
+    return ok({ ok: true, json: made.value, text: `publisher ${paint.bold(inline(name))}\n${lines}` })
+  },
+})
+
+const revokeKey = command({
+  words: ['skill', 'publishers', 'revoke-key'],
+  args: { ...NAME, KID: 'which key, as `skill publishers list` has it' },
+  flags: { reason: { value: 'TEXT', what: 'why, for the record' } },
+  does: 'Revoke a publisher’s key, for good, and every version of a skill that it signed',
+  key: 'operator',
+  async run({ args: { NAME: name, KID: kid }, flags: { reason = 'no reason was given' }, api }) {
+    const left = await api('revokePublisherKey', { params: { name, kid }, body: { reason } })
+    return left.ok ? ok({ ok: true, json: left.value, text: `key ${inline(kid)} of ${inline(name)} revoked\n` }) : left
+  },
+})
+
+const remove = command({
+  words: ['skill', 'publishers', 'remove'],
+  args: NAME,
+  flags: {},
+  does: 'Take a publisher off the list; what they published stays until it is disabled',
+  key: 'operator',
+  async run({ args: { NAME: name }, api }) {
+    const gone = await api('deletePublisher', { params: { name } })
+    return gone.ok ? ok({ ok: true, json: gone.value, text: `publisher ${inline(name)} removed\n` }) : gone
+  },
+})
+
+export const PUBLISHERS: readonly Command[] = [list, put, revokeKey, remove]

@@ -1,0 +1,91 @@
+// Promise: who writes a skill gets from nothing to a verified call of it with the command line alone, far within five minutes: begun, built,
+// tested, published, enabled by somebody else, called, verified; and replaced, rolled back and revoked.
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Ran } from '../support/countersign.ts'
+import { countersign } from '../support/countersign.ts'
+import { Desk } from '../support/desk.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
+
+const FIVE_MINUTES_MS = 300_000
+
+const stack = sharedStack()
+const desk = new Desk('journey-skill', stack)
+const folder = mkdtempSync(join(tmpdir(), 'countersign-skills-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const env = { COUNTERSIGN_STATE: sharedState(), XDG_CONFIG_HOME: join(folder, 'config') }
+/** As in a shell in `folder`, with the state folder that `npm start` names. */
+const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
+let other: string
+const asOther = (...args: readonly string[]): Promise<Ran> =>
+  countersign(args, { cwd: folder, env: { ...env, COUNTERSIGN_URL: stack.url, COUNTERSIGN_KEY: other } })
+
+beforeAll(async () => {
+  other = (await desk.operator(['admin'])).key
+})
+
+async function done(ran: Promise<Ran>): Promise<string> {
+  const { code, out, err } = await ran
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  return out
+}
+
+test('from nothing to a verified call of a skill of one’s own', async () => {
+  const began = Date.now()
+  const publicKey = /public +(\S+)/.exec(await done(run('skill', 'keygen', 'journey-acme')))?.[1] ?? ''
+  await done(run('skill', 'publishers', 'put', 'journey-acme', publicKey))
+  expect(await done(run('skill', 'new', 'hello'))).toContain('hello/src/main.ts')
+  const built = await done(run('skill', 'build', 'hello'))
+  expect(built).toMatch(/^ {2}made with +quickjs-wasi /m)
+  expect(await done(run('skill', 'publish', 'hello'))).toMatch(/^skill hello 1\.0\.0 {2}quarantined$/m)
+  expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
+  expect(await done(asOther('skill', 'enable', 'hello', '1.0.0', '--reason', 'looked at it'))).toMatch(/^skill hello 1\.0\.0 {2}enabled$/m)
+  const called = await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}'))
+  expect(called).toMatch(/^succeeded {2}hello\.greet/)
+  expect(called).toContain('{"greeting":"Hello, Ada!"}')
+  const id = /call_[0-9A-Z]{26}_\d+/.exec(called)?.[0] ?? ''
+  await done(run('attestation', id, '-o', 'call.json'))
+  writeFileSync(join(folder, 'keys.json'), await done(run('keys')))
+  expect(await done(run('verify', 'call.json', '--keys', 'keys.json', '--call', id))).toMatch(/^verified$/m)
+  expect(Date.now() - began).toBeLessThan(FIVE_MINUTES_MS / 10)
+})
+
+test('the next version takes its place, is taken back, and is gone for good', async () => {
+  const toml = join(folder, 'hello/skill.toml')
+  writeFileSync(toml, readFileSync(toml, 'utf8').replace('version = "1.0.0"', 'version = "1.1.0"'))
+  const main = join(folder, 'hello/src/main.ts')
+  writeFileSync(main, readFileSync(main, 'utf8').replace('Hello, ', 'Good day, '))
+  const greeting = async (): Promise<string> =>
+    /"greeting":"([^"]*)"/.exec(await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}')))?.[1] ?? ''
+  await done(run('skill', 'build', 'hello'))
+  await done(run('skill', 'publish', 'hello'))
+  await done(asOther('skill', 'enable', 'hello', '1.1.0'))
+  expect(await greeting()).toBe('Good day, Ada!')
+  expect(await done(asOther('skill', 'rollback', 'hello', '--reason', 'too stiff'))).toMatch(/^skill hello 1\.0\.0 {2}enabled$/m)
+  expect(await greeting()).toBe('Hello, Ada!')
+  expect(await done(run('skill', 'list'))).toMatch(/^hello +1\.1\.0 +disabled/m)
+  expect(await done(run('skill', 'revoke', 'hello', '1.0.0', '--reason', 'a test'))).toContain('revoked')
+  expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
+  expect(await run('skill', 'enable', 'hello', '1.0.0')).toMatchObject({ code: 1 })
+  expect(await done(run('skill', 'show', 'hello', '1.0.0'))).toMatch(/made revoked by root/)
+})
+
+test('whoever publishes is on a list, with keys that can be revoked', async () => {
+  expect(await done(run('skill', 'publishers', 'list'))).toMatch(/^journey-acme +ed25519:[0-9a-f]{16} +put/m)
+  await done(run('skill', 'keygen', 'journey-stranger', '--to', 'stranger.json'))
+  await done(run('skill', 'new', 'odd', '--publisher', 'journey-stranger'))
+  expect(await run('skill', 'build', 'odd')).toMatchObject({ code: 2, err: expect.stringContaining('skill keygen') })
+  await done(run('skill', 'build', 'odd', '--signer', 'stranger.json'))
+  expect(await run('skill', 'publish', 'odd')).toMatchObject({ code: 1, err: expect.stringContaining('journey-stranger') })
+  const kid = /ed25519:[0-9a-f]{16}/.exec(await done(run('skill', 'publishers', 'list')))?.[0] ?? ''
+  expect(await done(run('skill', 'publishers', 'revoke-key', 'journey-acme', kid, '--reason', 'lost'))).toContain('revoked')
+  expect(await run('skill', 'publish', 'hello')).toMatchObject({ code: 1 })
+  const stranger = JSON.parse(readFileSync(join(folder, 'stranger.json'), 'utf8')).key.x
+  await done(run('skill', 'publishers', 'put', 'journey-stranger', stranger))
+  expect(await done(run('skill', 'publish', 'odd'))).toContain('quarantined')
+  expect(await done(run('skill', 'publishers', 'remove', 'journey-stranger'))).toContain('removed')
+})
