@@ -15,7 +15,7 @@ import type { Grant } from '../shared/statement.ts'
 import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, sealGrant, statementOf } from '../shared/statement.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
-import { identityOf, outsideOf } from './env.ts'
+import { channelObject, identityOf, outsideOf, skillObject } from './env.ts'
 import { claimedUnder } from './granted-under.ts'
 import { KnownValues } from './known-values.ts'
 import type { CallRecord } from './lifecycle.ts'
@@ -25,6 +25,7 @@ import type { RunStore } from './run-store.ts'
 import { finishedOf } from './settlement.ts'
 import type { EnabledSkill } from './skill-store.ts'
 import { HostSide } from './skills/host.ts'
+import type { Kept } from './skills/keeping.ts'
 import { type Performed, perform, unseen } from './skills/perform.ts'
 import { type Turn, Turns } from './skills/turns.ts'
 
@@ -122,7 +123,7 @@ export class SkillWork {
   }
 
   async #perform({ plan, args, grant, skill, secrets }: Claimed, turn: Turn): Promise<Done> {
-    const host = new HostSide({ plan, secrets, ...outsideOf(this.#env), turn })
+    const host = new HostSide({ plan, secrets, ...outsideOf(this.#env), turn, kept: keptBy(this.#env, grant.facts, plan) })
     const asked = { input: canonical(args), now: grant.issued_at_ms }
     const { outcome, stdout, stderr, used } = await perform(this.#env, grant.facts.tenant, skill, plan, asked, host)
     const known = new KnownValues(Object.values(secrets)) // V01
@@ -180,6 +181,15 @@ export class SkillWork {
         ...finishedOf(statement),
       })
     })
+  }
+}
+
+/** Of the skill in this tenant, and in this call's name. */
+function keptBy(env: Env, { tenant, agent, run, call }: Grant['facts'], { executor: { skill, version, tool } }: SkillPlan): Kept {
+  const from = { skill, version, tool, agent, run, call }
+  return {
+    storage: skillObject(env, tenant, skill),
+    post: (channel, number, text) => channelObject(env, tenant).notice(tenant, channel, number, { ...from, text }),
   }
 }
 

@@ -103,6 +103,11 @@ export class SkillDesk extends RpcTarget {
     return this.#skills.before(id)
   }
 
+  /** What it kept; `nth`: of its clearings, told once. */
+  async cleared(id: string, nth: number, said: { by: string; keys: number; bytes: number }): Promise<void> {
+    if (this.#journal.clearedOf(id) < nth) this.#told(this.#skills.cleared(id, { nth, ...said }))
+  }
+
   #isListed({ manifest, signed_by }: Skill): boolean {
     const publisher = this.#publishers.all().find(({ name }) => name === manifest.publisher)
     return publisher?.keys.some(({ kid }) => kid === signed_by) === true

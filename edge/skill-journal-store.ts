@@ -2,7 +2,7 @@
 // Hash-chained as a run's is, and each entry is a leaf of the tenant's log, so that nobody can have done it otherwise afterwards. What is
 // appended is appended in the transaction that does it. It decides nothing.
 
-import { and, asc, desc, eq, gt, inArray, isNotNull, lte } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, inArray, isNotNull, lte } from 'drizzle-orm'
 import { GENESIS, linkOf } from '../shared/journal.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Skill, SkillChange, SkillEntry } from '../shared/skills.ts'
@@ -59,6 +59,12 @@ export class SkillJournal {
     const of = and(eq(skillJournal.skill, id), eq(skillJournal.kind, 'skill.enabled'), isNotNull(skillJournal.version))
     const rows = this.#db.select({ version: skillJournal.version }).from(skillJournal).where(of).orderBy(asc(skillJournal.seq)).all()
     return rows.flatMap(({ version }) => version ?? [])
+  }
+
+  /** How often what it kept was cleared. */
+  clearedOf(id: string): number {
+    const of = and(eq(skillJournal.skill, id), eq(skillJournal.kind, 'skill.cleared'))
+    return this.#db.select({ n: count() }).from(skillJournal).where(of).get()?.n ?? 0
   }
 
   /** Whether anything was ever done with a publisher of this name. */

@@ -10,12 +10,15 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Clearing, SkillStorage } from '../shared/skill-storage.ts'
 import type { Env } from './env.ts'
+import { tenantSkills } from './env.ts'
 import { faultInKey } from './skills/storage-keys.ts'
 import { openDatabase } from './tables/open.ts'
 import { clearings, entries, usage } from './tables/skill.ts'
 
+type Cleared = { readonly tenant: string; readonly skill: string; readonly by: string }
 type Sums = { readonly keys: number; readonly bytes: number }
 
+const RETRY_MS = 2_000
 /** Behind all that begins alike: no key has a character beyond `z`. */
 const END = '~'
 
@@ -84,18 +87,34 @@ export class SkillObject extends DurableObject<Env> {
     return { ...this.#sums(), items: rows.orderBy(asc(key)).limit(LIMITS.page).all(), clearings: past.limit(LIMITS.page).all() }
   }
 
-  /** What a call sets from then on is kept again. */
-  async clear(by: string): Promise<Clearing> {
-    return this.ctx.storage.transactionSync(() => {
-      const [sums, at] = [this.#sums(), Date.now()]
+  /** What a call sets from then on is kept again. Where there was nothing, nothing was done. */
+  async clear({ tenant, skill, by }: Cleared): Promise<Clearing> {
+    const [sums, at] = [this.#sums(), Date.now()]
+    if (sums.keys === 0) return { by, at_ms: at, ...sums }
+    this.ctx.storage.transactionSync(() => {
       this.#db.delete(entries).run()
       this.#sum({ keys: 0, bytes: 0 })
       this.#db
         .insert(clearings)
-        .values({ by, at, ...sums })
+        .values({ tenant, skill, by, at, ...sums, journalled: false })
         .run()
-      return { by, at_ms: at, ...sums }
     })
+    void this.ctx.storage.setAlarm(at + RETRY_MS) // in the same commit
+    await this.#tell().catch(() => undefined) // or else when it rings
+    return { by, at_ms: at, ...sums }
+  }
+
+  override async alarm(): Promise<void> {
+    await this.#tell().catch(() => this.ctx.storage.setAlarm(Date.now() + RETRY_MS))
+  }
+
+  /** The tenant's journal of skills: at least once, in order; it takes each clearing once. */
+  async #tell(): Promise<void> {
+    const untold = this.#db.select().from(clearings).where(eq(clearings.journalled, false)).orderBy(asc(clearings.seq))
+    for (const { tenant, skill, seq, by, keys, bytes } of untold.all()) {
+      await tenantSkills(this.env, tenant).cleared(skill, seq, { by, keys, bytes })
+      this.#db.update(clearings).set({ journalled: true }).where(eq(clearings.seq, seq)).run()
+    }
   }
 
   // ── How much it is ──

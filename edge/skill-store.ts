@@ -112,6 +112,12 @@ export class SkillStore {
       : ok(undefined)
   }
 
+  /** What it kept, which is not kept here. */
+  cleared(id: string, said: Record<string, unknown>): void {
+    const publisher = this.#db.select().from(skills).where(eq(skills.id, id)).limit(1).get()?.publisher ?? ''
+    this.#journal.append('skill.cleared', { publisher, skill: id }, said)
+  }
+
   list(): Skill[] {
     const rows = this.#db.select().from(skills).orderBy(asc(skills.id), asc(skills.version)).all()
     const unwanted = this.#denied.all()

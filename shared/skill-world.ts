@@ -34,7 +34,9 @@ interface secrets {
   get: func(name: string) -> result<string, string>;
 }
 
-/// What the skill keeps from call to call, under the prefixes that the manifest names; another key ends the call.
+/// What the skill keeps from call to call, in all its versions, under the prefixes that the manifest names; another key ends the call. A key is
+/// 1 to 256 of letters, digits, \`_\`, \`.\`, \`/\` and \`-\`, begins with a letter or digit, and has no segment \`..\`. The error is a sentence: what is no
+/// key; more than 256 KiB under one key, 8 MiB or 10,000 keys; more than 1,000 keys that begin so. Each call of a function stands for itself.
 interface kv {
   get: func(key: string) -> result<option<list<u8>>, string>;
   set: func(key: string, value: list<u8>) -> result<_, string>;
@@ -42,7 +44,8 @@ interface kv {
   keys: func(prefix: string) -> result<list<string>, string>;
 }
 
-/// A message to people, through a channel that the manifest names; another one ends the call.
+/// A text to people, through a channel that the manifest names; another one ends the call. It is shown as it is, and tells where it comes from. The
+/// error is a sentence: the channel lets no skills write; more than 2,000 characters; more than 5 in one call, or 60 within an hour.
 interface channel {
   post: func(channel: string, text: string) -> result<_, string>;
 }

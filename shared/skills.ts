@@ -99,6 +99,7 @@ export type SkillEntry =
   | 'skill.enabled'
   | 'skill.disabled'
   | 'skill.revoked'
+  | 'skill.cleared'
   | 'publisher.put'
   | 'publisher.pinned'
   | 'publisher.removed'

@@ -9,6 +9,7 @@ export const skillStorageRoutes: Verbs<'readSkillStorage' | 'clearSkillStorage'>
     return ok(await skillObject(env, caller.directory.tenant, params.id).kept(query.after))
   },
   async clearSkillStorage({ env, caller, params }) {
-    return ok(await skillObject(env, caller.directory.tenant, params.id).clear(caller.principal.name))
+    const { tenant } = caller.directory
+    return ok(await skillObject(env, tenant, params.id).clear({ tenant, skill: params.id, by: caller.principal.name }))
   },
 }

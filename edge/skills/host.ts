@@ -7,6 +7,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Connection, SkillPlan } from '../../shared/plan.ts'
 import type { Outside, StandIns } from '../channels/outside.ts'
 import { stoodInFor } from '../channels/outside.ts'
+import { Keeping, type Kept } from './keeping.ts'
 import type { Asked, Request } from './requests.ts'
 import { judged } from './requests.ts'
 import type { Turn } from './turns.ts'
@@ -22,6 +23,7 @@ export type Means = {
   /** For tests. */
   readonly standIns: StandIns | undefined
   readonly turn: Turn
+  readonly kept: Kept
 }
 
 const OVER = { error: 'the call is over' } as const
@@ -40,6 +42,21 @@ export class Asking extends RpcTarget {
   secret(name: string): Promise<Answer<string>> {
     return this.#host.secret(name)
   }
+  kvGet(key: unknown): Promise<Answer<Uint8Array | undefined>> {
+    return this.#host.ask('kv.get', (keeping) => keeping.get(key))
+  }
+  kvSet(key: unknown, value: unknown): Promise<Answer<true>> {
+    return this.#host.ask('kv.set', (keeping) => keeping.set(key, value))
+  }
+  kvDelete(key: unknown): Promise<Answer<true>> {
+    return this.#host.ask('kv.delete', (keeping) => keeping.delete(key))
+  }
+  kvKeys(beginning: unknown): Promise<Answer<string[]>> {
+    return this.#host.ask('kv.keys', (keeping) => keeping.keys(beginning))
+  }
+  post(channel: unknown, text: unknown): Promise<Answer<true>> {
+    return this.#host.ask('channel.post', (keeping) => keeping.post(channel, text))
+  }
 }
 
 export class HostSide {
@@ -47,10 +64,12 @@ export class HostSide {
   readonly #connections: Connection[] = []
   readonly #calls: Record<string, number> = {}
   readonly #shut = new AbortController()
+  readonly #keeping: Keeping
   #bytes = 0
 
   constructor(means: Means) {
     this.#means = means
+    this.#keeping = new Keeping(means.plan, means.kept)
   }
 
   /** What it did, for the statement. */
@@ -88,6 +107,11 @@ export class HostSide {
       return kind === 'denied' ? { denied: `http: ${why}` } : { error: why }
     }
     return turn.aside(() => this.#send(request.value))
+  }
+
+  /** Of what the skill keeps and posts: somebody else runs meanwhile. */
+  async ask<T>(name: string, work: (keeping: Keeping) => Promise<Answer<T>>): Promise<Answer<T>> {
+    return this.#begin(name) ?? this.#means.turn.aside(() => work(this.#keeping))
   }
 
   async #send(request: Request): Promise<Answer<Response>> {

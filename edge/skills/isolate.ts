@@ -31,10 +31,13 @@ export default class extends WorkerEntrypoint {
       refused = why
       throw new Refused(why)
     }
-    const host = (name, bytes) => {
-      hostCalls[name] = (hostCalls[name] ?? 0) + 1
+    const pay = (bytes) => {
       counter.value -= ${LIMITS.skill_host_call_fuel}n + BigInt(bytes >>> 3)
       if (counter.value < 0n) throw new Refused('fuel')
+    }
+    const host = (name, bytes) => {
+      hostCalls[name] = (hostCalls[name] ?? 0) + 1
+      pay(bytes)
     }
     const asked = async (answering) => {
       const answer = await answering
@@ -74,6 +77,34 @@ export default class extends WorkerEntrypoint {
         async get(name) {
           host('secrets.get', name.length)
           return asked(asking.secret(name))
+        },
+      },
+      kv: {
+        async get(key) {
+          host('kv.get', key.length)
+          const value = await asked(asking.kvGet(key))
+          if (value !== undefined) pay(value.byteLength)
+          return value
+        },
+        async set(key, value) {
+          host('kv.set', key.length + value.byteLength)
+          await asked(asking.kvSet(key, value))
+        },
+        async delete(key) {
+          host('kv.delete', key.length)
+          await asked(asking.kvDelete(key))
+        },
+        async keys(beginning) {
+          host('kv.keys', beginning.length)
+          const keys = await asked(asking.kvKeys(beginning))
+          pay(8 * keys.length + keys.join('').length)
+          return keys
+        },
+      },
+      channel: {
+        async post(channel, text) {
+          host('channel.post', channel.length + text.length)
+          await asked(asking.post(channel, text))
         },
       },
     }

@@ -20,8 +20,12 @@ export const usage = sqliteTable('usage', {
 
 export const clearings = sqliteTable('clearings', {
   seq: integer().primaryKey({ autoIncrement: true }),
+  /** Whose journal is to know of it, and of which skill: an object that wakes by itself may not know its name. */
+  tenant: text().notNull(),
+  skill: text().notNull(),
   by: text().notNull(),
   at: integer().notNull(),
   keys: integer().notNull(),
   bytes: integer().notNull(),
+  journalled: integer({ mode: 'boolean' }).notNull(),
 })

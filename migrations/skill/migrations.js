@@ -1,5 +1,5 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_nostalgic_skreet.sql';
+import m0000 from './0000_curly_morbius.sql';
 
   export default {
     journal,

@@ -1,5 +1,6 @@
 // What an object of a stack's one tenant has on disk, opened beside the edge while that is not running: for what no test can wait for.
 
+import { createHash, createHmac } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -20,4 +21,23 @@ export function fileOf(kind: 'tenant' | 'channel' | 'run', state: string): Datab
   const [file, ...more] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
   if (file === undefined || more.length > 0) throw new Error(`there is one ${kind} object`)
   return new DatabaseSync(join(folder, file))
+}
+
+/** Of the one skill that keeps this key. */
+export function skillFileOf(key: string, state: string): DatabaseSync {
+  const folder = join(state, 'edge/objects/countersign-skill')
+  for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
+    const db = new DatabaseSync(join(folder, file))
+    if (db.prepare('select 1 from entries where key = ?').get(key) !== undefined) return db
+    db.close()
+  }
+  throw new Error(`no skill keeps \`${key}\``)
+}
+
+/** The id of an object by its name, as workerd makes it: what its file is called by. */
+export function objectId(uniqueKey: string, name: string): string {
+  const key = createHash('sha256').update(uniqueKey).digest()
+  const half = (of: string | Buffer): Buffer => createHmac('sha256', key).update(of).digest().subarray(0, 16)
+  const base = half(name)
+  return Buffer.concat([base, half(base)]).toString('hex')
 }

@@ -5,6 +5,7 @@ import { createPublicKey, verify } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Webhook, WebhookVerificationError } from 'standardwebhooks'
+import type { Notice } from '../../edge/channels/port.ts'
 import type { Approval } from '../../shared/wire.ts'
 
 export type Came = {
@@ -13,7 +14,7 @@ export type Came = {
   readonly headers: IncomingHttpHeaders
   readonly body: string
   readonly type: string
-  readonly data: { readonly approval: Approval; readonly recipient: string | null }
+  readonly data: { readonly approval: Approval; readonly recipient: string | null; readonly notice?: Notice }
 }
 type Reply = (response: ServerResponse, count: number) => void
 
@@ -34,7 +35,8 @@ export class WebhookReceiver {
         const { type, data } = body.startsWith('{')
           ? (JSON.parse(body) as Pick<Came, 'type' | 'data'>)
           : { type: '', data: { approval: {} as Approval, recipient: null } } // what was sent; the tests look at it
-        this.came.push({ at: Date.now(), path: `${request.method} ${request.url}`, headers: request.headers, body, type, data })
+        const whole = { ...data, approval: data.approval ?? ({} as Approval) } // a notice has none
+        this.came.push({ at: Date.now(), path: `${request.method} ${request.url}`, headers: request.headers, body, type, data: whole })
         this.reply(response, this.came.length)
       })
     })
@@ -52,6 +54,11 @@ export class WebhookReceiver {
 
   about(approval: string): Came[] {
     return this.came.filter(({ data }) => data.approval.id === approval)
+  }
+
+  /** Notices of this call. */
+  noticesOf(call: string): Came[] {
+    return this.came.filter(({ data }) => data.notice?.call === call)
   }
 
   async close(): Promise<void> {

@@ -1,9 +1,12 @@
 CREATE TABLE `clearings` (
 	`seq` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`tenant` text NOT NULL,
+	`skill` text NOT NULL,
 	`by` text NOT NULL,
 	`at` integer NOT NULL,
 	`keys` integer NOT NULL,
-	`bytes` integer NOT NULL
+	`bytes` integer NOT NULL,
+	`journalled` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `entries` (
