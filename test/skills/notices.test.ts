@@ -7,6 +7,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire.ts'
 import { eventually, HurtStack, insist, must, revive, strike, type Wish } from '../support/hurt-stack.ts'
 import { argumentsOf, type Does, poster, WAITS_FOR, waitingPoster } from '../support/keeper.ts'
+import { fileOf } from '../support/object-file.ts'
 import { Publisher, type Unbound } from '../support/skill.ts'
 import { signedBy, taking, WebhookReceiver } from '../support/webhook-receiver.ts'
 
@@ -205,6 +206,42 @@ test('a channel that is for skills no more tells what still waits to nobody, and
   expect(await shown()).toEqual([undefined])
   expect((await delivery(call, 'dropped')).why).toBe('the channel takes no notices any more')
 })
+
+test('by mail it is one for each recipient; what waits to be collected is collected, with no link in it; and a week later it is forgotten', async () => {
+  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // may answer nothing, and is told
+  const via = { provider: 'outbox' as const }
+  const addresses = { ada: 'ada@example.com', root: 'root@example.com', nobody: 'nobody@example.com' }
+  const mail = { kind: 'email' as const, from: 'skills@example.com', addresses, via, notices: true as const }
+  must(await hurt.operator('putChannel', { params: { name: 'ops-chan' }, body: mail }))
+  const call = await posts(await posting(), 'read me')
+  const collect = async (done: string[]) =>
+    must(await insist(() => hurt.operator('collectMessages', { params: { name: 'ops-chan' }, body: { done } }))).items
+  const mails = await eventually('both wait', async () => {
+    const all = (await collect([])).filter(({ message }) => /^Subject: =\?utf-8\?B\?QSBub3RpY2Ug/m.test(message)) // `A notice `
+    return all.length === 2 && all
+  })
+  expect(mails.map(({ message }) => /^To: (.*)\r$/m.exec(message)?.[1]).sort()).toEqual(['ada@example.com', 'root@example.com'])
+  for (const { message } of mails) expect(parts(message)).toContain('  | read me')
+  for (const { message } of mails) expect(parts(message)).not.toMatch(/https?:/)
+  await collect(mails.map(({ id }) => id))
+  const told = async () => (await deliveries()).filter(({ notice }) => notice === `${call.id}.1`)
+  expect((await told()).map(({ recipient, state }) => `${recipient} ${state}`).sort()).toEqual(['ada sent', 'root sent'])
+  await strike(hurt.stack.edge)
+  const db = fileOf('channel', hurt.stack.state.dir)
+  db.prepare('update notices set at = at - ? where call = ?').run(LIMITS.delivery_days * 24 * 3_600_000, call.id)
+  db.close()
+  await revive(hurt.stack.edge)
+  await put('dev-chan') // whatever it is told sets its alarm
+  await eventually('it is forgotten', async () => (await told()).length === 0, 30_000)
+})
+
+/** What stands in a mail's parts, decoded. */
+const parts = (message: string): string =>
+  message
+    .split('\r\n\r\n')
+    .slice(1)
+    .map((part) => Buffer.from(part.split('\r\n--')[0] ?? '', 'base64').toString())
+    .join('\n')
 
 test('P12 however many notices hang, a question has room beside them', async () => {
   await put('ops-chan')
