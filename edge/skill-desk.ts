@@ -71,8 +71,9 @@ export class SkillDesk extends RpcTarget {
     return this.#told(this.#skills.publish({ ...published, about }, () => this.#publishers.pin(publisher, x, by)))
   }
 
-  async list(): Promise<Skill[]> {
-    return this.#skills.list()
+  /** A page of them, behind `skill@version`. */
+  async list(after: string, of?: string): Promise<Skill[]> {
+    return this.#skills.list(after, of)
   }
   async read(id: string, version: string): Promise<Skill | undefined> {
     return this.#skills.read(id, version)

@@ -2,7 +2,7 @@
 // together with its entry in the journal. A part of the TenantObject, so that a skill that is disabled is so for the very next call. It opens
 // no package and runs nothing.
 
-import { and, asc, eq, inArray, ne, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, ne, or, sql } from 'drizzle-orm'
 import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
@@ -118,8 +118,12 @@ export class SkillStore {
     this.#journal.append('skill.cleared', { publisher, skill: id }, said)
   }
 
-  list(): Skill[] {
-    const rows = this.#db.select().from(skills).orderBy(asc(skills.id), asc(skills.version)).all()
+  /** A page of all, or of one skill's, behind `skill@version`. */
+  list(after: string, of?: string): Skill[] {
+    const [id = '', version = ''] = after.split('@')
+    const behind = or(gt(skills.id, id), and(eq(skills.id, id), gt(skills.version, version)))
+    const wanted = and(behind, of === undefined ? undefined : eq(skills.id, of))
+    const rows = this.#db.select().from(skills).where(wanted).orderBy(asc(skills.id), asc(skills.version)).limit(LIMITS.page).all()
     const unwanted = this.#denied.all()
     return rows.map(({ about, state }) => ({ ...about, state, changes: [], denied: this.#denied.among(about.contents.parts, unwanted) }))
   }

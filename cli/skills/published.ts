@@ -1,13 +1,14 @@
 // Skills at the edge: published by their authors' packages, looked at, and enabled, disabled, revoked and rolled back by operators.
 
 import { statSync } from 'node:fs'
+import type { Output } from '../../shared/client.ts'
 import { BODY, parseJson } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { type Skill, SkillPackage } from '../../shared/skills.ts'
 import type { Api } from '../api.ts'
-import type { Command, Output, Trouble } from '../command.ts'
+import type { Command, Output as Told, Trouble } from '../command.ts'
 import { command, usage } from '../command.ts'
 import { readBytes } from '../files.ts'
 import { fitting } from '../specs.ts'
@@ -52,6 +53,20 @@ function readPackage(path: string): Result<SkillPackage, Trouble> {
   return json.ok ? fitting(SkillPackage, json.value, `\`${path}\``) : err(usage(`\`${path}\` is no package: ${json.error.detail}`))
 }
 
+type Listed = Output<'listSkills'>['items']
+
+/** All of them, or all of one skill, whatever fits a page. */
+async function versions(api: Api, query: { id?: string }): Promise<Result<Listed, Trouble>> {
+  const all: Listed = []
+  for (;;) {
+    const last = all.at(-1)
+    const page = await api('listSkills', { query: last === undefined ? query : { ...query, after: `${last.id}@${last.version}` } })
+    if (!page.ok) return page
+    all.push(...page.value.items)
+    if (page.value.items.length < LIMITS.page) return ok(all)
+  }
+}
+
 const list = command({
   words: ['skill', 'list'],
   args: {},
@@ -59,9 +74,9 @@ const list = command({
   does: 'List all versions of all skills',
   key: 'operator',
   async run({ api, paint }) {
-    const skills = await api('listSkills', {})
+    const skills = await versions(api, {})
     if (!skills.ok) return skills
-    const rows = skills.value.items.map(({ id, version, state, component, imports, published_by, published_at_ms }) => [
+    const rows = skills.value.map(({ id, version, state, component, imports, published_by, published_at_ms }) => [
       id,
       version,
       state,
@@ -71,7 +86,7 @@ const list = command({
     ])
     return ok({
       ok: true,
-      json: skills.value.items,
+      json: skills.value,
       text: listing(paint, ['skill', 'version', 'state', 'bytes', 'uses', 'published by'], rows, 'no skills'),
     })
   },
@@ -92,10 +107,10 @@ const show = command({
 })
 
 async function shownVersion(id: string, api: Api): Promise<Result<string, Trouble>> {
-  const skills = await api('listSkills', {})
+  const skills = await versions(api, { id })
   if (!skills.ok) return skills
-  const versions = skills.value.items.filter((skill) => skill.id === id).sort((a, b) => b.published_at_ms - a.published_at_ms)
-  const found = versions.find(({ state }) => state === 'enabled') ?? versions[0]
+  const latest = skills.value.toSorted((a, b) => b.published_at_ms - a.published_at_ms)
+  const found = latest.find(({ state }) => state === 'enabled') ?? latest[0]
   return found === undefined ? err(usage(`there is no skill \`${id}\`; \`countersign skill list\` shows them`)) : ok(found.version)
 }
 
@@ -133,7 +148,7 @@ const rollBack = command({
 })
 
 /** What an operator looks at before they enable it. */
-function told(skill: Skill, paint: Paint): Result<Output, never> {
+function told(skill: Skill, paint: Paint): Result<Told, never> {
   const { id, version, state, digest, manifest, component, imports, modules, contents, warnings, signed_by, changes } = skill
   const rows = [
     ['digest', digest],

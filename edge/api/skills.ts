@@ -51,8 +51,8 @@ export const skillRoutes: Verbs<Names> = {
     return here(env, caller).publish({ ...made.value, about }, signed)
   },
 
-  async listSkills({ env, caller }) {
-    const skills = await here(env, caller).list()
+  async listSkills({ env, caller, query: { id, after = '' } }) {
+    const skills = await here(env, caller).list(after, id)
     return ok({ items: skills.map(({ manifest: _, modules: __, changes: ___, contents: ____, ...skill }) => skill) })
   },
   async readSkill({ env, caller, params: { id, version } }) {

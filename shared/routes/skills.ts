@@ -42,7 +42,16 @@ export const SKILLS = routes({
     path: '/v1/skills',
     callers: ['operator'],
     action: 'skill.read',
-    summary: 'All versions of all skills',
+    summary:
+      'Versions of skills, by name, a page at a time: of one skill, or of all; `after` names the last of the page before, `skill@1.0.0`',
+    query: z.strictObject({
+      id: Name.optional(),
+      after: z
+        .string()
+        .max(128)
+        .regex(/^[^@]+@[^@]+$/)
+        .optional(),
+    }),
     status: 200,
     result: list(Skill.omit({ manifest: true, modules: true, changes: true, contents: true })),
     failures: [],

@@ -264,7 +264,7 @@ describe('what whoever enables it should know', () => {
     expect(warned(skill).filter((one) => warning.test(one))).toHaveLength(1)
     const kept = granted(await desk.root('readSkill', { params: { id: skill.id, version: skill.version } }))
     expect(kept.warnings).toEqual(skill.warnings)
-    const listed = granted(await desk.root('listSkills', {})).items.find(({ id }) => id === skill.id)
+    const listed = granted(await desk.root('listSkills', { query: { id: skill.id } })).items[0]
     expect(listed?.warnings).toEqual(skill.warnings)
   })
 })
@@ -293,7 +293,7 @@ describe('a part that no skill is to be made of', () => {
         'part_denied: it contains `lodash@4.17.20`: CVE-2021-23337',
       )
       expect(refusal(await enable(waiting))).toBe('409 part_denied')
-      const listed = granted(await desk.root('listSkills', {})).items.find(({ id }) => id === running.id)
+      const listed = granted(await desk.root('listSkills', { query: { id: running.id } })).items[0]
       expect(listed).toMatchObject({ state: 'enabled', denied: ['it contains `lodash@4.17.20`: CVE-2021-23337'] })
       granted(await deny([]))
       granted(await enable(waiting))

@@ -230,6 +230,20 @@ describe('who is to enable', () => {
     expect(refusal(await maker.client('enableSkill', own))).toBe('403 forbidden')
   })
 
+  test('sees all there is, a page at a time, and what there is of one skill', async () => {
+    const acme = await listed()
+    const [id, other] = [desk.name(), desk.name()]
+    for (const version of ['1.0.0', '1.1.0', '2.0.0']) granted(await publish(packed(acme, id, version)))
+    granted(await publish(packed(acme, other)))
+    const page = async (query: { id?: string; after?: string }) =>
+      granted(await desk.root('listSkills', { query })).items.map((skill) => `${skill.id}@${skill.version}`)
+    expect(await page({ id })).toEqual([`${id}@1.0.0`, `${id}@1.1.0`, `${id}@2.0.0`])
+    expect(await page({ id, after: `${id}@1.0.0` })).toEqual([`${id}@1.1.0`, `${id}@2.0.0`])
+    expect((await page({ after: `${id}@1.1.0` }))[0]).toBe(`${id}@2.0.0`)
+    expect(await page({ id: other, after: `${id}@1.1.0` })).toEqual(other > id ? [`${other}@1.0.0`] : [])
+    expect(refusal(await desk.root('listSkills', { query: { after: id } }))).toBe('400 invalid_request')
+  })
+
   test('goes back as often as there were versions, and over those that were revoked', async () => {
     const acme = await listed()
     const id = desk.name()
