@@ -7,13 +7,12 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Connection, SkillPlan } from '../../shared/plan.ts'
 import type { Outside, StandIns } from '../channels/outside.ts'
 import { stoodInFor } from '../channels/outside.ts'
+import { type Answer, MALFORMED } from './answers.ts'
 import { Keeping, type Kept } from './keeping.ts'
-import type { Asked, Request } from './requests.ts'
-import { judged } from './requests.ts'
+import type { Request } from './requests.ts'
+import { Asked, judged } from './requests.ts'
 import type { Turn } from './turns.ts'
 
-/** What the skill is told: a value, an error of its `result`, or nothing any more, for it asked for what it was not granted. */
-export type Answer<T> = { readonly value: T } | { readonly error: string } | { readonly denied: string }
 export type Response = { readonly status: number; readonly headers: readonly (readonly [string, string])[]; readonly body: Uint8Array }
 
 export type Means = {
@@ -36,11 +35,12 @@ export class Asking extends RpcTarget {
     super()
     this.#host = host
   }
-  request(asked: Asked): Promise<Answer<Response>> {
-    return this.#host.request(asked)
+  async request(asked: unknown): Promise<Answer<Response>> {
+    const read = Asked.safeParse(asked)
+    return read.success ? this.#host.request(read.data) : MALFORMED
   }
-  secret(name: string): Promise<Answer<string>> {
-    return this.#host.secret(name)
+  async secret(name: unknown): Promise<Answer<string>> {
+    return typeof name === 'string' ? this.#host.secret(name) : MALFORMED
   }
   kvGet(key: unknown): Promise<Answer<Uint8Array | undefined>> {
     return this.#host.ask('kv.get', (keeping) => keeping.get(key))

@@ -5,7 +5,7 @@ import type { SkillPlan } from '../../shared/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Remote } from '../env.ts'
 import type { SkillObject } from '../skill-object.ts'
-import type { Answer } from './host.ts'
+import { type Answer, MALFORMED } from './answers.ts'
 import { faultInKey, granted, listable } from './storage-keys.ts'
 
 export type Kept = {
@@ -14,7 +14,6 @@ export type Kept = {
   readonly post: (channel: string, number: number, text: string) => Promise<Result<true>>
 }
 
-const MALFORMED = { denied: 'what is no text or bytes' } as const
 const named = (text: string): string => `\`${text.slice(0, 64)}\``
 
 export class Keeping {

@@ -1,6 +1,7 @@
 // What a skill asks of the network, judged before it is sent: its address, its method and its headers against the plan, and what the edge
 // adds. Pure. N09: what a name resolves to is the network's to judge, at connection (infra/workerd.ts, edge/channels/outside.ts).
 
+import { z } from 'zod'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Credential, SkillPlan } from '../../shared/plan.ts'
 import type { Result } from '../../shared/result.ts'
@@ -9,7 +10,8 @@ import { faultInAddress } from '../channels/outside.ts'
 import { covers } from '../planner.ts'
 
 /** As an isolate sends it. */
-export type Asked = { readonly method: string; readonly url: string; readonly headers: string; readonly body: Uint8Array }
+export const Asked = z.strictObject({ method: z.string(), url: z.string(), headers: z.string(), body: z.instanceof(Uint8Array) })
+export type Asked = z.infer<typeof Asked>
 export type Request = {
   readonly host: string
   readonly port: number
