@@ -3,12 +3,14 @@
 // systemd starts the worker, `Delegate=` does this.
 
 import { randomBytes } from 'node:crypto'
-import { chownSync, existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, readdirSync, readlinkSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { hasControllers, ownTree, processesIn } from '../worker/sandbox/delegation.ts'
 
-const OURS = /^countersign-[0-9]+-[0-9a-f]{8}$/
+const OURS = /^countersign-[0-9]+-[0-9a-f]{8}(?:-([0-9]+))?$/
+/** The namespace of processes that sees those of all others (linux/proc_ns.h, PROC_PID_INIT_INO). */
+const FIRST = '4026531836'
 /** What whoever rules a group writes to. */
 const FILES = ['cgroup.procs', 'cgroup.threads', 'cgroup.subtree_control', 'tasks']
 /** Whoever tidies up takes a group that nobody has entered yet for one that was left. */
@@ -27,19 +29,29 @@ export function delegate(user: { readonly uid: number; readonly gid: number }): 
   }
 }
 
+const ownNamespace = (): string => /[0-9]+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
+
 /** A number alone would not do: in another namespace of processes it is somebody else's. */
 function enterNew(parent: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
-  const folder = join(parent, `countersign-${process.pid}-${randomBytes(4).toString('hex')}`)
+  const folder = join(parent, `countersign-${process.pid}-${randomBytes(4).toString('hex')}-${ownNamespace()}`)
   mkdirSync(folder)
   for (const path of [folder, ...FILES.map((file) => join(folder, file))]) if (existsSync(path)) chownSync(path, uid, gid)
   writeFileSync(join(folder, 'cgroup.procs'), `${process.pid}`)
 }
 
-/** Removes the groups without processes, and tells of those that could not be removed yet. A worker that lives is in its own. */
+/**
+ * Removes the groups without processes, and tells of those that could not be removed yet. A worker that lives is in its own. A group of
+ * another namespace of processes may look empty from here, so it is left to whoever sees its processes.
+ */
 export function removeDelegated(): string[] {
+  const here = ownNamespace()
+  const isSeen = (name: string): boolean => {
+    const [named, namespace] = OURS.exec(name) ?? []
+    return named !== undefined && (here === FIRST || here === namespace)
+  }
   return parents().flatMap((parent) =>
     readdirSync(parent)
-      .filter((name) => OURS.test(name))
+      .filter(isSeen)
       .map((name) => join(parent, name))
       .filter((folder) => isEmpty(folder) && !removed(folder)),
   )
