@@ -1,8 +1,9 @@
-// Promise: a relay that ended while it waited is no call's.
+// Promise: a relay that ended while it waited is no call's; and what goes through one comes back whole, whoever ends first.
 
 import { readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { expect, test } from 'vitest'
-import { Arena, eventually, planOf } from './arena.ts'
+import { Arena, attack, eventually, planOf, told } from './arena.ts'
 import { below, parentOf } from './census.ts'
 
 const relaysBelow = (pid: number): number[] =>
@@ -25,4 +26,29 @@ test('relays that were killed while they waited are not given to calls', async (
   await eventually('they are gone', () => waiting.every((one) => parentOf(`${one}`) === 0))
   for (let i = 0; i < 3; i++) expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
   await arena.close()
+})
+
+/** Says all that it has, ends, and listens on. */
+const ASK = (to: string) => `
+import base64, socket, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ['HTTP_PROXY'])
+known = base64.b64encode(f'{proxy.username}:{proxy.password}'.encode()).decode()
+peer = socket.create_connection((proxy.hostname, proxy.port))
+peer.sendall(f'CONNECT ${to} HTTP/1.1\\r\\nhost: ${to}\\r\\nproxy-authorization: Basic {known}\\r\\n\\r\\n'.encode())
+tell['granted'] = peer.recv(4096).startswith(b'HTTP/1.1 200')
+peer.sendall(b'asked')
+peer.shutdown(socket.SHUT_WR)
+tell['heard'] = peer.recv(4096).decode()`
+
+test('who says all and ends hears the answer, though it takes its time', async () => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => socket.destroy()).once('data', () => void setTimeout(() => socket.end('late'), 2_000))
+  })
+  await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+  const to = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
+  const arena = await Arena.open({ privateHosts: [to] })
+  const plan = planOf(attack(ASK(to)), { egress: { mode: 'strict', hosts: [to] } })
+  expect(told(await arena.launch({ plan }))).toEqual({ granted: true, heard: 'late' })
+  await arena.close()
+  server.close()
 })

@@ -25,6 +25,8 @@ const SOCKET_PATH_MAX = 107
 const BLOCK = 128 * 1024
 /** Who comes when all processes are taken waits, as many as a call may have connections. */
 const LISTENING = `fork,reuseaddr,max-children=${EGRESS_CAPS.clients},backlog=1024`
+/** Who has said all hears the answer for as long as one may take: by itself it would hang up after 0.5 s. */
+const HEARS_S = EGRESS_CAPS.idle_ms / 1_000
 const PREPARE_WITHIN_MS = 5_000
 const POLL_MS = 2
 
@@ -85,7 +87,7 @@ export class Relay {
 
 /** A user namespace of ours with a network namespace in it; the relay lives there, and dies with us. */
 function hold(programs: Programs, path: string): ChildProcess {
-  const relay = [programs.socat, '-b', `${BLOCK}`, `TCP-LISTEN:${PORT},${LISTENING}`, `UNIX-CONNECT:${path}`]
+  const relay = [programs.socat, '-b', `${BLOCK}`, '-t', `${HEARS_S}`, `TCP-LISTEN:${PORT},${LISTENING}`, `UNIX-CONNECT:${path}`]
   const args = ['--user', '--map-root-user', '--net', '--', programs.setpriv, '--pdeathsig', 'KILL', '--', ...relay]
   const child = spawn(programs.unshare, args, { env: {}, cwd: '/', stdio: 'ignore', detached: true })
   child.on('error', () => undefined) // without a pid, `listening` says so
