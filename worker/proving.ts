@@ -1,5 +1,6 @@
 // Owns that what this worker counts on is tried anew: now and then, and when it is asked to. One try at a time. A try that breaks off has
-// shown nothing: until another one ends, nothing is proven (L8), and the next comes soon. It tries nothing itself, and tells nobody.
+// shown nothing: until another one ends, nothing is proven (L8). After it, and after one that showed less than there once was, the next
+// comes soon: a host may have been busy, or is mended. It tries nothing itself, and tells nobody.
 
 import { LIMITS } from '../shared/limits.ts'
 import { faultOf } from './fault.ts'
@@ -20,12 +21,15 @@ export class Proving {
   readonly #parts: Parts
   #trying = false
   #asked = false
+  /** Tries in a row that fell short of the best one. */
   #fell = 0
+  #fewest: number
   #timer: NodeJS.Timeout | undefined
 
   constructor(parts: Parts) {
     this.#parts = parts
     this.#proven = parts.first
+    this.#fewest = failuresIn(parts.first)
     this.#wait(LIMITS.proof_every_ms)
   }
 
@@ -59,7 +63,9 @@ export class Proving {
     const { prove, changed, log } = this.#parts
     try {
       this.#proven = await prove()
-      this.#fell = 0
+      const failed = failuresIn(this.#proven)
+      this.#fell = failed > this.#fewest ? this.#fell + 1 : 0
+      this.#fewest = Math.min(failed, this.#fewest)
     } catch (error) {
       const fault = faultOf(error)
       log.warn('proving broke off by a fault of ours; nothing counts as proven until it succeeds', { ...fault })
@@ -74,3 +80,5 @@ export class Proving {
     this.#timer = setTimeout(() => this.anew(), ms).unref()
   }
 }
+
+const failuresIn = ({ findings }: Proven): number => findings.filter(({ ok }) => !ok).length

@@ -6,7 +6,7 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
-import { provenMeans } from '../../shared/worker-proof.ts'
+import { provenMeans, type WorkerProof } from '../../shared/worker-proof.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
 let lone: LoneWorker
@@ -24,6 +24,10 @@ async function provenAnew() {
   process.kill(lone.process.pid ?? 0, 'SIGHUP')
   return eventually('the edge hears of it', () => lone.edge.proofs.slice(before).at(-1), 30_000)
 }
+
+/** What fell short is tried again by itself, soon. */
+const unasked = (holds: (proof: WorkerProof) => boolean) =>
+  eventually('it is proven again', () => lone.edge.proofs.slice(-1).some(holds), 40_000)
 
 const ended = async (tier: 'B' | 'C') => (await lone.settled(await lone.call({ argv: ['true'], tier }), 30_000)).statement.predicate
 
@@ -59,7 +63,7 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
   await eventually('a heartbeat says so', () => said('["B"]'), 20_000)
 
   inside('/usr/bin/umount', '/usr/bin/bwrap')
-  expect(provenMeans(await provenAnew()).tiers).toEqual(['B', 'C'])
+  await unasked(({ tiers }) => tiers.C.ok)
   expect((await ended('C')).state).toBe('succeeded')
 })
 
@@ -71,7 +75,7 @@ test('L8 where sandboxes set up in advance are not what they should be, calls st
   expect([provenMeans(lost).tiers, lost.prepared?.ok]).toEqual([['B', 'C'], false])
   expect((await ended('C')).state).toBe('succeeded')
   inside('/usr/bin/umount', '/usr/bin/perl')
-  expect((await provenAnew()).prepared?.ok).toBe(true)
+  await unasked(({ prepared }) => prepared?.ok === true)
 })
 
 test('L8 a try that breaks off proves nothing: no call is taken, the edge is told why, and it is tried again by itself', async () => {
@@ -81,7 +85,7 @@ test('L8 a try that breaks off proves nothing: no call is taken, the edge is tol
   expect(provenMeans(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
   expect(lost.tiers.B.checks).toEqual([{ name: 'it is tried', ok: false, seen: expect.stringContaining('ENOENT') }])
   renameSync(`${folder}.away`, folder)
-  await eventually('it is proven again', () => provenMeans(lone.edge.proofs.at(-1) ?? lost).tiers.length === 2, 40_000)
+  await unasked(({ tiers }) => tiers.B.ok && tiers.C.ok)
   for (const tier of ['B', 'C'] as const) expect((await ended(tier)).state).toBe('succeeded')
 })
 

@@ -228,7 +228,7 @@ const TABLE: readonly Canary[] = [
   {
     ability: 'egress',
     name: 'relay',
-    argv: () => ['socat', '-t', '3', '-', 'TCP:127.0.0.1:3128'],
+    argv: () => ['socat', '-t', '60', '-', 'TCP:127.0.0.1:3128'], // the proxy ends it, or the canary's own time
     stdin: 'CONNECT canary.invalid:443 HTTP/1.1\r\nhost: canary.invalid:443\r\n\r\n',
     judge: ({ stdout, stderr }) => [
       check('N12 the proxy answers, and only its own call', /^HTTP\/1\.1 407 /.test(stdout), stdout || stderr),

@@ -17,7 +17,7 @@ import type { PreparedStock } from './prepared.ts'
 import { ownFolder, removeFolder } from './workspace.ts'
 
 const LIMITS: Plan['limits'] = {
-  timeout_ms: 5_000,
+  timeout_ms: 30_000, // they end at once, but on a host that is busy with calls
   cpu_ms: 2_000,
   memory_bytes: 64 * 1024 * 1024,
   pids: 16,
@@ -157,6 +157,8 @@ async function release(
   if (outcome.kind === 'refused' || outcome.kind === 'infra') {
     return [{ name: `${canary.name}: it runs`, ok: false, detail: `${outcome.detail}${namespaceHint()}` }]
   }
+  if (outcome.kind === 'timeout')
+    return [{ name: `${canary.name}: it ends`, ok: false, detail: `not within ${LIMITS.timeout_ms / 1000} s; this host may be too busy` }]
   const seen: Seen = { outcome, ...output, uid: equipment.host.uid, left: processesWith(secret) }
   return canary.judge(seen).map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
 }
