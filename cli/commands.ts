@@ -17,6 +17,7 @@ import { newSkill } from './skills/new.ts'
 import { PUBLISHED } from './skills/published.ts'
 import { keygen } from './skills/publisher-key.ts'
 import { PUBLISHERS } from './skills/publishers.ts'
+import { test } from './skills/trials.ts'
 import { STANDING } from './standing.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
@@ -34,6 +35,7 @@ export const COMMANDS: readonly Command[] = [
   newSkill,
   keygen,
   build,
+  test,
   ...PUBLISHED,
   ...PUBLISHERS,
   ...POLICY_CHECKS,

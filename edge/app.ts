@@ -20,6 +20,7 @@ import { policyRoutes } from './api/policies.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
 import { secretRoutes } from './api/secrets.ts'
 import { skillStorageRoutes } from './api/skill-storage.ts'
+import { skillTrialRoutes } from './api/skill-trials.ts'
 import { skillRoutes } from './api/skills.ts'
 import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing.ts'
@@ -66,6 +67,7 @@ const VERBS: Verbs<RouteName> = {
   ...secretRoutes,
   ...skillRoutes,
   ...skillStorageRoutes,
+  ...skillTrialRoutes,
   ...slackRoutes,
   ...policyRoutes,
   ...rehearsalRoutes,

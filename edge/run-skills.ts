@@ -4,11 +4,10 @@
 
 import { seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
-import { schemaCheck } from '../shared/fits-schema.ts'
 import { attestationId } from '../shared/ids.ts'
-import { canonical, digestOf, parseJson, sha256 } from '../shared/json.ts'
+import { canonical, digestOf, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
-import { type Connection, type Outcome, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
+import { type Connection, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Grant } from '../shared/statement.ts'
@@ -27,6 +26,7 @@ import type { EnabledSkill } from './skill-store.ts'
 import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
 import { type Performed, perform, unseen } from './skills/perform.ts'
+import { promised } from './skills/promised.ts'
 import { type Turn, Turns } from './skills/turns.ts'
 
 type Done = Performed & { readonly connections: readonly Connection[] }
@@ -43,7 +43,8 @@ type Claimed = {
  * Of this process: so many are claimed at a time, and one runs. Who waits for the first is not claimed yet, and what waits for the second
  * waits less than a lease lasts.
  */
-const [claims, runs] = [new Turns(4), new Turns(1)]
+const claims = new Turns(4)
+export const turnsOfSkills = new Turns(1)
 
 export class SkillWork {
   readonly #env: Env
@@ -66,7 +67,7 @@ export class SkillWork {
     try {
       await claims.take(async () => {
         const claimed = await this.#claim(n)
-        if (claimed.ok) await this.#settle(claimed.value, await runs.take((turn) => this.#inTurn(claimed.value, turn)))
+        if (claimed.ok) await this.#settle(claimed.value, await turnsOfSkills.take((turn) => this.#inTurn(claimed.value, turn)))
       })
     } finally {
       this.#busy.delete(n)
@@ -128,7 +129,7 @@ export class SkillWork {
     const { outcome, stdout, stderr, used } = await perform(this.#env, grant.facts.tenant, skill, plan, asked, host)
     const known = new KnownValues(Object.values(secrets)) // V01
     const veil = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
-    const ended = judged(outcome, plan, stdout)
+    const ended = promised(outcome, plan, stdout)
     return {
       outcome: 'detail' in ended ? { ...ended, detail: veil(ended.detail).slice(0, 500) } : ended,
       stdout: Buffer.from(veil(stdout.toString())),
@@ -199,13 +200,3 @@ const summaryOf = (bytes: Buffer): StreamSummary => ({
   kept: bytes.byteLength,
   truncated: false,
 })
-
-/** What it returned is one JSON value, and what its tool promises. */
-function judged(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
-  if (outcome.kind !== 'returned') return outcome
-  const parsed = parseJson(stdout)
-  if (!parsed.ok) return { kind: 'invalid_output', detail: `the result is not JSON: ${parsed.error.detail}`.slice(0, 500) }
-  const faults = output === undefined ? [] : schemaCheck(output)(parsed.value)
-  const told = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
-  return faults.length === 0 ? outcome : { kind: 'invalid_output', detail: `the result does not fit: ${told}`.slice(0, 500) }
-}

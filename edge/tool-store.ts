@@ -7,7 +7,7 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import { capabilitiesIn, type SkillManifest } from '../shared/skills.ts'
+import { capabilitiesIn, type SkillManifest, type UnboundManifest } from '../shared/skills.ts'
 import type { Tool, ToolSpec } from '../shared/wire.ts'
 import type { Directory } from './directory.ts'
 import { checkToolChange } from './policy-check.ts'
@@ -130,7 +130,7 @@ const some = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], un
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> } // only undefined ones are gone
 
 /** A skill's tool as a contract: what it reaches and may take is the manifest's. */
-function specOf(manifest: SkillManifest, digest: string, tool: SkillManifest['tools'][number]): ToolSpec {
+export function specOf(manifest: UnboundManifest, digest: string, tool: UnboundManifest['tools'][number]): ToolSpec {
   const { id, version, limits } = manifest
   const { http, secrets, credentials, kv, channels } = manifest.capabilities
   const { name, ...said } = tool

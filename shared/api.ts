@@ -10,6 +10,7 @@ import { POLICIES } from './routes/policies.ts'
 import { REHEARSAL } from './routes/rehearsal.ts'
 import { SECRETS } from './routes/secrets.ts'
 import { SKILL_STORAGE } from './routes/skill-storage.ts'
+import { SKILL_TRIALS } from './routes/skill-trials.ts'
 import { SKILLS } from './routes/skills.ts'
 import { STANDING } from './routes/standing.ts'
 import { WORKERS } from './routes/workers.ts'
@@ -22,6 +23,7 @@ export const ROUTES = {
   ...POLICIES,
   ...REHEARSAL,
   ...SECRETS,
+  ...SKILL_TRIALS,
   ...SKILL_STORAGE, // before what takes anything for a version
   ...SKILLS,
   ...STANDING,

@@ -290,6 +290,11 @@ export const LIMITS = {
   skill_host_calls: 1_000,
   skill_url_chars: 8 * KiB,
   skill_header_chars: 16 * KiB,
+  /** Of a skill that is tried: trials at once, answers that one has recorded, and what they hold; each takes as much as a call may. */
+  trials: 32,
+  trial_answers: 64,
+  trial_text_chars: 256 * KiB,
+  trial_cpu_ms: 10_000,
   /** One page of a list. */
   page: 100,
 } as const

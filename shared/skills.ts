@@ -60,13 +60,16 @@ export const SkillManifest = z.strictObject({
   integrity: z.strictObject({ component_sha256: Sha256, sbom_sha256: Sha256, provenance_sha256: Sha256 }),
 })
 export type SkillManifest = z.infer<typeof SkillManifest>
+/** Before there is anything to bind it to. */
+export const UnboundManifest = SkillManifest.omit({ integrity: true })
+export type UnboundManifest = z.infer<typeof UnboundManifest>
 
 /** The interfaces of the world that it says it uses. */
 export const capabilitiesIn = ({ capabilities: said }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
   SkillCapability.options.filter((name) => said[name === 'channel' ? 'channels' : name] !== undefined)
 
 /** What its tools are called by. */
-export const toolNames = ({ id, tools }: SkillManifest): string[] => tools.map(({ name }) => `${id}.${name}`)
+export const toolNames = ({ id, tools }: UnboundManifest): string[] => tools.map(({ name }) => `${id}.${name}`)
 
 const Described = z.record(z.string(), z.unknown())
 /** What the payload of a package is, in canonical JSON; the component is in base64. `sbom` is CycloneDX, `provenance` an in-toto statement. */

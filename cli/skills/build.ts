@@ -6,15 +6,15 @@ import { payloadBytes } from '../../shared/dsse.ts'
 import { canonical, sha256 } from '../../shared/json.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
-import { capabilitiesIn } from '../../shared/skills.ts'
+import { capabilitiesIn, type UnboundManifest } from '../../shared/skills.ts'
 import { command, type Trouble } from '../command.ts'
 import { writeText } from '../files.ts'
 import { columns, inline } from '../text.ts'
-import { FOLDER, readSkill, type Unbound } from './folder.ts'
+import { FOLDER, readSkill } from './folder.ts'
 import { pack, payloadOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
 
-export const packageOf = (folder: string, { id, version }: Pick<Unbound, 'id' | 'version'>): string =>
+export const packageOf = (folder: string, { id, version }: Pick<UnboundManifest, 'id' | 'version'>): string =>
   join(folder, 'dist', `${id}-${version}.skill.json`)
 
 export const build = command({

@@ -9,7 +9,7 @@ import { BODY, parseJson } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { SkillManifest } from '../../shared/skills.ts'
+import { UnboundManifest } from '../../shared/skills.ts'
 import type { Trouble } from '../command.ts'
 import { trouble, usage } from '../command.ts'
 import { readBytes } from '../files.ts'
@@ -18,14 +18,11 @@ import type { Part } from './made.ts'
 export const FOLDER = { 'FOLDER?': 'the skill’s folder, where skill.toml is; this one if you say nothing' } as const
 export const TOML = 'skill.toml'
 
-/** A manifest before there is anything to bind it to. */
-const Unbound = SkillManifest.omit({ integrity: true })
-export type Unbound = Omit<SkillManifest, 'integrity'>
 export type Language = 'javascript' | 'assemblyscript' | 'rust' | 'component'
 export type SkillFolder = {
   readonly folder: string
   readonly toml: Uint8Array
-  readonly manifest: Unbound
+  readonly manifest: UnboundManifest
   readonly language: Language
   /** Where its code begins, within the folder. */
   readonly main: string
@@ -56,7 +53,7 @@ export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   return ok({ folder, toml: toml.value, manifest: manifest.value, language, main })
 }
 
-function readManifest(path: string, bytes: Uint8Array): Result<Unbound, Trouble> {
+function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, Trouble> {
   const text = Buffer.from(bytes).toString('utf8')
   let value: unknown
   try {
@@ -70,7 +67,7 @@ function readManifest(path: string, bytes: Uint8Array): Result<Unbound, Trouble>
   if (dated !== undefined) return refused(path, [{ at: place(text, dated), message: 'a date is no JSON; write it as a text' }])
   const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY)
   if (!strict.ok) return err(trouble('invalid_manifest', `\`${path}\`: ${strict.error.detail}`))
-  const read = Unbound.safeParse(strict.value)
+  const read = UnboundManifest.safeParse(strict.value)
   if (read.success) return ok(read.data)
   const errors = read.error.issues.flatMap((issue): FieldError[] => {
     const at = issue.path.map(String)

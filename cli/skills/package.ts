@@ -3,13 +3,12 @@
 
 import { type Signer, seal } from '../../shared/dsse.ts'
 import { digestOf, sha256 } from '../../shared/json.ts'
-import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload } from '../../shared/skills.ts'
-import type { Unbound } from './folder.ts'
+import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/skills.ts'
 import type { Made, Part } from './made.ts'
 
 const BUILDER = 'countersign:skill-build'
 
-export function payloadOf(manifest: Unbound, made: Made): SkillPayload {
+export function payloadOf(manifest: UnboundManifest, made: Made): SkillPayload {
   const component_sha256 = sha256(made.component)
   const sbom = billOfMaterials(manifest, component_sha256, made.parts)
   const provenance = provenanceOf(manifest, component_sha256, made)
@@ -22,7 +21,7 @@ export function pack(payload: SkillPayload, signer: Signer): SkillPackage {
   return { ...seal(SKILL_TYPE, payload, signer), payloadType: SKILL_TYPE }
 }
 
-function billOfMaterials(manifest: Unbound, component: string, parts: readonly Part[]): Record<string, unknown> {
+function billOfMaterials(manifest: UnboundManifest, component: string, parts: readonly Part[]): Record<string, unknown> {
   return {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
@@ -49,7 +48,7 @@ function billOfMaterials(manifest: Unbound, component: string, parts: readonly P
   }
 }
 
-function provenanceOf(manifest: Unbound, component: string, { sources, parts }: Made): Record<string, unknown> {
+function provenanceOf(manifest: UnboundManifest, component: string, { sources, parts }: Made): Record<string, unknown> {
   return {
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: manifest.id, digest: { sha256: component } }],

@@ -7,23 +7,30 @@ import { DEFAULT_SKILL_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { SkillCapability } from '../../shared/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { SkillContents, SkillManifest, SkillWarning } from '../../shared/skills.ts'
+import type { SkillContents, SkillWarning, UnboundManifest } from '../../shared/skills.ts'
 import { capabilitiesIn, toolNames } from '../../shared/skills.ts'
 import { covers } from '../planner.ts'
 
 /** `imports`: the interfaces of the world that the component really has. */
-type Audited = { readonly manifest: SkillManifest; readonly imports: readonly SkillCapability[]; readonly contents: SkillContents }
+type Needs = { readonly manifest: UnboundManifest; readonly imports: readonly SkillCapability[] }
+type Audited = Needs & { readonly contents: SkillContents }
 
 export function audit(audited: Audited): Result<SkillWarning[]> {
-  const faults = [...undeclared(audited), ...unnamed(audited.manifest), ...unfounded(audited.manifest)]
-  return faults.length > 0
-    ? err(failure('invalid_skill', 'the manifest does not hold', faults.slice(0, LIMITS.skill_faults)))
-    : ok([...unused(audited), ...wide(audited.manifest), ...bare(audited.manifest), ...high(audited.manifest), ...untold(audited)])
+  const held = holding(audited)
+  return held.ok
+    ? ok([...unused(audited), ...wide(audited.manifest), ...bare(audited.manifest), ...high(audited.manifest), ...untold(audited)])
+    : held
+}
+
+/** A manifest that says of its component what is so. */
+export function holding(needs: Needs): Result<true> {
+  const faults = [...undeclared(needs), ...unnamed(needs.manifest), ...unfounded(needs.manifest)]
+  return faults.length > 0 ? err(failure('invalid_skill', 'the manifest does not hold', faults.slice(0, LIMITS.skill_faults))) : ok(true)
 }
 
 // ── What is refused ──
 
-const undeclared = ({ manifest, imports }: Audited): FieldError[] =>
+const undeclared = ({ manifest, imports }: Needs): FieldError[] =>
   imports
     .filter((name) => !capabilitiesIn(manifest).includes(name))
     .map((name) => ({
@@ -33,7 +40,7 @@ const undeclared = ({ manifest, imports }: Audited): FieldError[] =>
 
 const LONGEST_NAME = 64
 /** A tool is called by the names of skill and tool together. */
-const unnamed = (manifest: SkillManifest): FieldError[] =>
+const unnamed = (manifest: UnboundManifest): FieldError[] =>
   toolNames(manifest)
     .filter((name) => name.length > LONGEST_NAME)
     .map((name) => ({
@@ -43,7 +50,7 @@ const unnamed = (manifest: SkillManifest): FieldError[] =>
 
 const isWild = { http: (host: string) => host.startsWith('.'), kv: (prefix: string) => prefix === '' }
 
-function unfounded({ capabilities: { http, kv = [], credentials = [] }, wildcards = [] }: SkillManifest): FieldError[] {
+function unfounded({ capabilities: { http, kv = [], credentials = [] }, wildcards = [] }: UnboundManifest): FieldError[] {
   const hosts = http?.hosts ?? []
   const optIn = (name: 'http' | 'kv', what: string) => ({
     at: `/manifest/capabilities/${name}`,
@@ -79,7 +86,7 @@ const unused = ({ manifest, imports }: Audited): SkillWarning[] =>
       detail: `\`${name}\` is declared, and the component does not import it: what is not needed should not be granted`,
     }))
 
-function wide({ capabilities: { http, kv = [] }, wildcards = [] }: SkillManifest): SkillWarning[] {
+function wide({ capabilities: { http, kv = [] }, wildcards = [] }: UnboundManifest): SkillWarning[] {
   const [hosts, all] = [(http?.hosts ?? []).filter(isWild.http), kv.some(isWild.kv)]
   const idle = wildcards.filter((name) => (name === 'http' ? hosts.length === 0 : !all))
   return [
@@ -94,7 +101,7 @@ function wide({ capabilities: { http, kv = [] }, wildcards = [] }: SkillManifest
   ]
 }
 
-function bare({ capabilities: { http, secrets = [], credentials = [] }, tools }: SkillManifest): SkillWarning[] {
+function bare({ capabilities: { http, secrets = [], credentials = [] }, tools }: UnboundManifest): SkillWarning[] {
   const clear = (http?.hosts ?? []).filter((host) => host.endsWith(':80'))
   const untyped = tools.filter(({ output_schema }) => output_schema === undefined).map(({ name }) => `\`${name}\``)
   return [
@@ -122,7 +129,7 @@ function bare({ capabilities: { http, secrets = [], credentials = [] }, tools }:
 const RAISED = ['timeout_ms', 'fuel', 'memory_bytes', 'output_bytes', 'net_bytes', 'net_connections'] as const
 /** Four times what a skill gets that says nothing. */
 const MUCH = 4
-const high = ({ limits }: SkillManifest): SkillWarning[] =>
+const high = ({ limits }: UnboundManifest): SkillWarning[] =>
   RAISED.filter((name) => (limits[name] ?? 0) >= MUCH * DEFAULT_SKILL_LIMITS[name]).map((name) => ({
     code: 'high_limit',
     detail: `it asks for \`${name}\` of ${limits[name]}; ${DEFAULT_SKILL_LIMITS[name]} are usual`,

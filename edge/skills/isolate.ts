@@ -20,12 +20,13 @@ class Failed {
 }
 
 export default class extends WorkerEntrypoint {
-  async call({ tool, input, fuel, granted, now }, asking) {
+  async call({ tool, input, fuel, granted, now, random }, asking) {
     const counter = new WebAssembly.Global({ value: 'i64', mutable: true }, BigInt(fuel))
     const hostCalls = {}
     const memories = new Set()
     const instantiated = new Set()
     let log = ''
+    let drawn = 0
     let refused
     const refuse = (why) => {
       refused = why
@@ -62,7 +63,7 @@ export default class extends WorkerEntrypoint {
         bytes(count) {
           host('random.bytes', count)
           if (count > 65536) throw new Refused('more than 65,536 random bytes at once')
-          return crypto.getRandomValues(new Uint8Array(count))
+          return random === undefined ? crypto.getRandomValues(new Uint8Array(count)) : Uint8Array.from({ length: count }, () => random[drawn++ % random.length])
         },
       },
       http: {

@@ -23,7 +23,10 @@ type Asked = {
   readonly fuel: number
   readonly granted: readonly string[]
   readonly now: number
+  /** Over and over, in the place of what is random: in trials alone. */
+  readonly random?: Uint8Array
 }
+export type Isolate = { call: (asked: Asked, host: Asking) => Promise<unknown> }
 
 const Answer = z.strictObject({
   end: z.discriminatedUnion('kind', [
@@ -46,22 +49,17 @@ const DETAIL_MAX = 500
 export const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
 const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the isolate failed: ${String(why)}`.slice(0, DETAIL_MAX) })
 
-export async function perform(
-  env: Env,
-  tenant: string,
-  skill: EnabledSkill,
-  { executor, limits }: SkillPlan,
-  { input, now }: { input: string; now: number },
-  host: HostSide,
-): Promise<Performed> {
+type Begun = Pick<Asked, 'input' | 'now' | 'random'>
+
+export const perform = (env: Env, tenant: string, skill: EnabledSkill, plan: SkillPlan, begun: Begun, host: HostSide): Promise<Performed> =>
+  performIn(isolate(env, tenant, skill, plan.limits.timeout_ms), plan, begun, host)
+
+export async function performIn(within: Isolate, { executor, limits }: SkillPlan, begun: Begun, host: HostSide): Promise<Performed> {
   const late = Promise.withResolvers<'late'>()
   const timer = setTimeout(() => late.resolve('late'), limits.timeout_ms)
   const { tool, capabilities: granted } = executor
   try {
-    const answer = await Promise.race([
-      isolate(env, tenant, skill, limits.timeout_ms).call({ tool, input, fuel: limits.fuel, granted, now }, new Asking(host)),
-      late.promise,
-    ])
+    const answer = await Promise.race([within.call({ tool, fuel: limits.fuel, granted, ...begun }, new Asking(host)), late.promise])
     if (answer === 'late') return unseen({ kind: 'timeout' })
     const read = Answer.safeParse(answer)
     return read.success ? seen(read.data, limits.output_bytes) : infra('its answer has another shape')
@@ -74,7 +72,7 @@ export async function perform(
 }
 
 /** One for each skill and tenant (W13): the platform keeps it while it is used. */
-function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, cpuMs: number) {
+function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, cpuMs: number): Isolate {
   const code = async (): Promise<WorkerLoaderWorkerCode> => {
     const files = await tenantSkills(env, tenant).code(digest)
     if (files === undefined) throw new Error('the skill is not enabled any more')
@@ -84,9 +82,7 @@ function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, cp
     return isolateOf(files, cpuMs)
   }
   // The loader's stub tells no types: what it exports is our own harness.
-  return env.LOADER.get(`${tenant}/${digest}/${HARNESS_SHA256}`, code).getEntrypoint() as unknown as {
-    call: (asked: Asked, host: Asking) => Promise<unknown>
-  }
+  return env.LOADER.get(`${tenant}/${digest}/${HARNESS_SHA256}`, code).getEntrypoint() as unknown as Isolate
 }
 
 function seen({ end, log, ...used }: Answer, most: number): Performed {

@@ -7,13 +7,14 @@ import { sha256 } from '../../shared/json.ts'
 import { DEFAULT_SKILL_LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Skill } from '../../shared/skills.ts'
+import type { Skill, UnboundManifest } from '../../shared/skills.ts'
 import type { Env } from '../env.ts'
 import { transpiler } from '../env.ts'
 import { checkSchema } from '../schemas.ts'
 import { audit } from './audit.ts'
 import type { CodeFile } from './isolate.ts'
 import type { Opened } from './package.ts'
+import type { Transpiled } from './transpiler/main.ts'
 
 type Prepared = {
   readonly about: Omit<Skill, 'state' | 'changes' | 'denied' | 'published_by' | 'published_at_ms' | 'pinned_by'>
@@ -23,17 +24,7 @@ type Prepared = {
 }
 
 export async function prepare(env: Env, { manifest, component, contents, payload, digest, key, sig }: Opened): Promise<Result<Prepared>> {
-  for (const { input_schema, output_schema } of manifest.tools) {
-    for (const schema of [input_schema, output_schema]) {
-      const checked = schema === undefined ? ok(schema) : checkSchema(schema)
-      if (!checked.ok) return checked
-    }
-  }
-  const { memory_bytes = DEFAULT_SKILL_LIMITS.memory_bytes, table_elements = DEFAULT_SKILL_LIMITS.table_elements } = manifest.limits
-  const room = { pages: Math.floor(memory_bytes / 65_536), elements: table_elements }
-  const made = await transpiler(env)
-    .transpile(component, room)
-    .catch(() => err(failure('unavailable', 'the transpiler could not be reached')))
+  const made = await transpiled(env, manifest, component)
   if (!made.ok) return made
   const { files, capabilities: imports } = made.value
   const warnings = audit({ manifest, imports, contents })
@@ -52,4 +43,19 @@ export async function prepare(env: Env, { manifest, component, contents, payload
     signature: sig,
   }
   return ok({ about, payload, files })
+}
+
+/** What an isolate runs, and what it imports. */
+export async function transpiled(env: Env, { tools, limits }: UnboundManifest, component: Uint8Array): Promise<Result<Transpiled>> {
+  for (const { input_schema, output_schema } of tools) {
+    for (const schema of [input_schema, output_schema]) {
+      const checked = schema === undefined ? ok(schema) : checkSchema(schema)
+      if (!checked.ok) return checked
+    }
+  }
+  const { memory_bytes = DEFAULT_SKILL_LIMITS.memory_bytes, table_elements = DEFAULT_SKILL_LIMITS.table_elements } = limits
+  const room = { pages: Math.floor(memory_bytes / 65_536), elements: table_elements }
+  return transpiler(env)
+    .transpile(component, room)
+    .catch(() => err(failure('unavailable', 'the transpiler could not be reached')))
 }

@@ -40,6 +40,7 @@ test('from nothing to a verified call of a skill of one’s own', async () => {
   await done(run('skill', 'publishers', 'put', 'journey-acme', publicKey))
   expect(await done(run('skill', 'new', 'hello'))).toContain('hello/src/main.ts')
   const built = await done(run('skill', 'build', 'hello'))
+  expect(await done(run('skill', 'test', 'hello'))).toBe('hello/tests/greet.json  2 of 2 as expected\n2 passed\n')
   expect(built).toMatch(/^ {2}made with +quickjs-wasi /m)
   expect(await done(run('skill', 'publish', 'hello'))).toMatch(/^skill hello 1\.0\.0 {2}quarantined$/m)
   expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
@@ -72,6 +73,37 @@ test('the next version takes its place, is taken back, and is gone for good', as
   expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
   expect(await run('skill', 'enable', 'hello', '1.0.0')).toMatchObject({ code: 1 })
   expect(await done(run('skill', 'show', 'hello', '1.0.0'))).toMatch(/made revoked by root/)
+})
+
+test('a test that does not come out as expected says where', async () => {
+  const tests = {
+    about: 'greetings',
+    tests: [
+      {
+        description: 'greets',
+        tool: 'greet',
+        input: { name: 'Bo' },
+        expect: { output: { greeting: 'Hello, Bo.' }, log: '', fuel_at_most: 10 },
+      },
+      { description: 'fails', tool: 'greet', input: { name: 'Bo' }, expect: { error: 'no such person' } },
+    ],
+  }
+  await done(run('skill', 'new', 'wrong', '--publisher', 'journey-acme'))
+  writeFileSync(join(folder, 'wrong/tests/greet.json'), JSON.stringify(tests))
+  const { code, out } = await run('skill', 'test', 'wrong')
+  expect(code).toBe(1)
+  for (const line of [
+    'wrong/tests/greet.json  0 of 2 as expected',
+    'Hello, Bo.',
+    'Hello, Bo!',
+    'greeting Bo',
+    'fuel: expected 10 at most',
+    'no such person',
+    '2 of 2 not as expected',
+  ])
+    expect(out).toContain(line)
+  rmSync(join(folder, 'wrong/tests'), { recursive: true })
+  expect(await run('skill', 'test', 'wrong')).toMatchObject({ code: 2 })
 })
 
 test('whoever publishes is on a list, with keys that can be revoked', async () => {

@@ -1,0 +1,16 @@
+// What authors may do with a skill before it is published: try it. It is not signed, not kept and not journalled, and reaches nothing.
+
+import { failure } from '../../shared/failures.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Verbs } from '../app.ts'
+import { turnsOfSkills } from '../run-skills.ts'
+import { tried } from '../skills/trial.ts'
+
+export const skillTrialRoutes: Verbs<'trySkill'> = {
+  async trySkill({ env, body: { manifest, component, trials } }) {
+    const code = Buffer.from(component, 'base64')
+    if (code.toString('base64') !== component) return err(failure('invalid_skill', 'the component is not base64 in its one spelling'))
+    const items = await tried(env, manifest, code, trials, turnsOfSkills)
+    return items.ok ? ok({ items: items.value }) : items
+  },
+}

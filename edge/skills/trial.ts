@@ -1,0 +1,139 @@
+// A skill that nobody has published, tried: transpiled as it would be when it is published, each trial in an instance of its own, held against
+// its manifest by the host's side that holds real calls. Only what would leave the edge stays in it: hosts, storage and
+// channels are what the trial has recorded. It keeps nothing.
+
+import { failure } from '../../shared/failures.ts'
+import { canonical, sha256 } from '../../shared/json.ts'
+import { DEFAULT_BUDGET, LIMITS } from '../../shared/limits.ts'
+import type { SkillPlan } from '../../shared/plan.ts'
+import { secretsOf } from '../../shared/plan.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Recorded, Trial, Tried } from '../../shared/skill-trials.ts'
+import type { UnboundManifest } from '../../shared/skills.ts'
+import { argumentCheck } from '../arguments.ts'
+import type { Outside } from '../channels/outside.ts'
+import type { Env } from '../env.ts'
+import { plansFor } from '../planner.ts'
+import { specOf } from '../tool-store.ts'
+import { holding } from './audit.ts'
+import { HostSide } from './host.ts'
+import { isolateOf } from './isolate.ts'
+import type { Kept } from './keeping.ts'
+import { type Isolate, performIn } from './perform.ts'
+import { transpiled } from './prepare.ts'
+import { promised } from './promised.ts'
+import type { Turns } from './turns.ts'
+
+type Sent = Tried['requests'][number]
+type Posted = Tried['posts'][number]
+
+export async function tried(
+  env: Env,
+  manifest: UnboundManifest,
+  component: Uint8Array,
+  trials: readonly Trial[],
+  turns: Turns,
+): Promise<Result<Tried[]>> {
+  const digest = sha256(component)
+  const plans = trials.map((trial, index) => planOf(manifest, digest, trial, index))
+  const misplanned = plans.find((plan) => !plan.ok)
+  if (misplanned?.ok === false) return misplanned
+  const made = await transpiled(env, manifest, component)
+  if (!made.ok) return made
+  const held = holding({ manifest, imports: made.value.capabilities })
+  if (!held.ok) return held
+  // The loader's stub tells no types: what it exports is our own harness.
+  const isolate = env.LOADER.load(isolateOf(made.value.files, LIMITS.trial_cpu_ms)).getEntrypoint() as unknown as Isolate
+  const done: Tried[] = []
+  for (const [index, trial] of trials.entries()) {
+    const plan = plans[index]
+    if (plan?.ok) done.push(await one(isolate, plan.value, trial, turns))
+  }
+  return ok(done)
+}
+
+/** What would be made of the call if the skill were published. */
+function planOf(manifest: UnboundManifest, digest: string, { tool: name, input }: Trial, index: number): Result<SkillPlan> {
+  const tool = manifest.tools.find((one) => one.name === name)
+  if (tool === undefined) return err(failure('invalid_arguments', `trial ${index + 1} is of \`${name}\`, which the skill has not`))
+  const fits = argumentCheck(tool.input_schema)(input)
+  if (!fits.ok) return err({ ...fits.error, detail: `trial ${index + 1}: ${fits.error.detail}` })
+  const plans = plansFor(specOf(manifest, digest, tool), input, DEFAULT_BUDGET)
+  const [plan] = plans.ok ? plans.value : []
+  return plan?.tier === 'A' ? ok(plan) : err(failure('invalid_skill', 'there is no plan for it'))
+}
+
+async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }: Trial, turns: Turns): Promise<Tried> {
+  const requests: Sent[] = []
+  const posts: Posted[] = []
+  const values = new Map(Object.entries(recorded.kv).map(([key, text]) => [key, new TextEncoder().encode(text)]))
+  const secrets = Object.fromEntries(secretsOf(plan).map((name) => [name, recorded.secrets[name] ?? `value-of-${name}`]))
+  const asked = { input: canonical(input), now: recorded.clock, random: Buffer.from(recorded.random, 'hex') }
+  const [outside, kept] = [recordedOutside(recorded, requests), recordedKept(values, posts)]
+  return turns.take(async (turn) => {
+    const host = new HostSide({ plan, secrets, outside, standIns: undefined, turn, kept })
+    const { outcome, stdout, stderr, used } = await performIn(isolate, plan, asked, host)
+    const { fuel_used, memory_bytes, host_calls } = used
+    return {
+      outcome: promised(outcome, plan, stdout),
+      output: stdout.toString(),
+      log: stderr.toString(),
+      fuel_used,
+      memory_bytes,
+      host_calls: { ...host_calls, ...host.calls },
+      requests,
+      kv: Object.fromEntries([...values].sort().map(([key, value]) => [key, textOf(value)])),
+      posts,
+    }
+  })
+}
+
+const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).slice(0, LIMITS.trial_text_chars)
+
+/** For the time of one call: no larger than what an object of its own would keep. */
+function recordedKept(values: Map<string, Uint8Array>, posts: Posted[]): Kept {
+  const full = (why: string) => err(failure('limit_reached', why))
+  return {
+    storage: {
+      get: async (key) => ok(values.get(key) ?? null),
+      async set(key, value) {
+        if (value.byteLength > LIMITS.skill_value_bytes)
+          return full(`the value has ${value.byteLength} bytes; ${LIMITS.skill_value_bytes} are kept under one key`)
+        const bytes = [...values].reduce((sum, [, { byteLength }]) => sum + byteLength, value.byteLength)
+        if (bytes > LIMITS.skill_storage_bytes)
+          return full(`the skill keeps ${bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some`)
+        values.set(key, value)
+        return ok(true)
+      },
+      async delete(key) {
+        values.delete(key)
+        return ok(true)
+      },
+      keys: async (beginning) => ok([...values.keys()].filter((key) => key.startsWith(beginning)).sort()),
+    },
+    async post(channel, number, text) {
+      if (number > LIMITS.notices_per_call) return full(`a call may post ${LIMITS.notices_per_call} times`)
+      posts.push({ channel, text: text.slice(0, LIMITS.notice_chars) })
+      return ok(true)
+    },
+  }
+}
+
+/** Answers each request by the first answer to it that nobody has had. */
+function recordedOutside({ http }: Recorded, requests: Sent[]): Outside {
+  const left = [...http]
+  return {
+    async fetch(to, { method = 'GET', headers, body }) {
+      const request = `${method} ${to}`
+      const at = left.findIndex((one) => one.request === request)
+      const [answer] = at < 0 ? [] : left.splice(at, 1)
+      const said = Object.fromEntries(new Headers(headers))
+      const text = body instanceof Uint8Array ? textOf(body) : ''
+      requests.push({ request, headers: said, body: text, answered: answer !== undefined })
+      if (answer === undefined || 'unreachable' in answer) throw new Error('nobody answers')
+      const bodiless = answer.status === 204 || answer.status === 205 || answer.status === 304
+      return new Response(bodiless ? null : answer.body, { status: answer.status, headers: answer.headers })
+    },
+  }
+}
