@@ -14,6 +14,7 @@ import { openRoutes } from './api/anyone.ts'
 import { channelRoutes } from './api/channels.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
+import { consoleSkillRoutes } from './api/console-skills.ts'
 import { linkRoutes } from './api/links.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
@@ -75,6 +76,7 @@ const VERBS: Verbs<RouteName> = {
   ...workerRoutes,
   ...consoleRoutes,
   ...consoleCallRoutes,
+  ...consoleSkillRoutes,
   ...linkRoutes,
   ...openRoutes,
 }

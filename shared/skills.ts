@@ -64,6 +64,9 @@ export type SkillManifest = z.infer<typeof SkillManifest>
 export const UnboundManifest = SkillManifest.omit({ integrity: true })
 export type UnboundManifest = z.infer<typeof UnboundManifest>
 
+/** Which version of which skill. */
+export const SkillRef = z.strictObject({ id: Name, version: SkillVersion })
+
 /** The interfaces of the world that it says it uses. */
 export const capabilitiesIn = ({ capabilities: said }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
   SkillCapability.options.filter((name) => said[name === 'channel' ? 'channels' : name] !== undefined)

@@ -64,7 +64,11 @@ export function placeOf(env: Env, { directory: { tenant } }: Session, id: string
 
 /** Only to a page of the console, whatever a form says. */
 export const wayBack = (path: string): string =>
-  /^\/console(?:\/(?:approvals|calls)\/\w{1,60}|\/history|\/standing|\/workers)?(?:\?[!-~]{0,500})?$/.test(path) ? path : '/console'
+  /^\/console(?:\/(?:approvals|calls)\/\w{1,60}|\/history|\/standing|\/workers|\/skills(?:\/[a-z0-9_.-]{1,64}\/[0-9.]{1,32})?)?(?:\?[!-~]{0,500})?$/.test(
+    path,
+  )
+    ? path
+    : '/console'
 
 const refused = (session: Session, error: Failure): Response => html(refusedPage(session, error), FAILURES[error.code].status)
 export const signInAgain = (back: string, refusal?: Failure): Response =>

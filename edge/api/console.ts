@@ -34,10 +34,11 @@ import { partIn } from '../unfolding.tsx'
 import type { CallNames } from './console-calls.ts'
 import type { Place } from './console-doors.ts'
 import { form, page, permitted, placeOf, seeOther, signInAgain, wayBack } from './console-doors.ts'
+import type { SkillNames } from './console-skills.ts'
 import { readForm, reasonIn, saidIn } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
 
-type Names = Exclude<keyof typeof CONSOLE, CallNames>
+type Names = Exclude<keyof typeof CONSOLE, CallNames | SkillNames>
 
 export const consoleRoutes: Verbs<Names> = {
   consoleInbox: page('consoleInbox', async ({ env, query }, session) => {

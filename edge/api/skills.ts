@@ -110,7 +110,7 @@ const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: Skil
   here(env, caller).move(params.id, params.version, { to, by: caller.principal.name, reason: body.reason })
 
 /** By somebody other than who published it, unless policy says otherwise; the first time and any other. */
-async function enable(env: Env, caller: Caller, { id, version, published_by }: Skill, reason: string): Promise<Result<Skill>> {
+export async function enable(env: Env, caller: Caller, { id, version, published_by }: Skill, reason: string): Promise<Result<Skill>> {
   const { directory, principal } = caller
   const may = published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok(true)
   return may.ok ? here(env, caller).move(id, version, { to: 'enabled', by: principal.name, reason }) : may

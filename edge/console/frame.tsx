@@ -12,6 +12,7 @@ const PLACES = {
   '/console/standing': 'Standing',
   '/console/history': 'History',
   '/console/workers': 'Workers',
+  '/console/skills': 'Skills',
 } as const
 export type Place = keyof typeof PLACES
 

@@ -39,6 +39,14 @@ input[type=checkbox]{width:1.375rem;height:1.375rem;accent-color:var(--no)}
 .written{max-height:30rem;overflow:auto;tab-size:8;margin:.25rem 0 .375rem;background:var(--wash);border:1px solid var(--line);border-radius:.5rem}
 .written pre{margin:0;border:0}
 #cancel{margin-top:1rem}
+ul.versions{list-style:none;margin:.5rem 0 0;padding:0}
+ul.versions li{display:flex;flex-wrap:wrap;align-items:center;gap:.125rem .75rem}
+ul.versions a{display:flex;align-items:center;min-height:2.75rem;min-width:3.5rem}
+ul.told{margin:.25rem 0;padding-left:1.125rem}
+ul.told li{margin:.25rem 0;overflow-wrap:anywhere}
+ul.told .tag{margin-left:.5rem}
+.doing{margin:1rem 0}
+.alert p{margin:.25rem 0}
 .empty{padding:2.5rem 1rem;text-align:center;color:var(--soft);background:var(--wash);border-radius:.75rem}
 .back{display:inline-flex;align-items:center;min-height:2.75rem;font-size:.9375rem}
 `

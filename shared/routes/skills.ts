@@ -3,14 +3,12 @@
 import { z } from 'zod'
 import { PublicKey } from '../dsse.ts'
 import { LIMITS } from '../limits.ts'
-import { SkillVersion } from '../plan.ts'
 import { Kid, Publisher, PublisherKeys } from '../publishers.ts'
-import { DeniedPart, DeniedPartSpecs, Skill, SkillPackage } from '../skills.ts'
+import { DeniedPart, DeniedPartSpecs, Skill, SkillPackage, SkillRef } from '../skills.ts'
 import { JournalEntry, Name } from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })
-const versioned = z.strictObject({ id: Name, version: SkillVersion })
 const Why = z.strictObject({ reason: z.string().max(LIMITS.reason_chars).default('') })
 
 export const SKILLS = routes({
@@ -61,7 +59,7 @@ export const SKILLS = routes({
     path: '/v1/skills/{id}/{version}',
     callers: ['operator'],
     action: 'skill.read',
-    params: versioned,
+    params: SkillRef,
     summary:
       'One version of a skill: its manifest, what it imports and is made of, what is warned of, the digests of what runs, who changed its state and why',
     status: 200,
@@ -73,7 +71,7 @@ export const SKILLS = routes({
     path: '/v1/skills/{id}/{version}/package',
     callers: ['operator'],
     action: 'skill.read',
-    params: versioned,
+    params: SkillRef,
     summary: 'The package of a version, as it was published: whoever has the publisher’s key sees for themselves what was signed',
     status: 200,
     result: SkillPackage,
@@ -84,7 +82,7 @@ export const SKILLS = routes({
     path: '/v1/skills/{id}/{version}/enable',
     callers: ['operator'],
     action: 'skill.enable',
-    params: versioned,
+    params: SkillRef,
     summary: 'Enable a version in place of the one that is enabled, and register its tools. Who published it needs `skill.enable_own` too',
     body: Why,
     status: 200,
@@ -96,7 +94,7 @@ export const SKILLS = routes({
     path: '/v1/skills/{id}/{version}/disable',
     callers: ['operator'],
     action: 'skill.disable',
-    params: versioned,
+    params: SkillRef,
     summary: 'Disable a version: calls of its tools are denied from then on, those that were approved too',
     body: Why,
     status: 200,
@@ -108,7 +106,7 @@ export const SKILLS = routes({
     path: '/v1/skills/{id}/{version}/revoke',
     callers: ['operator'],
     action: 'skill.disable',
-    params: versioned,
+    params: SkillRef,
     summary: 'Revoke a version: disabled, for good',
     body: Why,
     status: 200,

@@ -64,6 +64,7 @@ describe.each([
     expect(await barriers(page)).toEqual([])
     await visit('/console/history')
     await visit('/console/workers')
+    await visit('/console/skills')
     await visit('/console/standing')
     await page.getByRole('button', { name: 'Take it back' }).first().click()
     await page.getByRole('heading', { name: 'Taken back' }).waitFor()

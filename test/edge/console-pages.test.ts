@@ -86,7 +86,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   const order: string[] = []
-  for (let i = 0; i < 13; i++) {
+  for (let i = 0; i < 14; i++) {
     await page.keyboard.press('Tab')
     const { element, outline } = await page.evaluate(focused)
     expect([element, outline]).toEqual([element, 'solid'])
@@ -99,6 +99,7 @@ test('seed T28: by keyboard alone: no comes before yes, and it is what Enter doe
     'A Standing',
     'A History',
     'A Workers',
+    'A Skills',
     'A Back to the inbox',
     'SUMMARY Details',
     'TEXTAREA',

@@ -99,7 +99,14 @@ test('P03 K05 the console shows in no frame, not to whoever is signed in either;
   const complaints: string[] = []
   page.on('console', (message) => complaints.push(message.text()))
   const innocent = await elsewhere('<button>anything</button>')
-  for (const path of ['/console', `/console/approvals/${approval.id}`, '/console/standing', '/console/history', '/console/sign-in']) {
+  for (const path of [
+    '/console',
+    `/console/approvals/${approval.id}`,
+    '/console/standing',
+    '/console/history',
+    '/console/skills',
+    '/console/sign-in',
+  ]) {
     complaints.length = 0
     const framed = new URL(path, desk.url).href
     await page.goto(
