@@ -10,6 +10,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { I386 } from '../../worker/sandbox/elf.ts'
 import { GROUP_LIMITS, groupCanaries } from '../../worker/sandbox/group-canaries.ts'
 import { kernelCanary } from '../../worker/sandbox/kernel-canary.ts'
+import { TMP_BYTES } from '../../worker/sandbox/profiles.ts'
 import { machineOf } from '../../worker/sandbox/syscalls.ts'
 import { Arena, planOf, UID } from './arena.ts'
 import type { Swap } from './orders.ts'
@@ -22,6 +23,7 @@ afterAll(() => arena?.close())
 
 const MACHINE = machineOf(arch()) ?? 'x86_64'
 const PIDS = 16
+const SIZES = { pids: PIDS, tmp_bytes: TMP_BYTES }
 
 test('on this host every tier is proven, by what the kernel itself answers', async () => {
   const { tiers, egress } = await arena.facts()
@@ -60,7 +62,7 @@ async function released(program: Buffer, swaps: readonly Swap[]) {
 }
 
 async function failing(swaps: readonly Swap[]): Promise<string[]> {
-  const { program, judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, PIDS)
+  const { program, judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, SIZES)
   const { out } = await released(program, swaps)
   return judge(Buffer.from(out, 'latin1')).flatMap(({ name, ok }) => (ok ? [] : [name]))
 }
@@ -107,7 +109,7 @@ test('the canary notices that there is no filter, call by call', async () => {
 })
 
 test('the canary notices that tier B has no filter, call by call', async () => {
-  const { program, judge } = kernelCanary('B', MACHINE, { folder: '/srv', port: 1 }, PIDS)
+  const { program, judge } = kernelCanary('B', MACHINE, { folder: '/srv', port: 1 }, SIZES)
   const { here } = arena.runFolder()
   const [file, said] = [placed(program, here), join(here, 'said')]
   const user = process.geteuid?.() === 0 ? { uid: UID, gid: UID } : {}
@@ -139,6 +141,6 @@ test('S27 S28 the canaries of cgroups notice that nothing counts a call’s proc
 })
 
 test('a canary that was ended says nothing, and nothing is no proof', () => {
-  const { judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, PIDS)
+  const { judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, SIZES)
   expect(judge(Buffer.alloc(0)).filter(({ ok }) => ok)).toEqual([])
 })

@@ -18,7 +18,7 @@ beforeAll(async () => {
   arena = await Arena.open({
     profiles: OwnProfiles.parse({
       packages: { from: 'c_offline', ro_binds: [FOLDER], tmp_bytes: 8 * MiB },
-      online: { from: 'c_relayed', ro_binds: [FOLDER] },
+      online: { from: 'c_relayed', ro_binds: [FOLDER], tmp_bytes: 1_024 * MiB },
       gone: { from: 'c_offline', ro_binds: ['/nowhere/at-all'] },
     }),
   })

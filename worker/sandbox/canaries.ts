@@ -5,7 +5,7 @@ import type { Limits, Outcome } from '../../shared/plan.ts'
 import { I386 } from './elf.ts'
 import type { Check } from './facts.ts'
 import type { Ability } from './host.ts'
-import { kernelCanary, type Outside } from './kernel-canary.ts'
+import { kernelCanary, type Outside, type Sizes } from './kernel-canary.ts'
 import type { Machine } from './syscalls.ts'
 
 export type Seen = {
@@ -117,9 +117,9 @@ function insideB({ stdout, uid }: Seen): Check[] {
 export const OWN_PROGRAM = './canary'
 
 /** What programs of every Linux can't ask: the kernel itself, call by call. */
-export function kernelCanaries(machine: Machine, outside: Outside, pids: number): Canary[] {
+export function kernelCanaries(machine: Machine, outside: Outside, sizes: Sizes): Canary[] {
   const asking = (['B', 'C', 'egress'] as const).map((ability): Canary => {
-    const { program, judge } = kernelCanary(ability, machine, outside, pids)
+    const { program, judge } = kernelCanary(ability, machine, outside, sizes)
     return {
       ability,
       name: 'kernel',

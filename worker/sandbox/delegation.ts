@@ -51,7 +51,7 @@ export function hasControllers(folder: string, file: 'cgroup.controllers' | 'cgr
 }
 
 const NOT_OURS =
-  'no cgroup is delegated to the worker’s user: run it from its systemd unit (`Delegate=cpu memory pids`), or start the stack as root'
+  'no cgroup is delegated to the worker’s user here: its systemd unit has one (`Delegate=cpu memory pids`; `countersign workers show` tells what the worker in it has proven), and the stack that root starts'
 
 type Mount = { readonly root: string; readonly at: string; readonly controllers: readonly string[] | undefined }
 

@@ -15,6 +15,8 @@ export type Outside = {
   /** On the host's loopback somebody listens here. */
   readonly port: number
 }
+/** What the sandbox is to have, and no more. */
+export type Sizes = { readonly pids: number; readonly tmp_bytes: number }
 
 type Errno = keyof typeof constants.errno
 type Asked = {
@@ -64,12 +66,12 @@ const judgedByArguments = (ask: Ask): Asked[] => [
   ask('S20 no set-id file', ['EPERM'], 'openat', CWD, 'canary-set-id', WRITE_NEW, 0o4755),
 ]
 
-function inC(machine: Machine, outside: Outside, pids: number): Asked[] {
+function inC(machine: Machine, outside: Outside, sizes: Sizes): Asked[] {
   const ask = asking(machine)
   const families = [UNIX, INET, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
   return [
     ...families.map((family) => ask('S13 S26 N01 no socket of any family', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
-    ...walls(machine, outside, pids, FIRST),
+    ...walls(machine, outside, sizes, FIRST),
   ]
 }
 
@@ -77,7 +79,7 @@ function inC(machine: Machine, outside: Outside, pids: number): Asked[] {
 const FIRST = 3
 
 /** What tier C promises whatever it may reach. `next`: the number of descriptors that are open already, where all is well. */
-function walls(machine: Machine, { folder }: Outside, pids: number, next: number): Asked[] {
+function walls(machine: Machine, { folder }: Outside, { pids, tmp_bytes }: Sizes, next: number): Asked[] {
   const ask = asking(machine)
   const kernel = ['/proc/sys/kernel/core_pattern', '/proc/sysrq-trigger', '/sys/kernel/uevent_helper']
   const devices = ['/dev/kmsg', '/dev/mem', '/dev/kvm', '/dev/fuse', '/dev/vsock', '/dev/net/tun', '/dev/vda', '/dev/sda']
@@ -91,7 +93,7 @@ function walls(machine: Machine, { folder }: Outside, pids: number, next: number
     ...otherGates(machine),
     // Nothing of the above leaves a descriptor open, where all is well.
     ask('S29 /tmp has its size', [], 'openat', CWD, '/tmp/canary', WRITE_NEW, 0o600),
-    ask('S29 /tmp has its size', ['ENOSPC'], 'fallocate', next, 0, 0, 128 * MiB),
+    ask('S29 /tmp has its size', ['ENOSPC'], 'fallocate', next, 0, 0, 2 * tmp_bytes),
     ask('S29 /dev/shm has its size', [], 'openat', CWD, '/dev/shm/canary', WRITE_NEW, 0o600),
     ask('S29 /dev/shm has its size', ['ENOSPC'], 'fallocate', next + 1, 0, 0, 32 * MiB),
     ...forks(ask, pids),
@@ -117,7 +119,7 @@ const sockaddr = (address: string, port: number): Uint8Array => {
 }
 
 /** Each socket stays open, so the numbers follow each other. */
-function relayed(machine: Machine, outside: Outside, pids: number): Asked[] {
+function relayed(machine: Machine, outside: Outside, sizes: Sizes): Asked[] {
   const { port } = outside
   const ask = asking(machine)
   const families = [UNIX, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
@@ -135,7 +137,7 @@ function relayed(machine: Machine, outside: Outside, pids: number): Asked[] {
       ask(check, [], 'socket', INET, check.startsWith('N13') ? 1 : NONBLOCKING_STREAM, 0),
       ask(check, right, 'connect', FIRST + index, to, to.byteLength),
     ]),
-    ...walls(machine, outside, pids, FIRST + ways.length),
+    ...walls(machine, outside, sizes, FIRST + ways.length),
   ]
 }
 
@@ -158,7 +160,7 @@ function onHost(machine: Machine): Asked[] {
   ]
 }
 
-const ASKED: Readonly<Record<Ability, (machine: Machine, outside: Outside, pids: number) => Asked[]>> = {
+const ASKED: Readonly<Record<Ability, (machine: Machine, outside: Outside, sizes: Sizes) => Asked[]>> = {
   B: onHost,
   C: inC,
   egress: relayed,
@@ -166,8 +168,8 @@ const ASKED: Readonly<Record<Ability, (machine: Machine, outside: Outside, pids:
 
 export type KernelCanary = { readonly program: Buffer; readonly judge: (told: Buffer) => Check[] }
 
-export function kernelCanary(ability: Ability, machine: Machine, outside: Outside, pids: number): KernelCanary {
-  const asked = ASKED[ability](machine, outside, pids)
+export function kernelCanary(ability: Ability, machine: Machine, outside: Outside, sizes: Sizes): KernelCanary {
+  const asked = ASKED[ability](machine, outside, sizes)
   const calls: Call[] = asked.map(({ number, arguments: given }) => ({ number, arguments: given }))
   return { program: callingProgram(machine, calls), judge: (told) => judged(asked, resultsIn(told)) }
 }

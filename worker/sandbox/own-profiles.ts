@@ -17,16 +17,14 @@ const MiB = 1024 * 1024
 /** What is looked through for sockets and devices. A tree that is larger is named in parts. */
 const ENTRIES_MAX = 50_000
 
+export const TMP_BYTES_MAX = 1_024 * MiB
+
 const OwnProfile = z.strictObject({
   /** c_offline: for calls without hosts. c_relayed: for calls with hosts. */
   from: z.enum(['c_offline', 'c_relayed']),
   /** Folders of the host, there under their own names, to read only. */
   ro_binds: z.array(z.string().max(4_096)).max(32).default([]),
-  tmp_bytes: z
-    .int()
-    .min(MiB)
-    .max(1_024 * MiB)
-    .optional(),
+  tmp_bytes: z.int().min(MiB).max(TMP_BYTES_MAX).optional(),
 })
 export type OwnProfile = z.infer<typeof OwnProfile>
 export const OwnProfiles = z

@@ -13,7 +13,9 @@ import { type Check, type Facts, lacks, type Proof, proofOf } from './facts.ts'
 import { groupCanaries } from './group-canaries.ts'
 import { type Ability, namespacesOff, obstacles, wrongPlatform } from './host.ts'
 import { attempt, type Call } from './launch.ts'
+import { type OwnProfile, TMP_BYTES_MAX } from './own-profiles.ts'
 import type { PreparedStock } from './prepared.ts'
+import { TMP_BYTES } from './profiles.ts'
 import { ownFolder, removeFolder } from './workspace.ts'
 
 const LIMITS: Plan['limits'] = {
@@ -28,7 +30,7 @@ const LIMITS: Plan['limits'] = {
 }
 
 /** For what tries how much fits: the limit of one file must not end it before. */
-const FILE_BYTES = 1024 * 1024 * 1024
+const FILE_BYTES = 2 * TMP_BYTES_MAX
 
 /** Tried anew each time: what was delegated can be taken away. */
 async function counting(equipment: Equipment): Promise<Proof> {
@@ -48,7 +50,8 @@ export async function probe(
 ): Promise<Facts> {
   const started = performance.now()
   const listener = await listen()
-  const canaries = [...CANARIES, ...ofTheKernel(equipment, listener.port)]
+  const canariesOf = (own?: OwnProfile): Canary[] => [...CANARIES, ...ofTheKernel(equipment, listener.port, own?.tmp_bytes ?? TMP_BYTES)]
+  const canaries = canariesOf()
   try {
     const [B, C, egress, cgroups, waiting] = await Promise.all([
       proof(equipment, 'B', offered, canaries),
@@ -58,8 +61,8 @@ export async function probe(
       inAdvance(equipment, offered, canaries, prepared),
     ])
     const profiles: Record<string, Proof> = {}
-    for (const [name, { from }] of Object.entries(equipment.profiles))
-      profiles[name] = await proof(equipment, from === 'c_offline' ? 'C' : 'egress', offered, canaries, name)
+    for (const [name, own] of Object.entries(equipment.profiles))
+      profiles[name] = await proof(equipment, own.from === 'c_offline' ? 'C' : 'egress', offered, canariesOf(own), name)
     const took_ms = Math.round(performance.now() - started)
     return { tiers: { B, C }, egress, profiles, cgroups, prepared: waiting, versions: equipment.host.versions, took_ms }
   } finally {
@@ -107,8 +110,8 @@ function alone({ program, ...canary }: Canary): Canary {
     : { ...canary, stdin: program, argv: () => ['sh', '-c', written], limits: { file_bytes: FILE_BYTES } }
 }
 
-const ofTheKernel = ({ host: { machine }, folder }: Equipment, port: number): Canary[] =>
-  machine === undefined ? [] : kernelCanaries(machine, { folder, port }, LIMITS.pids)
+const ofTheKernel = ({ host: { machine }, folder }: Equipment, port: number, tmp_bytes: number): Canary[] =>
+  machine === undefined ? [] : kernelCanaries(machine, { folder, port }, { pids: LIMITS.pids, tmp_bytes })
 
 /** Somebody on the host's loopback, whom no sandbox with a network of its own may reach. */
 async function listen(): Promise<{ port: number; close: () => void }> {

@@ -43,7 +43,7 @@ export const PROFILES = {
 } as const satisfies Readonly<Record<ProfileName, Profile>>
 
 const MiB = 1024 * 1024
-const TMP_BYTES = 64 * MiB
+export const TMP_BYTES = 64 * MiB
 const SHM_BYTES = 16 * MiB
 
 export const WORKSPACE = '/workspace'
