@@ -26,6 +26,7 @@ import type { EnabledSkill } from './skill-store.ts'
 import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
 import { type Performed, perform, unseen } from './skills/perform.ts'
+import { Places } from './skills/places.ts'
 import { promised } from './skills/promised.ts'
 import { type Turn, Turns } from './skills/turns.ts'
 
@@ -40,10 +41,10 @@ type Claimed = {
 }
 
 /**
- * Of this process: so many are claimed at a time, and one runs. Who waits for the first is not claimed yet, and what waits for the second
- * waits less than a lease lasts.
+ * Of this process: so many are claimed at a time, each of which may hold all the memory that a skill may have; and one runs. Who waits for the
+ * first is not claimed yet, and what waits for the second waits less than a lease lasts.
  */
-const claims = new Turns(4)
+const claims = new Places(12)
 export const turnsOfSkills = new Turns(1)
 
 export class SkillWork {
@@ -65,13 +66,20 @@ export class SkillWork {
     if (this.#busy.has(n)) return
     this.#busy.add(n)
     try {
-      await claims.take(async () => {
+      await claims.take(this.#caller(n), async () => {
         const claimed = await this.#claim(n)
         if (claimed.ok) await this.#settle(claimed.value, await turnsOfSkills.take((turn) => this.#inTurn(claimed.value, turn)))
       })
     } finally {
       this.#busy.delete(n)
     }
+  }
+
+  /** Who shares places with the others: an agent, by each of the skills that it calls. */
+  #caller(n: number): string {
+    const { tenant, agent } = this.#run.row()?.record ?? { tenant: '', agent: '' }
+    const plan = this.#store.call(n)?.proposal.plan
+    return [tenant, agent, plan?.tier === 'A' ? plan.executor.skill : ''].join('/')
   }
 
   async #claim(n: number): Promise<Result<Claimed>> {

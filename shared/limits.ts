@@ -272,6 +272,10 @@ export const LIMITS = {
   skill_tables: 16,
   /** How its code is kept; a Durable Object value ends at 2 MB. */
   skill_part_bytes: 1 * MiB,
+  /** A skill's first slice of fuel, and how long a later one is to take; and what it may burn where nobody can wait. */
+  skill_slice_fuel: 500_000,
+  skill_slice_ms: 10,
+  skill_alone_fuel: 4_000_000,
   /** What a call of the host costs beside its bytes, and what of a call's log is kept. */
   skill_host_call_fuel: 200,
   skill_log_chars: 64 * KiB,
@@ -331,10 +335,13 @@ export const MAX_LIMITS = {
   net_connections: 10_000,
 } as const
 
-/** What a skill gets when its manifest says nothing else, and what none may exceed. 100 million units of fuel are some 0.1 s. */
+/**
+ * What a skill gets when its manifest says nothing else, and what none may exceed. 100 million units of fuel are 5 to 50 ms of what compilers make of
+ * programs, and 2 s of the worst; nobody else waits for longer than a slice.
+ */
 export const DEFAULT_SKILL_LIMITS = {
   timeout_ms: 5_000,
-  fuel: 50_000_000,
+  fuel: 500_000_000,
   memory_bytes: 16 * MiB,
   output_bytes: 64 * KiB,
   table_elements: 10_000,
@@ -344,7 +351,7 @@ export const DEFAULT_SKILL_LIMITS = {
 export const MAX_SKILL_LIMITS = {
   /** Less than a lease: nobody speaks for a running skill but the run that waits for it. */
   timeout_ms: 10_000,
-  fuel: 200_000_000,
+  fuel: 10_000_000_000,
   memory_bytes: 64 * MiB,
   output_bytes: LIMITS.output_bytes,
   table_elements: 10_000,

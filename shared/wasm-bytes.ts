@@ -76,6 +76,10 @@ export class Writer {
   #bytes = new Uint8Array(1024)
   #length = 0
 
+  get length(): number {
+    return this.#length
+  }
+
   u8(...bytes: readonly number[]): this {
     return this.raw(bytes)
   }

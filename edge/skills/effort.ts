@@ -31,8 +31,9 @@ type Frame = Arity & { /** What lay there before it. */ readonly base: number }
 const NO_TYPE = 0x40
 /** What each point takes beside what is carried. */
 const POINT = 8
-/** And each function. */
+/** And each function, and each call. */
 const FUNCTION = 32
+const CALL = 4
 
 /** What lies on the stack as one function is gone through. */
 export class Stack {
@@ -105,7 +106,7 @@ export class Stack {
   }
 
   #call(isLast: boolean, { takes, gives }: Arity, base: number): number {
-    this.#effort.spend(takes + gives)
+    this.#effort.spend(CALL + takes + gives)
     this.#height = isLast ? base : Math.max(base, this.#height - takes) + gives
     return takes + gives
   }

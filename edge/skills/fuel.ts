@@ -5,6 +5,7 @@
 import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
 import { type Effort, type Signatures, Stack } from './effort.ts'
 import { BULK, type Instruction, OP, step, valueType } from './instructions.ts'
+import { Spliced } from './spliced.ts'
 
 const CALLS: ReadonlySet<number> = new Set([OP.call, OP.call_indirect, OP.return_call, OP.return_call_indirect])
 /** Each is set to zero when its function is entered; or moved, when another is called. */
@@ -32,72 +33,44 @@ type Part = {
 }
 
 type Frame = {
-  readonly kind: 'function' | 'block' | 'loop' | 'if'
+  readonly kind: 'function' | 'block' | 'loop' | 'tight' | 'if'
   /** Where it was opened. */
   readonly outside: Part
   /** Whether anything jumps to its end. */
   joined: boolean
 }
 
-/** A text of bytes with some of them replaced, in order. What is written for them may be known later. */
-export class Spliced {
-  readonly #source: Bytes
-  readonly #from: number
-  readonly #edits: { from: number; to: number; write: (out: Writer) => void }[] = []
-
-  constructor(source: Bytes) {
-    this.#source = source
-    this.#from = source.at
-  }
-
-  replace(from: number, to: number, write: (out: Writer) => void): void {
-    this.#edits.push({ from, to, write })
-  }
-
-  result(): Writer {
-    const out = new Writer()
-    let at = this.#from
-    for (const { from, to, write } of this.#edits) {
-      out.raw(this.#source.slice(at, from))
-      write(out)
-      at = to
-    }
-    return out.raw(this.#source.slice(at, this.#source.end))
-  }
-}
-
+/** Where a module has what it pays with: its counter's number among globals, and that of the function which is asked for more. */
+export type Meter = { readonly counter: number; readonly more: number }
 /** How a function's code stands in its module as it will be. */
 export type Around = {
   readonly signatures: Signatures
   /** What is left of it for all functions. */
   readonly effort: Effort
-  /** The counter's number among globals; those from there on have moved by one. */
-  readonly counter: number
+  readonly meter: Meter
   /** The number of the function that pays for one of these by its size and then does it. */
   readonly payingFor: (instruction: Instruction, operands: Bytes) => number
 }
 
-/** `number`'s place after the counter has come between. */
-export const moved = (number: number, counter: number): number => (number < counter ? number : number + 1)
+/** `number`'s place once ours has come between. */
+export const moved = (number: number, ours: number): number => (number < ours ? number : number + 1)
 
-export function metered(body: Bytes, parameters: number, { signatures, effort, counter, payingFor }: Around): Writer {
+export function metered(body: Bytes, parameters: number, around: Around): Writer {
+  const { signatures, effort, meter } = around
   const spliced = new Spliced(body)
-  let locals = 0
-  body.times(() => {
-    locals += body.u32()
-    valueType(body)
-  })
-  if (locals > LOCALS_MAX) throw new Malformed(`a function has ${locals} locals; ${LOCALS_MAX} are the most`)
-
+  const locals = localsOf(body)
   const stack = new Stack(effort, parameters + locals, signatures)
   const parts: Part[] = []
+  const tight = tightLoops(body).values()
   let calls = false
-  const checked = ({ head }: Part): boolean => head === 'loop' || (head === 'function' && calls)
-  const begin = (head: Part['head'], behind: Part | undefined): Part => {
+  const begin = (head: Part['head'], behind: Part | undefined, again?: Uint8Array): Part => {
     const part: Part = { cost: 0, head, behind, payer: undefined }
     parts.push(part)
-    spliced.replace(body.at, body.at, (out) => {
-      if (part.payer === undefined && part.cost > 0) pay(out, counter, part.cost, checked(part))
+    spliced.insert(body.at, (out) => {
+      if (again !== undefined) return payTight(out, meter, part.cost, again)
+      if (part.payer !== undefined || part.cost === 0) return
+      pay(out, meter, part.cost)
+      if (head === 'loop' || (head === 'function' && calls)) look(out, meter)
     })
     return part
   }
@@ -105,9 +78,12 @@ export function metered(body: Bytes, parameters: number, { signatures, effort, c
   let part = begin('function', undefined)
   part.cost = 1 + Math.ceil(locals / LOCALS_A_UNIT)
   const frames: Frame[] = [{ kind: 'function', outside: part, joined: false }]
-  const jumpsTo = (depth: number): void => {
+  let tightAt: number | undefined
+  /** The depth as it is where a tight loop around this stands twice. */
+  const jumpsTo = (depth: number): number => {
     const frame = frames.at(-1 - depth)
     if (frame !== undefined) frame.joined = true // where there is none, the engine refuses the module
+    return tightAt !== undefined && frames.length - 1 - depth < tightAt ? depth + 1 : depth
   }
   while (frames.length > 0) {
     const instruction = step(body)
@@ -120,39 +96,34 @@ export function metered(body: Bytes, parameters: number, { signatures, effort, c
       case OP.loop:
       case OP.if:
         if (frames.length >= NESTED_MAX) throw new Malformed(`blocks stand inside each other more than ${NESTED_MAX} deep`)
-        frames.push({ kind: op === OP.block ? 'block' : op === OP.loop ? 'loop' : 'if', outside: part, joined: false })
         if (op === OP.loop) {
-          part = begin('loop', undefined)
+          const isTight = tight.next().value === true
+          if (isTight) tightAt = frames.length
+          frames.push({ kind: isTight ? 'tight' : 'loop', outside: part, joined: false })
+          part = begin('loop', undefined, isTight ? body.slice(from, body.at) : undefined)
           part.cost = 1
-        } else if (op === OP.if) part = begin(undefined, part)
+        } else {
+          frames.push({ kind: op === OP.block ? 'block' : 'if', outside: part, joined: false })
+          if (op === OP.if) part = begin(undefined, part)
+        }
         break
       case OP.else:
         part = begin(undefined, frames.at(-1)?.outside)
         break
       case OP.end: {
         const frame = frames.pop()
-        if (frame !== undefined && frames.length > 0 && (frame.kind !== 'block' || frame.joined)) part = begin(undefined, frame.outside)
-        break
-      }
-      case OP.br:
-      case OP.br_if:
-        jumpsTo(operands().u32())
-        break
-      case OP.br_table: {
-        const labels = operands()
-        labels.times(() => jumpsTo(labels.u32()))
-        jumpsTo(labels.u32())
-        break
-      }
-      case OP.global_get:
-      case OP.global_set:
-        spliced.replace(from, body.at, (out) => out.u8(op).u32(moved(operands().u32(), counter)))
-        break
-      default:
-        if (isSized(instruction)) {
-          const helper = payingFor(instruction, operands())
-          spliced.replace(from, body.at, (out) => out.u8(OP.call).u32(helper))
+        if (frame === undefined || frames.length === 0) break
+        if (frame.kind === 'tight') {
+          tightAt = undefined // no other stands around it that is
+          spliced.replace(body.at, body.at, (out) => out.u8(OP.end))
         }
+        if (frame.kind !== 'block' || frame.joined) part = begin(undefined, frame.outside)
+        break
+      }
+      default: {
+        const write = rewritten(instruction, operands, around, jumpsTo)
+        if (write !== undefined) spliced.replace(from, body.at, write)
+      }
     }
   }
   if (!body.done) throw new Malformed(`a function goes on after its end, at byte ${body.at}`)
@@ -160,8 +131,97 @@ export function metered(body: Bytes, parameters: number, { signatures, effort, c
   return spliced.result()
 }
 
+type Write = (out: Writer) => void
+
+/** What stands in its place where our numbers have come between: with a look at the counter before what may not come to another one. */
+function rewritten(
+  instruction: Instruction,
+  read: () => Bytes,
+  { meter, payingFor }: Around,
+  jumpsTo: (depth: number) => number,
+): Write | undefined {
+  const { op } = instruction
+  const numbered =
+    (number: number): Write =>
+    (out) =>
+      void out.u8(op).u32(number)
+  switch (op) {
+    case OP.br:
+    case OP.br_if:
+      return numbered(jumpsTo(read().u32()))
+    case OP.br_table:
+      return jumps(read(), jumpsTo)
+    case OP.global_get:
+    case OP.global_set:
+      return numbered(moved(read().u32(), meter.counter))
+    case OP.ref_func:
+      return numbered(moved(read().u32(), meter.more))
+    case OP.call:
+    case OP.return_call: {
+      const number = read().u32()
+      const call = numbered(moved(number, meter.more))
+      return number < meter.more ? (out) => call(look(out, meter)) : call
+    }
+    case OP.call_indirect:
+    case OP.return_call_indirect: {
+      const [type, table] = twoOf(read())
+      return (out) => void look(out, meter).u8(op).u32(type).u32(table)
+    }
+  }
+  if (!isSized(instruction)) return undefined
+  const helper = payingFor(instruction, read())
+  return (out) => void out.u8(OP.call).u32(helper)
+}
+
+const twoOf = (operands: Bytes): [number, number] => [operands.u32(), operands.u32()]
+
+function jumps(labels: Bytes, jumpsTo: (depth: number) => number): Write {
+  return (out) => {
+    const count = labels.u32()
+    out.u8(OP.br_table).u32(count)
+    for (let label = 0; label <= count; label++) out.u32(jumpsTo(labels.u32()))
+  }
+}
+
+function localsOf(body: Bytes): number {
+  let locals = 0
+  body.times(() => {
+    locals += body.u32()
+    valueType(body)
+  })
+  if (locals > LOCALS_MAX) throw new Malformed(`a function has ${locals} locals; ${LOCALS_MAX} are the most`)
+  return locals
+}
+
 const SIZED: ReadonlySet<number> = new Set(Object.values(BULK))
 const isSized = ({ op, sub }: Instruction): boolean => op === OP.memory_grow || (op === OP.bulk && SIZED.has(sub))
+
+/**
+ * Of each loop, in order: whether nothing in it loops or calls. Engines unroll such a loop, but not one that has a call in it, and to ask for
+ * more is one: so it stands in a second loop around it.
+ */
+function tightLoops(body: Bytes): boolean[] {
+  const code = new Bytes(body.slice(0, body.end), body.at)
+  const tight: boolean[] = []
+  const open: (number | undefined)[] = [undefined]
+  let known = 0 // of those that are open, so many are not tight
+  while (open.length > 0) {
+    const instruction = step(code)
+    const { op } = instruction
+    if (op === OP.loop || CALLS.has(op) || isSized(instruction))
+      for (; known < open.length; known++) {
+        const loop = open[known]
+        if (loop !== undefined) tight[loop] = false
+      }
+    if (op === OP.block || op === OP.if) open.push(undefined)
+    else if (op === OP.loop) open.push(tight.push(true) - 1)
+    else if (op === OP.end) {
+      open.pop()
+      known = Math.min(known, open.length)
+    }
+  }
+  return tight
+}
 
 /** Small parts are paid for by those that come before them. */
 function share(parts: readonly Part[]): void {
@@ -173,31 +233,38 @@ function share(parts: readonly Part[]): void {
   }
 }
 
-/** Takes `cost` from the counter; where it is looked at, one below zero ends the skill. */
-function pay(out: Writer, counter: number, cost: number, checked: boolean): void {
-  out.u8(OP.global_get).u32(counter).u8(OP.i64_const).s64(cost).u8(OP.i64_sub).u8(OP.global_set).u32(counter)
-  if (checked) look(out, counter)
-}
-
 const NO_TYPE = 0x40
 
-function look(out: Writer, counter: number): void {
-  out.u8(OP.global_get).u32(counter).u8(OP.i64_const).s64(0).u8(OP.i64_lt_s)
-  out.u8(OP.if, NO_TYPE, OP.unreachable, OP.end)
+/** Takes `cost` from the counter. */
+function pay(out: Writer, { counter }: Meter, cost: number): void {
+  out.u8(OP.global_get).u32(counter).u8(OP.i64_const).s64(cost).u8(OP.i64_sub).u8(OP.global_set).u32(counter)
+}
+
+const isBelow = (out: Writer, { counter }: Meter): Writer => out.u8(OP.global_get).u32(counter).u8(OP.i64_const, 0, OP.i64_lt_s)
+
+/** A counter below zero asks for more, and who gets none comes back no more. */
+function look(out: Writer, meter: Meter): Writer {
+  return isBelow(out, meter).u8(OP.if, NO_TYPE, OP.call).u32(meter.more).u8(OP.end)
+}
+
+/** Behind a loop's beginning: the same loop once more, left for the outer one where more is to be asked for. */
+function payTight(out: Writer, meter: Meter, cost: number, again: Uint8Array): void {
+  look(out, meter)
+  isBelow(out.raw(again), meter).u8(OP.br_if, 1)
+  pay(out, meter, cost)
 }
 
 /** How much there is to do: `times` units for each of what is counted, or one for 2^`shift` of it; nothing for more than `most`, which is refused anyway. */
 export type By = ({ readonly times: number } | { readonly shift: number }) & { readonly most?: number }
 
 /** A function that pays by what its parameter `size` counts, then does the instruction with all its parameters. */
-export function paying(counter: number, parameters: number, size: number, by: By, does: Uint8Array): Writer {
-  const out = new Writer().u32(0).u8(OP.global_get).u32(counter).u8(OP.local_get).u32(size)
+export function paying(meter: Meter, parameters: number, size: number, by: By, does: Uint8Array): Writer {
+  const out = new Writer().u32(0).u8(OP.global_get).u32(meter.counter).u8(OP.local_get).u32(size)
   if (by.most !== undefined) out.u8(OP.i32_const, 0, OP.local_get).u32(size).u8(OP.i32_const).s64(by.most).u8(OP.i32_le_u, OP.select)
   out.u8(OP.i64_extend_i32_u)
   if ('times' in by) out.u8(OP.i64_const).s64(by.times).u8(OP.i64_mul)
   else out.u8(OP.i64_const).s64(by.shift).u8(OP.i64_shr_u)
-  out.u8(OP.i64_sub).u8(OP.global_set).u32(counter)
-  look(out, counter)
+  look(out.u8(OP.i64_sub).u8(OP.global_set).u32(meter.counter), meter)
   for (let parameter = 0; parameter < parameters; parameter++) out.u8(OP.local_get).u32(parameter)
   return out.raw(does).u8(OP.end)
 }

@@ -35,6 +35,10 @@ export class Asking extends RpcTarget {
     super()
     this.#host = host
   }
+  /** It has burnt a slice of its fuel. */
+  more(): Promise<Answer<true>> {
+    return this.#host.rest()
+  }
   async request(asked: unknown): Promise<Answer<Response>> {
     const read = Asked.safeParse(asked)
     return read.success ? this.#host.request(read.data) : MALFORMED
@@ -83,6 +87,12 @@ export class HostSide {
   /** Nothing more is given, and what is under way is given up. */
   shut(): void {
     this.#shut.abort()
+  }
+
+  /** Whoever else has something to do comes first. */
+  async rest(): Promise<Answer<true>> {
+    if (!this.#shut.signal.aborted) await this.#means.turn.aside(() => new Promise<void>((resolve) => setTimeout(resolve, 0)))
+    return this.#shut.signal.aborted ? OVER : { value: true }
   }
 
   async secret(name: string): Promise<Answer<string>> {

@@ -32,6 +32,7 @@ export const OP = {
   i64_mul: 0x7e,
   i64_shr_u: 0x88,
   i64_extend_i32_u: 0xad,
+  ref_func: 0xd2,
   bulk: 0xfc,
   vector: 0xfd,
 } as const

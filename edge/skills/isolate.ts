@@ -5,6 +5,7 @@
 import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { SkillCapability } from '../../shared/plan.ts'
+import { TANK } from './tank.ts'
 
 /** As text, for it runs where nothing of ours can be imported. */
 const harness = (modules: readonly string[]): string => `
@@ -19,9 +20,12 @@ class Failed {
   constructor(payload) { this.payload = payload }
 }
 
+${TANK}
 export default class extends WorkerEntrypoint {
   async call({ tool, input, fuel, granted, now, random }, asking) {
-    const counter = new WebAssembly.Global({ value: 'i64', mutable: true }, BigInt(fuel))
+    const tank = new Tank(fuel, async () => {
+      if (!('value' in (await asking.more()))) throw new Refused('the call is over')
+    })
     const hostCalls = {}
     const memories = new Set()
     const instantiated = new Set()
@@ -32,16 +36,14 @@ export default class extends WorkerEntrypoint {
       refused = why
       throw new Refused(why)
     }
-    const pay = (bytes) => {
-      counter.value -= ${LIMITS.skill_host_call_fuel}n + BigInt(bytes >>> 3)
-      if (counter.value < 0n) throw new Refused('fuel')
-    }
+    const pay = (bytes) => tank.pay(${LIMITS.skill_host_call_fuel} + (bytes >>> 3))
     const host = (name, bytes) => {
       hostCalls[name] = (hostCalls[name] ?? 0) + 1
       pay(bytes)
     }
     const asked = async (answering) => {
       const answer = await answering
+      tank.resumed()
       if ('denied' in answer) refuse(answer.denied)
       if ('error' in answer) throw new Failed(answer.error)
       return answer.value
@@ -115,26 +117,26 @@ export default class extends WorkerEntrypoint {
     const create = (module, wanted) => {
       if (instantiated.has(module)) throw new Refused('a module is instantiated twice')
       instantiated.add(module)
-      const instance = new WebAssembly.Instance(module, { ...wanted, countersign: { fuel: counter } })
-      for (const exported of Object.values(instance.exports)) if (exported instanceof WebAssembly.Memory) memories.add(exported)
-      return instance
+      const { exports } = tank.instance(module, wanted)
+      for (const exported of Object.values(exports)) if (exported instanceof WebAssembly.Memory) memories.add(exported)
+      return tank.shown(exports)
     }
     const ending = async () => {
       try {
-        const output = await instantiate((name) => MODULES.get(name), imports, create).run(tool, input)
+        const { run } = tank.alone(() => instantiate((name) => MODULES.get(name), imports, create))
+        const output = await run(tool, input)
         return { kind: 'returned', output }
       } catch (error) {
-        if (counter.value < 0n) return { kind: 'fuel_exhausted' }
+        if (tank.isEmpty) return { kind: 'fuel_exhausted' }
         if (refused !== undefined) return { kind: 'capability_denied', detail: refused }
         if (error?.constructor?.name === 'ComponentError') return { kind: 'skill_error', detail: String(error.payload) }
         return { kind: 'trap', detail: error instanceof RangeError ? 'call stack exhausted' : String(error?.message ?? error) }
       }
     }
     const end = await ending()
-    const left = counter.value < 0n ? 0 : Number(counter.value)
     let memory = 0
     for (const { buffer } of memories) memory += buffer.byteLength
-    return { end, log, fuel_used: fuel - left, memory_bytes: memory, host_calls: hostCalls }
+    return { end, log, fuel_used: tank.used, memory_bytes: memory, host_calls: hostCalls }
   }
 }
 `

@@ -7,11 +7,15 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
 import { type Arity, Effort } from './effort.ts'
-import { type By, metered, moved, paying, Spliced } from './fuel.ts'
+import { type By, type Meter, metered, moved, paying } from './fuel.ts'
 import { BULK, type Instruction, OP, step, valueType } from './instructions.ts'
+import { Spliced } from './spliced.ts'
 
-/** The import under which a metered module wants its counter, a mutable i64. Below zero, nothing was left. */
-export const COUNTER = { module: 'countersign', name: 'fuel' } as const
+/**
+ * The imports of a metered module: its counter, a mutable i64, and a function that it calls when the counter is below zero. Who has no more to
+ * give does not come back from there.
+ */
+export const FUEL = { module: 'countersign', counter: 'fuel', more: 'more' } as const
 
 /** In 64 KiB pages and in elements, for each memory and table. */
 export type Room = { readonly pages: number; readonly elements: number }
@@ -42,6 +46,8 @@ const DATA_COUNT = 12
 const ORDER: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8, 9, DATA_COUNT, 10, DATA]
 
 const FUNCTION_TYPE = 0x60
+/** Takes nothing, gives nothing. */
+const MORE_TYPE = [FUNCTION_TYPE, 0, 0] as const
 const I32 = 0x7f
 const I64 = 0x7e
 const KIND = { function: 0, table: 1, memory: 2, global: 3 } as const
@@ -83,9 +89,9 @@ class Metering {
   readonly #types: Arity[] = []
   /** Each function's type: first of those that are imported. */
   readonly #functions: number[] = []
-  #imported = 0
-  /** Globals that are imported: ours comes next. */
+  /** Globals and functions that are imported: ours come next. */
   #counter = 0
+  #more = 0
   /** What each table holds. */
   readonly #tables: number[] = []
   readonly #helpers = new Map<string, Helper>()
@@ -100,7 +106,7 @@ class Metering {
     // for it says which ones we add.
     const types = this.#read(SECTION.type, (section) => this.#countTypes(section))
     const imports = this.#imports()
-    this.#imported = this.#functions.length
+    this.#more = this.#functions.length
     const declared = this.#read(SECTION.function, (section) => void section.times(() => this.#functions.push(section.u32())))
     const tables = this.#limited(SECTION.table, (section, out) => this.#table(section, out))
     const memories = this.#limited(SECTION.memory, (section, out) => limits(section, out, this.#room.pages, 'pages of memory'))
@@ -114,9 +120,10 @@ class Metering {
       const kind = section.u8()
       const from = section.at
       const number = section.u32()
-      if (kind === KIND.global) spliced.replace(from, section.at, (out) => out.u32(moved(number, this.#counter)))
+      const ours = kind === KIND.global ? this.#counter : kind === KIND.function ? this.#more : undefined
+      if (ours !== undefined) spliced.replace(from, section.at, (out) => out.u32(moved(number, ours)))
     })
-    const start = this.#sections.get(SECTION.start)
+    const start = this.#start()
     const elements = this.#spliced(SECTION.element, (section, spliced) => this.#element(section, spliced))
     const data = this.#spliced(DATA, (section, spliced) => {
       const form = section.u32()
@@ -127,18 +134,18 @@ class Metering {
     })
     const code = this.#code()
     const helpers = [...this.#helpers.values()]
-    const helperTypes = helpers.map(({ type }) => new Writer().raw(type))
-    const typeNumbers = helpers.map((_, index) => new Writer().u32(this.#types.length + index))
+    const ourTypes = [MORE_TYPE, ...helpers.map(({ type }) => type)].map((type) => new Writer().raw(type))
+    const typeNumbers = helpers.map((_, index) => new Writer().u32(this.#types.length + 1 + index))
 
     const written: readonly (readonly [number, Writer | undefined])[] = [
-      [SECTION.type, appended(types, this.#types.length, helperTypes)],
+      [SECTION.type, appended(types, this.#types.length, ourTypes)],
       [SECTION.import, imports],
-      [SECTION.function, appended(declared, this.#functions.length - this.#imported, typeNumbers)],
+      [SECTION.function, appended(declared, this.#functions.length - this.#more, typeNumbers)],
       [SECTION.table, tables],
       [SECTION.memory, memories],
       [SECTION.global, globals],
       [SECTION.export, exports],
-      [SECTION.start, start && new Writer().raw(start.slice(start.at, start.end))],
+      [SECTION.start, start === undefined ? undefined : new Writer().u32(moved(start, this.#more))],
       [SECTION.element, elements],
       [DATA_COUNT, this.#dataCount()],
       [SECTION.code, code],
@@ -147,6 +154,17 @@ class Metering {
     const out = new Writer().raw(HEADER)
     for (const [id, section] of written) if (section !== undefined) out.u8(id).sized(section)
     return out.bytes()
+  }
+
+  get #meter(): Meter {
+    return { counter: this.#counter, more: this.#more }
+  }
+
+  #start(): number | undefined {
+    const section = this.#sections.get(SECTION.start)
+    const start = section?.u32()
+    if (section !== undefined) atEnd(section, SECTION.start)
+    return start
   }
 
   #dataCount(): Writer | undefined {
@@ -176,16 +194,17 @@ class Metering {
     const out = new Writer()
     const count = section?.times(() => this.#import(section, out)) ?? 0
     if (section !== undefined) atEnd(section, SECTION.import)
-    const ours = new Writer().text(COUNTER.module).text(COUNTER.name).u8(KIND.global, I64, 1)
+    const ours = new Writer().text(FUEL.module).text(FUEL.counter).u8(KIND.global, I64, 1)
+    ours.text(FUEL.module).text(FUEL.more).u8(KIND.function).u32(this.#types.length)
     return new Writer()
-      .u32(count + 1)
+      .u32(count + 2)
       .raw(out.bytes())
       .raw(ours.bytes())
   }
 
   #import(section: Bytes, out: Writer): void {
     const from = section.at
-    if (nameIn(section) === COUNTER.module) throw new Malformed(`it imports from \`${COUNTER.module}\``)
+    if (nameIn(section) === FUEL.module) throw new Malformed(`it imports from \`${FUEL.module}\``)
     nameIn(section)
     const kind = section.u8()
     out.raw(section.slice(from, section.at))
@@ -233,9 +252,9 @@ class Metering {
     for (;;) {
       const { op, from, operands } = step(section)
       if (op === OP.end) return
-      if (op !== OP.global_get) continue
+      if (op !== OP.global_get && op !== OP.ref_func) continue
       const number = new Bytes(section.slice(0, section.at), operands).u32()
-      spliced.replace(from, section.at, (out) => out.u8(op).u32(moved(number, this.#counter)))
+      spliced.replace(from, section.at, (out) => out.u8(op).u32(moved(number, op === OP.ref_func ? this.#more : this.#counter)))
     }
   }
 
@@ -249,7 +268,12 @@ class Metering {
       this.#constant(section, spliced)
     }
     if (passive || numbered) elementKind(section, expressions)
-    section.times(() => (expressions ? this.#constant(section, spliced) : section.u32()))
+    section.times(() => {
+      if (expressions) return this.#constant(section, spliced)
+      const from = section.at
+      const number = section.u32()
+      spliced.replace(from, section.at, (out) => out.u32(moved(number, this.#more)))
+    })
   }
 
   #code(): Writer | undefined {
@@ -258,10 +282,10 @@ class Metering {
     const around = {
       signatures: { types: this.#types, functions: this.#functions },
       effort: new Effort(section === undefined ? 0 : section.end - section.at),
-      counter: this.#counter,
+      meter: this.#meter,
       payingFor: (instruction: Instruction, operands: Bytes) => this.#helper(instruction, operands),
     }
-    const defined = this.#functions.slice(this.#imported).map((type) => this.#types[type]?.takes ?? 0)
+    const defined = this.#functions.slice(this.#more).map((type) => this.#types[type]?.takes ?? 0)
     const count = section?.times((index) => bodies.sized(metered(section.part(section.u32()), defined[index] ?? 0, around))) ?? 0
     if (section !== undefined) atEnd(section, SECTION.code)
     if (count !== defined.length) throw new Malformed(`${defined.length} functions are declared and ${count} are there`)
@@ -278,9 +302,9 @@ class Metering {
     const known = this.#helpers.get(key)
     if (known !== undefined) return known.number
     const { parameters, results, size, by } = this.#sized(op, sub, operands)
-    const number = this.#functions.length + this.#helpers.size
+    const number = this.#functions.length + 1 + this.#helpers.size
     const type = [FUNCTION_TYPE, parameters.length, ...parameters, results.length, ...results]
-    this.#helpers.set(key, { number, type, body: paying(this.#counter, parameters.length, size, by, does) })
+    this.#helpers.set(key, { number, type, body: paying(this.#meter, parameters.length, size, by, does) })
     return number
   }
 

@@ -1,12 +1,13 @@
-// Whose turn it is, first come, first served. Where one process is all there is, a skill that runs keeps everybody waiting for as long as its
-// fuel lasts, so skills run one after the other, and whoever else has something to do comes in between. Who waits for somebody else lets
-// the next one run meanwhile.
+// Whose turn it is. Where one process is all there is, a skill that runs keeps everybody waiting, so skills run one at a time, each for a slice
+// of its fuel, and whoever else has something to do comes in between. Who waits for somebody else, or has burnt a slice, lets the next one
+// run. Those that have just come and those that come again stand in two lines, served by turns: most need no second slice.
 
 export type Turn = { readonly aside: <T>(work: () => Promise<T>) => Promise<T> }
 
 export class Turns {
   #free: number
-  readonly #waiting: (() => void)[] = []
+  readonly #lines: readonly [come: (() => void)[], again: (() => void)[]] = [[], []]
+  #last: 0 | 1 = 1
 
   constructor(atOnce: number) {
     this.#free = atOnce
@@ -14,9 +15,9 @@ export class Turns {
 
   /** Does `work` when it is its turn. */
   async take<T>(work: (turn: Turn) => Promise<T>): Promise<T> {
-    await this.#enter()
+    await this.#enter(0)
     const turn = new Held(
-      () => this.#enter(),
+      () => this.#enter(1),
       () => this.#leave(),
     )
     try {
@@ -26,13 +27,16 @@ export class Turns {
     }
   }
 
-  async #enter(): Promise<void> {
+  async #enter(line: 0 | 1): Promise<void> {
     if (this.#free > 0) this.#free -= 1
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    else await new Promise<void>((resolve) => this.#lines[line].push(resolve))
   }
 
   #leave(): void {
-    const next = this.#waiting.shift()
+    const other = this.#last === 0 ? 1 : 0
+    const line = this.#lines[other].length > 0 ? other : this.#last
+    const next = this.#lines[line].shift()
+    this.#last = line
     if (next === undefined) this.#free += 1
     else setTimeout(next, 0)
   }

@@ -247,9 +247,9 @@ describe('what whoever enables it should know', () => {
     ],
     [
       'much more fuel than is usual',
-      { limits: { fuel: 200_000_000 } },
+      { limits: { fuel: 5_000_000_000 } },
       {},
-      /^high_limit: it asks for `fuel` of 200000000; 50000000 are usual$/,
+      /^high_limit: it asks for `fuel` of 5000000000; 500000000 are usual$/,
     ],
     ['a bill that lists nothing', {}, { sbom: { components: [] } }, /^empty_sbom: /],
     ['a secret in its own hands', { capabilities: { secrets: ['token'] } }, {}, /^reads_secret: it reads the secret `token` itself/],

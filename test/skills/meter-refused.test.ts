@@ -2,7 +2,7 @@
 // otherwise than we do, what would take it hours to compile, and names that would become code are refused before an engine sees them.
 
 import { describe, expect, test } from 'vitest'
-import { COUNTER, meter } from '../../edge/skills/meter.ts'
+import { meter } from '../../edge/skills/meter.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { Writer } from '../../shared/wasm-bytes.ts'
 import { assembled } from '../support/skill.ts'
@@ -212,8 +212,7 @@ describe('what would take an engine too long is refused before it sees it', () =
       const done = meter(bytes, ROOM)
       if (!done.ok) throw new Error(done.error.detail)
       const begun = performance.now()
-      const counter = new w.Global({ value: 'i64', mutable: true }, 100_000_000n)
-      new w.Instance(new w.Module(done.value), { [COUNTER.module]: { [COUNTER.name]: counter } }).exports['run']?.()
+      new w.Instance(new w.Module(done.value), w.fuelled(100_000_000n).imports).exports['run']?.()
       expect(performance.now() - begun).toBeLessThan(5_000)
     }
   })

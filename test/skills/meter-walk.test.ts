@@ -2,7 +2,7 @@
 // modules, the same ones every time.
 
 import { expect, test } from 'vitest'
-import { COUNTER, meter } from '../../edge/skills/meter.ts'
+import { FUEL, meter } from '../../edge/skills/meter.ts'
 import { seeded } from '../agreement/random-json.ts'
 import * as w from '../support/wasm.ts'
 
@@ -151,7 +151,7 @@ function seen(bytes: Uint8Array, more: Readonly<Record<string, Readonly<Record<s
   ]
 }
 
-test('random modules: the same with fuel, always for the same fuel; with less they stop', {
+test('random modules: the same with fuel, always for the same fuel, however it is handed out; with less they stop', {
   timeout: 120_000,
 }, () => {
   const random = seeded(20_261_118)
@@ -163,18 +163,26 @@ test('random modules: the same with fuel, always for the same fuel; with less th
     if (!done.ok) throw new Error(done.error.detail)
     const start = 1_000_000_000_000n
     const withFuel = (fuel: bigint) => {
-      const counter = new w.Global({ value: 'i64', mutable: true }, fuel)
-      return { all: seen(done.value, { [COUNTER.module]: { [COUNTER.name]: counter } }), used: fuel - counter.value }
+      const { counter, imports } = w.fuelled(fuel)
+      return { all: seen(done.value, imports), used: fuel - counter.value }
     }
     const plain = seen(bytes)
     const [once, again] = [withFuel(start), withFuel(start)]
     expect([round, once.all]).toEqual([round, plain])
     expect([round, again.used]).toEqual([round, once.used])
     for (const outcome of plain[0] as unknown[]) kinds.add(typeof outcome === 'string' ? outcome : 'a result')
+    const inSlices = new w.Global({ value: 'i64', mutable: true }, 0n)
+    let given = 0n
+    const more = (): void => {
+      given += 500n
+      inSlices.value += 500n
+    }
+    expect(seen(done.value, { [FUEL.module]: { [FUEL.counter]: inSlices, [FUEL.more]: more } })).toEqual(plain)
+    expect([round, given - inSlices.value]).toEqual([round, once.used])
     // What has neither loops nor calls is not looked at while it runs, but pays all the same.
     const less = withFuel(once.used / 2n)
     expect(less.used).toBeGreaterThan(once.used / 2n)
-    if (JSON.stringify(less.all[0]).includes('unreachable')) stopped++
+    if (JSON.stringify(less.all[0]).includes('no fuel')) stopped++
     else expect(once.used).toBeLessThan(5_000n)
   }
   expect(stopped).toBeGreaterThan(200)

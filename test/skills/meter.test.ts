@@ -2,7 +2,7 @@
 // in one instruction. What it may not have is refused with a sentence.
 
 import { describe, expect, test } from 'vitest'
-import { COUNTER, meter } from '../../edge/skills/meter.ts'
+import { meter } from '../../edge/skills/meter.ts'
 import * as w from '../support/wasm.ts'
 
 const ROOM = { pages: 16, elements: 100 }
@@ -15,9 +15,8 @@ function metered(module: w.Written): Uint8Array {
 }
 
 function open(module: w.Written, fuel = PLENTY, host: Record<string, unknown> = {}) {
-  const counter = new w.Global({ value: 'i64', mutable: true }, fuel)
-  const imports = { [COUNTER.module]: { [COUNTER.name]: counter }, host }
-  const instance = new w.Instance(new w.Module(metered(module)), imports)
+  const { counter, imports } = w.fuelled(fuel)
+  const instance = new w.Instance(new w.Module(metered(module)), { ...imports, host })
   return { exports: instance.exports, left: () => BigInt(counter.value), instance }
 }
 
@@ -51,16 +50,16 @@ describe('nothing goes on for ever', () => {
     ['two functions at each other’s tail', { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] }],
   ])('%s', (_name, module) => {
     const { exports, left } = open(module, 10_000n)
-    expect(outcome(() => exports['run']?.())).toMatch(/unreachable|Maximum call stack/)
+    expect(outcome(() => exports['run']?.())).toMatch(/no fuel|Maximum call stack/)
     expect(left()).toBeLessThan(10_000n)
     // Control: with nothing left it does not even begin.
     const empty = open(module, 0n)
-    expect(outcome(() => empty.exports['run']?.())).toMatch(/unreachable/)
+    expect(outcome(() => empty.exports['run']?.())).toMatch(/no fuel/)
     expect(empty.left()).toBeLessThan(0n)
   })
 
   test('W02 a loop at its start', () => {
-    expect(outcome(() => open({ functions: [{ body: FOREVER }], start: 0 }))).toMatch(/unreachable/)
+    expect(outcome(() => open({ functions: [{ body: FOREVER }], start: 0 }))).toMatch(/no fuel/)
   })
 
   const memory = { memory: { min: 1 } }
@@ -96,7 +95,7 @@ describe('nothing goes on for ever', () => {
       expect(outcome(() => exports['run']?.(-1))).toBeUndefined() // it does not grow by 4 Gi, and says so
       expect(before - left()).toBe(none)
     } else {
-      expect(outcome(() => exports['run']?.(-1))).toMatch(/unreachable/)
+      expect(outcome(() => exports['run']?.(-1))).toMatch(/no fuel/)
       expect(before - left()).toBeGreaterThan(100_000_000n)
     }
   })
@@ -176,11 +175,8 @@ describe('what a skill may not have is refused, and said', () => {
         changed[at] = (changed[at] ?? 0) ^ (1 << bit)
         const done = meter(changed, ROOM)
         if (!done.ok || !w.validate(done.value)) continue
-        const counter = new w.Global({ value: 'i64', mutable: true }, 1_000n)
         outcome(() => {
-          const { exports } = new w.Instance(new w.Module(done.value), {
-            [COUNTER.module]: { [COUNTER.name]: counter },
-          })
+          const { exports } = new w.Instance(new w.Module(done.value), w.fuelled(1_000n).imports)
           for (const run of Object.values(exports)) if (typeof run === 'function') run(1)
         })
         ran++

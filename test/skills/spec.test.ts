@@ -2,7 +2,7 @@
 // globals, tables and what the host was told are the same, and it costs the same each time.
 
 import { describe, expect, test } from 'vitest'
-import { COUNTER, meter } from '../../edge/skills/meter.ts'
+import { meter } from '../../edge/skills/meter.ts'
 import { assembled } from '../support/skill.ts'
 import * as w from '../support/wasm.ts'
 
@@ -95,6 +95,20 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
        (block (result i32 i32) (block (result i32 i32) (i32.const 1) (i32.const 2) (br_table 0 1 (local.get 0))) i32.add (i32.const 3)))
      (func (export "swap") (param i32 i64) (result i64 i32) (call $swap (local.get 0) (local.get 1)))`,
     [...['block', 'loop', 'if', 'table'].flatMap((name) => of(name, [1, 2, 9])), ...of('block', [0]), ...of('table', [0]), ['swap', 3, 4n]],
+  ],
+  [
+    'loops in which nothing loops or calls: that take values, are left by tables, from within a choice, and out of the function',
+    `(func (export "values") (param i32) (result i32) (local i32)
+       (local.get 0) (i32.const 1)
+       (loop (param i32 i32) (result i32) i32.add (local.set 0) (local.set 1 (i32.add (local.get 1) (i32.const 1)))
+         (local.get 0) (local.get 1) (br_if 0 (i32.lt_u (local.get 1) (i32.const 5))) i32.mul))
+     (func (export "table") (param i32) (result i32)
+       (block (block (loop (block
+         (br_table 0 1 2 3 (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))) (br 2))) (return (i32.const 1))) (i32.const 2))
+     (func (export "choice") (param i32) (result i32)
+       (loop (result i32) (local.set 0 (i32.add (local.get 0) (i32.const 3)))
+         (if (result i32) (i32.gt_s (local.get 0) (i32.const 90)) (then (return (i32.const 7))) (else (br_if 2 (local.get 0) (i32.eq (local.get 0) (i32.const 12))) (drop) (br 1)))))`,
+    [...of('values', [0, 3]), ...of('table', [1, 2, 3, 4, 9]), ...of('choice', [0, 1, 2])],
   ],
   [
     'br_table: each label, the last, beyond it, none, and back to a loop',
@@ -325,8 +339,8 @@ describe('what the specification says holds', () => {
   test.each(CASES)('%s', async (_, wat, calls) => {
     const { plain, paying } = await metered(wat)
     const paid = () => {
-      const counter = new w.Global({ value: 'i64', mutable: true }, START)
-      return { all: seen(paying, calls, { [COUNTER.module]: { [COUNTER.name]: counter } }), used: START - counter.value }
+      const { counter, imports } = w.fuelled(START)
+      return { all: seen(paying, calls, imports), used: START - counter.value }
     }
     const [once, again, raw] = [paid(), paid(), seen(plain, calls)]
     expect(`${raw.begun}`).not.toContain('CompileError') // the case itself is one
@@ -355,8 +369,7 @@ describe('what the specification says holds', () => {
     })
     const done = meter(module, ROOM)
     if (!done.ok) throw new Error(done.error.detail)
-    const counter = new w.Global({ value: 'i64', mutable: true }, START)
-    const { exports } = new w.Instance(new w.Module(done.value), { [COUNTER.module]: { [COUNTER.name]: counter } })
+    const { exports } = new w.Instance(new w.Module(done.value), w.fuelled(START).imports)
     expect(exports['run']?.()).toBe(7)
   })
 })

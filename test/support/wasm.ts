@@ -1,5 +1,6 @@
 // Core modules written by hand, for tests: sections and instructions as bytes, with names for those that tests use.
 
+import { FUEL } from '../../edge/skills/meter.ts'
 import { Writer } from '../../shared/wasm-bytes.ts'
 
 type Engine = {
@@ -14,6 +15,15 @@ type Engine = {
 export type Exports = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
 /** This system's own; Node's types leave it out. */
 export const { Module, Instance, Global, validate } = (globalThis as unknown as { WebAssembly: Engine }).WebAssembly
+
+/** What a metered module imports: a counter, and nobody who gives more. */
+export function fuelled(fuel: bigint) {
+  const counter = new Global({ value: 'i64', mutable: true }, fuel)
+  const none = (): never => {
+    throw new Error('no fuel')
+  }
+  return { counter, imports: { [FUEL.module]: { [FUEL.counter]: counter, [FUEL.more]: none } } }
+}
 
 export type Code = readonly number[]
 

@@ -15,12 +15,12 @@ const OPTIONS: bindgen.GenerateOptions = {
   base64Cutoff: 0,
 }
 
-/** `asking`: functions of the host that answer later; a component that has any waits for them. */
+/** `asking`: functions of the host that answer later. Every `run` may wait, be it for its next slice of fuel alone. */
 export function generate(component: Uint8Array, asking: readonly string[]): Result<bindgen.Transpiled> {
   seedFrom(component)
   try {
     ;(bindgen as unknown as { start: () => void }).start() // our build has it instead of `$init`
-    return ok(bindgen.generate(component, asking.length === 0 ? OPTIONS : { ...OPTIONS, asyncMode: waiting(asking) }))
+    return ok(bindgen.generate(component, { ...OPTIONS, asyncMode: waiting(asking) }))
   } catch (thrown) {
     const why = thrown instanceof Error ? thrown.message : String(thrown)
     return err(failure('invalid_skill', `the component does not transpile: ${why.slice(0, 400)}`))

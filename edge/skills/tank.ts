@@ -1,0 +1,109 @@
+// How an isolate hands out a call's fuel, as text of its harness: in slices, between which others have their turn, so that a skill may burn for
+// seconds and hold nobody up. How long a slice is follows the clock; what is used and when it ends do not.
+
+import { LIMITS } from '../../shared/limits.ts'
+
+/**
+ * Where nobody can wait (a start function, `cabi_realloc`, what is called from JavaScript) a skill has so much by itself, each time, and must
+ * do with it. Elsewhere it asks for more when its counter is below zero, which waits by JSPI.
+ */
+export const TANK = `
+const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 20000, most: 50000000, ms: ${LIMITS.skill_slice_ms} }
+const ALONE = ${LIMITS.skill_alone_fuel}
+
+/** What is called from JavaScript stands behind a function of ours; engines and other modules want the exports themselves. */
+const RAW = new WeakMap()
+const raw = (value) => RAW.get(value) ?? value
+const promising = WebAssembly.promising
+WebAssembly.promising = (shown) => promising(raw(shown))
+
+class Tank {
+  #all
+  #left
+  #counter = new WebAssembly.Global({ value: 'i64', mutable: true }, 0n)
+  #slice = SLICE.first
+  #ask
+  #since = Date.now()
+  #isAlone = false
+  isEmpty = false
+
+  /** \`ask\` waits until it is this call's turn again, and throws where there is none. */
+  constructor(all, ask) {
+    this.#all = all
+    this.#left = all
+    this.#ask = ask
+    this.#fill(Math.min(all, this.#slice))
+  }
+
+  get #total() {
+    return this.#left + Number(this.#counter.value)
+  }
+  get used() {
+    return this.#all - Math.max(0, this.#total)
+  }
+
+  /** What of all that is left is in the counter. */
+  #fill(units) {
+    this.#left = this.#total - units
+    this.#counter.value = BigInt(units)
+  }
+
+  #end() {
+    this.isEmpty = true
+    throw new Refused('fuel')
+  }
+
+  pay(units) {
+    this.#counter.value -= BigInt(units)
+    if (this.#total < 0) this.#end()
+  }
+
+  /** It waited for something else. */
+  resumed() {
+    this.#since = Date.now()
+  }
+
+  async #more() {
+    if (this.#total < 0) this.#end()
+    const aimed = (this.#slice * SLICE.ms) / Math.max(1, Date.now() - this.#since)
+    this.#slice = Math.round(Math.min(SLICE.most, this.#slice * 8, Math.max(SLICE.least, aimed)))
+    await this.#ask()
+    this.resumed()
+    this.#fill(Math.min(this.#total, this.#slice))
+  }
+
+  alone(work) {
+    if (this.#isAlone) return work()
+    const kept = Number(this.#counter.value)
+    const lent = Math.min(this.#total, ALONE)
+    this.#fill(lent)
+    this.#isAlone = true
+    try {
+      return work()
+    } catch (error) {
+      this.isEmpty ||= this.#counter.value < 0n
+      throw error
+    } finally {
+      this.#isAlone = false
+      this.#fill(kept - (lent - Number(this.#counter.value)))
+    }
+  }
+
+  instance(module, wanted) {
+    const imports = { countersign: { fuel: this.#counter, more: new WebAssembly.Suspending(() => this.#more()) } }
+    for (const [name, values] of Object.entries(wanted ?? {}))
+      imports[name] = Object.fromEntries(Object.entries(values).map(([field, value]) => [field, raw(value)]))
+    return new WebAssembly.Instance(module, imports)
+  }
+
+  shown(exports) {
+    const shown = Object.entries(exports).map(([name, value]) => {
+      if (typeof value !== 'function') return [name, value]
+      const alone = (...args) => this.alone(() => value(...args))
+      RAW.set(alone, value)
+      return [name, alone]
+    })
+    return { exports: Object.fromEntries(shown) }
+  }
+}
+`

@@ -1,0 +1,112 @@
+// Owns what is measured of metering itself: three kernels that compute, each as it was written and as it pays, by turns in one process; and
+// whether each run of a kernel costs the same. Times are those of this process's engine, of the same kind as workerd's.
+
+import { meter } from '../../edge/skills/meter.ts'
+import { assembled } from '../support/skill.ts'
+import { type Exports, fuelled, Instance, Module } from '../support/wasm.ts'
+import { median } from './slice.ts'
+
+/** Milliseconds of one run, units of fuel, and how many different sums of fuel there were over all runs: one. */
+export type Kernel = {
+  readonly name: string
+  readonly plain: number
+  readonly paying: number
+  readonly fuel: number
+  readonly sums: number
+}
+
+type Source = { readonly name: string; readonly n: number; readonly wat: string }
+
+const SOURCES: readonly Source[] = [
+  {
+    name: 'primes below 2,000,000, sieved in memory',
+    n: 2_000_000,
+    wat: `(memory 32) (func (export "run") (param $n i32) (result i32) (local $i i32) (local $j i32) (local $count i32)
+      (memory.fill (i32.const 0) (i32.const 0) (local.get $n))
+      (local.set $i (i32.const 2))
+      (loop $next
+        (if (i32.eqz (i32.load8_u (local.get $i)))
+          (then
+            (local.set $count (i32.add (local.get $count) (i32.const 1)))
+            (local.set $j (i32.shl (local.get $i) (i32.const 1)))
+            (block $done (loop $strike
+              (br_if $done (i32.ge_u (local.get $j) (local.get $n)))
+              (i32.store8 (local.get $j) (i32.const 1))
+              (local.set $j (i32.add (local.get $j) (local.get $i)))
+              (br $strike)))))
+        (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+      (local.get $count))`,
+  },
+  {
+    name: 'a product of matrices of 160 × 160',
+    n: 160,
+    wat: `(memory 10) (func (export "run") (param $n i32) (result i32) (local $i i32) (local $j i32) (local $k i32) (local $sum f64) (local $size i32)
+      (local.set $size (i32.shl (i32.mul (local.get $n) (local.get $n)) (i32.const 3)))
+      (loop $fill
+        (f64.store (local.get $i) (f64.convert_i32_u (i32.rem_u (local.get $i) (i32.const 97))))
+        (f64.store (i32.add (local.get $i) (local.get $size)) (f64.convert_i32_u (i32.rem_u (local.get $i) (i32.const 89))))
+        (br_if $fill (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 8))) (local.get $size))))
+      (local.set $i (i32.const 0))
+      (loop $rows
+        (local.set $j (i32.const 0))
+        (loop $columns
+          (local.set $k (i32.const 0))
+          (loop $dot
+            (local.set $sum (f64.add (local.get $sum) (f64.mul
+              (f64.load (i32.shl (i32.add (i32.mul (local.get $i) (local.get $n)) (local.get $k)) (i32.const 3)))
+              (f64.load (i32.add (local.get $size) (i32.shl (i32.add (i32.mul (local.get $k) (local.get $n)) (local.get $j)) (i32.const 3)))))))
+            (br_if $dot (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (local.get $n))))
+          (br_if $columns (i32.lt_u (local.tee $j (i32.add (local.get $j) (i32.const 1))) (local.get $n))))
+        (br_if $rows (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+      (i32.trunc_sat_f64_u (f64.div (local.get $sum) (f64.const 1000))))`,
+  },
+  {
+    name: 'Fibonacci numbers by calls, up to the 30th',
+    n: 30,
+    wat: `(func $fib (export "run") (param i32) (result i32)
+      (if (result i32) (i32.lt_u (local.get 0) (i32.const 2))
+        (then (local.get 0))
+        (else (i32.add (call $fib (i32.sub (local.get 0) (i32.const 1))) (call $fib (i32.sub (local.get 0) (i32.const 2)))))))`,
+  },
+]
+
+const PLENTY = 1_000_000_000_000n
+
+export async function timeKernels(rounds: number): Promise<Kernel[]> {
+  const found: Kernel[] = []
+  for (const { name, n, wat } of SOURCES) {
+    const module = await assembled(`(module ${wat})`)
+    const done = meter(module, { pages: 32, elements: 0 })
+    if (!done.ok) throw new Error(done.error.detail)
+    const { counter, imports } = fuelled(PLENTY)
+    const ways = {
+      plain: run(new Instance(new Module(module), {}).exports, n),
+      paying: run(new Instance(new Module(done.value), imports).exports, n),
+    }
+    const expected = ways.plain().came
+    const took = { plain: [] as number[], paying: [] as number[] }
+    const sums = new Set<bigint>()
+    for (let round = -WARM; round < rounds; round++) {
+      for (const way of ['plain', 'paying'] as const) {
+        const before = BigInt(counter.value)
+        const { ms, came } = ways[way]()
+        if (came !== expected) throw new Error(`${name}: ${came} is not ${expected}`)
+        if (way === 'paying') sums.add(before - BigInt(counter.value))
+        if (round >= 0) took[way].push(ms)
+      }
+    }
+    found.push({ name, plain: median(took.plain), paying: median(took.paying), fuel: Number([...sums][0]), sums: sums.size })
+  }
+  return found
+}
+
+/** Until the optimising compiler has come to it. */
+const WARM = 5
+
+const run =
+  ({ run }: Exports, n: number) =>
+  () => {
+    const begun = performance.now()
+    const came = run?.(n)
+    return { came, ms: performance.now() - begun }
+  }

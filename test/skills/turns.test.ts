@@ -1,0 +1,130 @@
+// Promise: who calls skills without end holds nobody up. In what order calls are let in and have their turn is settled here, not how long it
+// takes: a caller with any number of calls leaves room for the next one, one skill burns at a time, and who has just come waits for one slice.
+
+import { describe, expect, test } from 'vitest'
+import { Places } from '../../edge/skills/places.ts'
+import { type Turn, Turns } from '../../edge/skills/turns.ts'
+
+/** Everything that can go on goes on. */
+const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20))
+
+class Work {
+  readonly begun: string[] = []
+  readonly #open = new Map<string, () => void>()
+
+  /** Begins when it may, and goes on until it is ended. */
+  readonly of = (name: string) => async (): Promise<string> => {
+    this.begun.push(name)
+    await new Promise<void>((resolve) => this.#open.set(name, resolve))
+    return name
+  }
+
+  end(name: string): Promise<void> {
+    this.#open.get(name)?.()
+    return settled()
+  }
+}
+
+describe('places', () => {
+  const flood = (places: Places, work: Work, caller: string, count: number) =>
+    Array.from({ length: count }, (_, i) => places.take(caller, work.of(`${caller}${i}`)))
+
+  test('W01 one caller never has them all, and the next one waits for nobody', async () => {
+    const [places, work] = [new Places(12), new Work()]
+    flood(places, work, 'hostile', 40)
+    await settled()
+    expect(work.begun).toEqual(Array.from({ length: 6 }, (_, i) => `hostile${i}`))
+    flood(places, work, 'other', 40)
+    await settled()
+    expect(work.begun.slice(6)).toEqual(Array.from({ length: 4 }, (_, i) => `other${i}`)) // a third, of two and whoever comes next
+    const third = places.take('third', work.of('third'))
+    await settled()
+    expect(work.begun.at(-1)).toBe('third')
+    await work.end('third')
+    expect(await third).toBe('third')
+  })
+
+  test('those that wait are let in by turns, each in its own order', async () => {
+    const [places, work] = [new Places(2), new Work()]
+    for (const caller of ['a', 'b', 'c']) flood(places, work, caller, 3)
+    await settled()
+    expect(work.begun).toEqual(['a0', 'b0'])
+    const order = ['a0', 'b0', 'a1', 'b1', 'c0', 'a2', 'b2', 'c1', 'c2']
+    for (const name of order) await work.end(name)
+    expect(work.begun).toEqual(order)
+  })
+
+  test('who is alone has half of them, and what ends badly gives its place back', async () => {
+    const [places, work] = [new Places(2), new Work()]
+    const failing = places.take('a', () => Promise.reject(new Error('no')))
+    await expect(failing).rejects.toThrow('no')
+    flood(places, work, 'a', 2)
+    await settled()
+    expect(work.begun).toEqual(['a0'])
+    await work.end('a0')
+    expect(work.begun).toEqual(['a0', 'a1'])
+  })
+})
+
+describe('turns', () => {
+  /** Burns as many slices, and notes each. */
+  const burning = (turns: Turns, order: string[], name: string, slices: number): Promise<void> =>
+    turns.take(async (turn) => {
+      for (let i = 0; i < slices; i++) {
+        if (i > 0) await turn.aside(() => Promise.resolve())
+        order.push(name)
+      }
+    })
+
+  test('W01 who has just come burns a slice before one of those that burn on has its next but one', async () => {
+    const [turns, order] = [new Turns(1), [] as string[]]
+    const hostile = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => burning(turns, order, name, 50))
+    await settled()
+    const before = order.length
+    await burning(turns, order, 'other', 1)
+    expect(order.indexOf('other') - before).toBeLessThanOrEqual(2)
+    await Promise.all(hostile)
+    // Nobody of the eight is ever far ahead of another.
+    const burnt = new Map<string, number>()
+    for (const name of order.filter((one) => one !== 'other')) {
+      burnt.set(name, (burnt.get(name) ?? 0) + 1)
+      if (burnt.size === 8) expect(Math.max(...burnt.values()) - Math.min(...burnt.values())).toBeLessThanOrEqual(5)
+    }
+    expect(order).toHaveLength(8 * 50 + 1)
+  })
+
+  test('many that come do not keep those waiting that burn on', async () => {
+    const [turns, order] = [new Turns(1), [] as string[]]
+    const long = burning(turns, order, 'long', 4)
+    const short = Array.from({ length: 20 }, (_, i) => burning(turns, order, `short${i}`, 1))
+    await Promise.all([long, ...short])
+    expect(order.lastIndexOf('long')).toBeLessThan(8)
+  })
+
+  test('one has its turn at a time, and who has ended keeps none', async () => {
+    const turns = new Turns(1)
+    let atOnce = 0
+    let most = 0
+    const one = (turn: Turn): Promise<void> =>
+      turn.aside(async () => {
+        atOnce -= 1
+        await settled()
+      })
+    const work = turns.take(async (turn) => {
+      most = Math.max(most, ++atOnce)
+      await one(turn)
+      most = Math.max(most, ++atOnce)
+      atOnce -= 1
+    })
+    const other = turns.take(async () => {
+      most = Math.max(most, ++atOnce)
+      await Promise.resolve()
+      atOnce -= 1
+    })
+    await Promise.all([work, other])
+    expect([most, atOnce]).toEqual([1, 0])
+    // It ends while it stands aside: the turn is the next one's.
+    await turns.take(async (turn) => void turn.aside(settled))
+    expect(await turns.take(() => Promise.resolve('free'))).toBe('free')
+  })
+})
