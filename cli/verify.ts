@@ -117,5 +117,9 @@ function summary({ predicate: { state, error, facts, grant, execution, attestati
     ...(approvers === undefined || approvers === '' ? {} : { approval: approvers }),
     ended: `${state}${error === null || error === state ? '' : `, ${error}`}, ${time(execution.ended_at_ms)}`,
     ran: grant === null ? 'nothing' : `on ${grant.worker}: ${execution.executor} (${enforced(execution)})`,
+    ...(execution.skill === undefined ? {} : { skill: ofSkill(execution.skill) }),
   }
 }
+
+const ofSkill = ({ digest, fuel_used, memory_bytes }: NonNullable<Statement['predicate']['execution']['skill']>): string =>
+  `sha256 ${digest}, ${fuel_used} fuel, ${memory_bytes} bytes of memory`

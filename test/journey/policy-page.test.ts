@@ -1,107 +1,13 @@
 // Promise: policies/README.md is true. Its files are written and its commands run in its order, in one shell, against a stack of its own;
 // what the page shows of the answers is what came.
 
-import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
+import { follow, Shell, stepsOf } from '../support/page.ts'
 import { startTestStack } from '../support/stack.ts'
-
-/** `file`: to be written. `command`: to be run, and what the page shows of its answer. */
-type Step =
-  | { readonly kind: 'file'; readonly name: string; readonly text: string }
-  | { readonly kind: 'command'; readonly text: string; readonly shown: readonly string[] }
-
-const FENCE = /^```(\w+)(?: (\S+))?\n([\s\S]*?)^```$/gm
-
-function stepsOf(page: string): Step[] {
-  return [...page.matchAll(FENCE)].flatMap(([, kind, name, text = '']): Step[] =>
-    kind === 'console' ? commandsIn(text) : name === undefined ? [] : [{ kind: 'file', name, text }],
-  )
-}
-
-const commandsIn = (text: string): Step[] =>
-  text
-    .split(/^\$ /m)
-    .slice(1)
-    .map((part) => {
-      const [, command = '', shown = ''] = /^((?:.*\\\n)*.*)\n?([\s\S]*)$/.exec(part) ?? []
-      return { kind: 'command', text: command, shown: shown.split('\n').filter((line) => line !== '') }
-    })
-
-/** Ids on the page have a gap: `call_01M7A…_1`. The first time one is shown it stands for what came, and from then on for nothing else. */
-const ID = /\b(?:call|apr|run)_[0-9A-Z]+…(?:_\d+)?/g
-
-class Ids {
-  readonly #known = new Map<string, string>()
-
-  filledIn(command: string): string {
-    return command.replace(ID, (id) => this.#known.get(id) ?? `${id} (never shown)`)
-  }
-
-  /** Whether the answer is as shown: `…` is any text within a line, and as a line of its own any lines. */
-  match(shown: readonly string[], answer: string): boolean {
-    const ids: string[] = []
-    const line = (text: string): string =>
-      text
-        .split(/(\b(?:call|apr|run)_[0-9A-Z]+…(?:_\d+)?)/)
-        .map((part) => {
-          if (part.match(ID) === null) return part.split('…').map(RegExp.escape).join('.*')
-          const known = this.#known.get(part)
-          if (known !== undefined) return RegExp.escape(known)
-          ids.push(part)
-          return `(${part.slice(0, part.indexOf('_'))}_[0-9A-Z]{26}(?:_[0-9]+)?)`
-        })
-        .join('')
-    const pattern = shown.map((text) => (text === '…' ? '(?:.*\\n)*' : `${line(text)}\\n`)).join('')
-    const found = new RegExp(`^${pattern}$`).exec(answer.replace(/^\n+|(?<=\n)\n+/g, ''))
-    for (const [i, id] of ids.entries()) if (found?.[i + 1] !== undefined) this.#known.set(id, found[i + 1] ?? '')
-    return found !== null
-  }
-}
-
-/** One bash for the whole page, as one reader's terminal is. `npx countersign` is this tree's own. */
-class Shell {
-  readonly #bash
-  #heard = ''
-  #wake: () => void = () => undefined
-
-  constructor(cwd: string, state: string) {
-    const env = {
-      PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
-      COUNTERSIGN_STATE: state,
-      NO_COLOR: '1',
-      CLI: join(ROOT, 'cli/main.ts'),
-    }
-    this.#bash = spawn('bash', ['--norc'], { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] })
-    const hear = (chunk: Buffer): void => {
-      this.#heard += chunk
-      this.#wake()
-    }
-    this.#bash.stdout.on('data', hear)
-    this.#bash.once('close', () => this.#wake())
-    this.#bash.stdin.write(`exec 2>&1\nnpx() { shift; node "$CLI" "$@"; }\n`)
-  }
-
-  async run(command: string): Promise<{ code: number; answer: string }> {
-    this.#heard = ''
-    const end = /\u0004 (\d+)\n$/
-    this.#bash.stdin.write(`${command} </dev/null\nprintf '\\004 %d\\n' $?\n`)
-    for (let found = end.exec(this.#heard); ; found = end.exec(this.#heard)) {
-      if (found !== null) return { code: Number(found[1]), answer: this.#heard.slice(0, found.index) }
-      if (this.#bash.exitCode !== null) throw new Error(`the shell ended: ${this.#heard}`)
-      await new Promise<void>((wake) => {
-        this.#wake = wake
-      })
-    }
-  }
-
-  stop(): void {
-    this.#bash.kill('SIGKILL')
-  }
-}
 
 const steps = stepsOf(readFileSync(join(ROOT, 'policies/README.md'), 'utf8'))
 const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))
@@ -126,16 +32,5 @@ test('the rules of the page are those of the examples', () => {
 
 test('the page says what happens', async () => {
   symlinkSync(join(ROOT, 'policies'), join(folder, 'policies'))
-  const ids = new Ids()
-  for (const step of steps) {
-    if (step.kind === 'file') {
-      mkdirSync(dirname(join(folder, step.name)), { recursive: true })
-      writeFileSync(join(folder, step.name), step.text)
-      continue
-    }
-    const { code, answer } = await shell.run(ids.filledIn(step.text))
-    const expected = Number(/# exits with (\d)/.exec(step.text)?.[1] ?? 0)
-    expect(code, `$ ${step.text}\n${answer}`).toBe(expected)
-    expect(ids.match(step.shown, answer), `$ ${step.text}\n${answer}`).toBe(true)
-  }
+  await follow(steps, shell, folder)
 }, 180_000)

@@ -1,0 +1,81 @@
+// Promise: the examples under skills/ build, hold against their own types and tests, and run as their authors say: one computes, one reads a
+// host that its manifest names, one is compiled from AssemblyScript.
+
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ROOT } from '../../infra/state.ts'
+import type { Ran } from '../support/countersign.ts'
+import { countersign } from '../support/countersign.ts'
+import { Desk } from '../support/desk.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
+
+const desk = new Desk('example', sharedStack())
+const folder = mkdtempSync(join(tmpdir(), 'countersign-examples-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const env = { COUNTERSIGN_STATE: sharedState(), XDG_CONFIG_HOME: join(folder, 'config') }
+const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
+async function done(ran: Promise<Ran>): Promise<string> {
+  const { code, out, err } = await ran
+  expect({ code, err }, out).toEqual({ code: 0, err: '' })
+  return out
+}
+
+const EXAMPLES = readdirSync(join(ROOT, 'skills'), { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+
+beforeAll(async () => {
+  for (const name of EXAMPLES) cpSync(join(ROOT, 'skills', name), join(folder, name), { recursive: true })
+  const x = /public +(\S+)/.exec(await done(run('skill', 'keygen', 'examples')))?.[1] ?? ''
+  await done(run('skill', 'publishers', 'put', 'examples', x))
+})
+
+test('there are three', () => {
+  expect(EXAMPLES.sort()).toEqual(['http-get', 'json-query', 'redact'])
+})
+
+describe.each(EXAMPLES)('%s', (name) => {
+  test('comes out of its tests as expected', async () => {
+    expect(await done(run('skill', 'test', name))).toMatch(/^\d+ passed$/m)
+  })
+
+  test('is published without a warning, but for what it says it needs', async () => {
+    await done(run('skill', 'build', name))
+    const { warnings } = JSON.parse(await done(run('skill', 'publish', name, '--json')))
+    expect(warnings).toEqual([])
+  })
+})
+
+test('those in TypeScript hold against their own types', () => {
+  for (const name of ['json-query', 'http-get']) {
+    const argv = [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(ROOT, 'skills', name)]
+    expect(spawnSync(process.execPath, argv, { encoding: 'utf8' })).toMatchObject({ status: 0, stdout: '' })
+  }
+})
+
+test('the one in AssemblyScript has the bindings of the template', () => {
+  for (const file of ['index.ts', 'skill.ts', 'json.ts']) {
+    const [ours, theirs] = ['skills/redact/assembly', 'cli/skills/templates/assemblyscript/assembly'].map((path) =>
+      readFileSync(join(ROOT, path, file), 'utf8'),
+    )
+    expect(ours).toBe(theirs)
+  }
+})
+
+test('an agent calls them', async () => {
+  const other = await desk.operator(['admin'])
+  const asOther = (...args: readonly string[]) =>
+    countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: other.key } })
+  for (const name of ['json-query', 'redact']) await done(asOther('skill', 'enable', name, '1.0.0'))
+  const data = {
+    orders: [
+      { id: 'a', total: 50 },
+      { id: 'b', total: 250 },
+    ],
+  }
+  writeFileSync(join(folder, 'args.json'), JSON.stringify({ data, path: '$.orders[?@.total > 100].id' }))
+  expect(await done(run('call', 'json-query.query', '--args', '@args.json'))).toContain('{"values":["b"],"count":1}')
+  const text = JSON.stringify({ text: 'mail ann@example.com' })
+  expect(await done(run('call', 'redact.redact', '--args', text))).toContain('"text":"mail [email]"')
+})
