@@ -74,11 +74,16 @@ class Telling {
     return state === 'running' && cancel_requested ? `${this.#paint.warn('its end was asked for')}\n` : ''
   }
 
+  /** A line that its program writes over, as progress often is, is a line: none waits for the last of them, and none is lost. */
   #lines(stream: 'stdout' | 'stderr', text: string): string {
     const all = this.#rest[stream] + text
-    const end = all.lastIndexOf('\n') + 1
+    const end = Math.max(all.lastIndexOf('\n'), all.lastIndexOf('\r', all.length - 2)) + 1 // behind the last `\r` a `\n` may come
     this.#rest[stream] = all.slice(end)
-    return end === 0 ? '' : this.#shown(stream, all.slice(0, end))
+    const ended = all
+      .slice(0, end)
+      .replace(/^\r+(?!\n)/, '')
+      .replace(/\r+\n?/g, '\n')
+    return ended === '' ? '' : this.#shown(stream, ended)
   }
 
   #flush(): string {

@@ -48,8 +48,8 @@ const tool = (argv: readonly string[], more: Partial<ToolSpec> = {}, stdin: Tool
 const MARK = ['tee', '-a', '--', 'ran']
 const MARK_AND_STAY = ['/bin/sh', '-c', 'tee -a -- ran && sleep "$0"', '{seconds}']
 const TALK = ['/bin/sh', '-c', 'i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); sleep 0.05; done']
-/** Until somebody ends it: lines, and its progress beside them. */
-const TALK_ON = ['/bin/sh', '-c', 'i=0; while :; do echo line $i; echo at $i >&2; i=$((i+1)); sleep 0.05; done']
+/** Until somebody ends it: lines, and its progress beside them, on one line that is written over. */
+const TALK_ON = ['/bin/sh', '-c', 'i=0; while :; do echo line $i; printf "\\rat %d" $i >&2; i=$((i+1)); sleep 0.05; done']
 
 const TOOLS = {
   'mark.quickly': tool(MARK),
