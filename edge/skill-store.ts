@@ -51,6 +51,8 @@ function inLine(enabled: readonly string[]): string[] {
   return line
 }
 
+const [COMPONENT, MODULES] = [sql<string>`${skills.about} -> '$.component'`, sql<string>`${skills.about} -> '$.modules'`]
+
 const ofVersion = (id: string, version: string) => and(eq(skills.id, id), eq(skills.version, version))
 
 export class SkillStore {
@@ -135,9 +137,16 @@ export class SkillStore {
     return { ...about, state, changes: this.#journal.changesOf(id, version), denied: this.#denied.among(about.contents.parts) }
   }
 
+  /** Read from where they lie: what else is told of a version may be long, and this is asked with each change of the directory. */
   enabled(): EnabledSkill[] {
-    const rows = this.#db.select().from(skills).where(eq(skills.state, 'enabled')).all()
-    return rows.map(({ about: { id, version, digest, component, modules } }) => ({ id, version, digest, component, modules }))
+    const { id, version, digest } = skills
+    const rows = this.#db
+      .select({ id, version, digest, component: COMPONENT, modules: MODULES })
+      .from(skills)
+      .where(eq(skills.state, 'enabled'))
+    return rows
+      .all()
+      .map(({ component, modules, ...skill }) => ({ ...skill, component: JSON.parse(component), modules: JSON.parse(modules) }))
   }
 
   /** Enabled, its tools are those that the skill has. */

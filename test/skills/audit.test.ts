@@ -177,6 +177,25 @@ describe('what is asked for', () => {
     expect(granted(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual(['clock', 'log'])
   })
 
+  test('and declared is given only as far as policy goes (seed T71)', async () => {
+    const http = { hosts: ['api.example.com:443'], methods: ['GET' as const] }
+    const skill = granted(await put({ capabilities: { http, secrets: ['token'] } }))
+    granted(await reviewer.client('enableSkill', { params: { id: skill.id, version: skill.version }, body: {} }))
+    const agent = await desk.agent()
+    const decided = async () => granted(await agent.client('decide', { body: { tool: `${skill.id}.run`, args: {} } })).decision
+    const forbid = (when: string) =>
+      `@id("none") forbid (principal, action == Action::"tool.execute/${skill.id}.run", resource) when { ${when} };`
+    for (const when of [
+      'context.capabilities.contains("network")',
+      'context.capabilities.contains("secrets_read")',
+      'context.plan.egress_hosts.contains("api.example.com:443")',
+    ])
+      await desk.withPolicies({ none: forbid(when) }, async () => expect([when, (await decided()).policies]).toEqual([when, ['none']]))
+    await desk.withPolicies({ none: forbid('context.capabilities.contains("filesystem_write")') }, async () =>
+      expect((await decided()).policies).not.toContain('none'),
+    )
+  })
+
   test('W11 of a world that is not ours is refused, a file system above all (seed T77)', async () => {
     const wit =
       'package wasi:filesystem@0.2.0; interface types { stat: func() -> u32; } world skill { import types; export run: func(tool: string, input: string) -> result<string, string>; }'

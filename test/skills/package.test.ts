@@ -107,7 +107,7 @@ describe('a package is one signed text, and no archive', () => {
     expect(refusal(await publish(acme.sign({ ...one, component: `${one.component} ` })))).toBe('422 invalid_skill')
   })
 
-  test('W15 what unpacks to more than it is, is deep or holds a thousand things is refused before it costs (seed T73)', async () => {
+  test('W15 what unpacks to more than it is, is deep or holds a thousand things is refused before it costs (seeds T73, T77)', async () => {
     const begun = performance.now()
     const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`
     for (const text of [

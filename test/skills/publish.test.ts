@@ -34,7 +34,7 @@ ${inside}`
 const RUN = 'export run: func(tool: string, input: string) -> result<string, string>;'
 
 describe('who may publish, and what stays', () => {
-  test('a version is kept in quarantine, and nothing of it can be called until somebody else enables it (seed T68)', async () => {
+  test('a version is kept in quarantine, and nothing of it can be called until somebody else enables it (seed T78)', async () => {
     const id = desk.name()
     const skill = granted(await publish(acme.pack(acme.manifest(id), plain)))
     expect(skill).toMatchObject({
