@@ -1,7 +1,7 @@
 // Owns the bound of the CPU time that all processes of a call take together, where its cgroup counts that. A limit of the kernel is there for
 // each process alone, and a call may have many (S38). It looks no earlier than the time could be up on this host, so it costs next to nothing.
 
-import { cpus } from 'node:os'
+import { availableParallelism } from 'node:os'
 import type { Group } from './cgroups.ts'
 
 /** What is taken beyond the limit is at most this, times the CPUs. */
@@ -15,7 +15,7 @@ export function watchCpu(group: Group | undefined, cpu_ms: number, onOver: () =>
   const look = (): void => {
     const left = cpu_ms - ((group.cpuMs() ?? before) - before)
     if (left < 0) onOver()
-    else timer = setTimeout(look, Math.max(LOOK_MS, left / cpus().length))
+    else timer = setTimeout(look, Math.max(LOOK_MS, left / availableParallelism()))
   }
   look()
   return () => clearTimeout(timer)

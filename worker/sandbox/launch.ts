@@ -229,7 +229,6 @@ class Stopper {
     this.#timer = setTimeout(() => this.stop('timeout'), plan.limits.timeout_ms)
     const cancel = (): void => this.stop('cancelled')
     signal?.addEventListener('abort', cancel, { once: true })
-    if (signal?.aborted === true) cancel() // while the call's descriptors were waited for
     this.#unsubscribe = () => signal?.removeEventListener('abort', cancel)
     if (signal?.aborted === true) cancel() // while the call waited for its pipes
   }

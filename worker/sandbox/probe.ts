@@ -132,17 +132,32 @@ async function release(
   own?: string,
   stock?: Pick<PreparedStock, 'madeFor'>,
 ): Promise<readonly Check[]> {
+  if (canary.program === undefined) return released(equipment, canary, { own, stock })
+  const folder = await ownFolder(equipment.folder, 'canary')
+  try {
+    furnish(folder, canary.program)
+    return await released(equipment, canary, { own, stock, folder })
+  } finally {
+    await removeFolder(folder)
+  }
+}
+
+type Where = {
+  readonly own: string | undefined
+  readonly stock: Pick<PreparedStock, 'madeFor'> | undefined
+  readonly folder?: string
+}
+
+async function released(equipment: Equipment, canary: Canary, { own, stock, folder }: Where): Promise<readonly Check[]> {
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
   const plan = { ...planFor(canary, secret), ...(own === undefined ? {} : { profile: own }) }
   const admitted = admit(plan, equipment.profiles)
   if (!admitted.ok) throw new Error(`a canary's plan is not admitted: ${admitted.error.detail}`)
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
-  const folder = canary.program === undefined ? undefined : await ownFolder(equipment.folder, 'canary')
-  if (canary.program !== undefined && folder !== undefined) furnish(folder, canary.program)
   const stdin = canary.stdin === undefined ? undefined : Buffer.from(canary.stdin)
-  const released = await stock?.madeFor(admitted.value, stdin)
-  if (stock !== undefined && released === undefined)
+  const waiting = await stock?.madeFor(admitted.value, stdin)
+  if (stock !== undefined && waiting === undefined)
     return [{ name: `${canary.name}: it is set up in advance`, ok: false, detail: `it could not be; ${namespaceHint()}` }]
   const call: Call = {
     plan,
@@ -154,9 +169,7 @@ async function release(
       if (canary.endsAtOutput === true) abort.abort()
     },
   }
-  const execution = await attempt(equipment, admitted.value, call, { take: () => released })
-  if (folder !== undefined) await removeFolder(folder)
-  const { outcome } = execution
+  const { outcome } = await attempt(equipment, admitted.value, call, { take: () => waiting })
   if (outcome.kind === 'refused' || outcome.kind === 'infra') {
     return [{ name: `${canary.name}: it runs`, ok: false, detail: `${outcome.detail}${namespaceHint()}` }]
   }
