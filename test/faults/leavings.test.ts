@@ -1,6 +1,7 @@
 // Promise: what passes through a stack stays where it belongs (L7), and when the stack stops, or dies whole, nothing of it stays on the
 // host.
 
+import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -99,14 +100,11 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
 })
 
 const mounts = (): string => readFileSync('/proc/self/mountinfo', 'utf8')
-/** Of that worker: others may be at work on this machine. */
-const cgroupsOf = (pid: number): string[] => cgroups().filter((path) => path.includes(`countersign-${pid}-`))
-const cgroups = (): string[] =>
-  existsSync('/sys/fs/cgroup')
-    ? readdirSync('/sys/fs/cgroup', { recursive: true, encoding: 'utf8' })
-        .filter((path) => path.endsWith('cgroup.procs'))
-        .toSorted()
-    : []
+/** Of that worker: others may be at work on this machine, and what vanishes while it is listed is theirs. */
+const cgroupsOf = (pid: number): string[] =>
+  spawnSync('/usr/bin/find', ['/sys/fs/cgroup', '-path', `*countersign-${pid}-*`], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .filter(Boolean)
 
 /** The worker holds its home by this name, in the kernel's table of sockets. */
 function homeHeld(home: string): () => boolean {
