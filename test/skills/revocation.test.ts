@@ -28,6 +28,8 @@ const propose = async (tool: string, wait = 0, run = {}): Promise<Call> =>
 const ended = async ({ run, id }: Call): Promise<Call> => granted(await agent.client('readCall', { params: { run, call: id }, wait: 30 }))
 const approve = async (id: string) => granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
 
+const WAITED = { timeout: 30_000 }
+
 /** When it ended, by what the edge signed. */
 async function endOf({ run, id }: Call): Promise<number | undefined> {
   const bundle = granted(await agent.client('readAttestation', { params: { run, call: id } }))
@@ -58,10 +60,10 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
       }
     }
     const callers = Array.from({ length: 4 }, caller)
-    await expect.poll(() => said.filter(({ state }) => state === 'succeeded').length).toBeGreaterThan(10)
+    await expect.poll(() => said.filter(({ state }) => state === 'succeeded').length, WAITED).toBeGreaterThan(5)
     await end(made)
     const over = performance.now()
-    await expect.poll(() => said.filter(({ begun }) => begun > over).length).toBeGreaterThan(10)
+    await expect.poll(() => said.filter(({ begun }) => begun > over).length, WAITED).toBeGreaterThan(5)
     done = true
     await Promise.all(callers)
     const after = said.filter(({ begun }) => begun > over)
@@ -90,15 +92,18 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
   test('is so for calls that wait for their turn, claimed or not: none of them begins', async () => {
     const burner = await enabled({ limits: { fuel: 150_000_000 } }, { run: [...w.loop(w.br(0)), w.UNREACHABLE] })
     const made = await enabled({}, {}, await own())
-    const burning = Array.from({ length: 3 }, () => propose(burner.tool))
-    const waiting = await Promise.all(Array.from({ length: 4 }, () => propose(made.tool)))
+    const burning = Array.from({ length: 20 }, () => propose(burner.tool))
+    const waiting = await Promise.all(Array.from({ length: 8 }, () => propose(made.tool)))
     await end(made)
     const over = Date.now()
     const ends = await Promise.all(waiting.map(ended))
     for (const call of ends) {
-      if (call.state === 'succeeded') expect(await endOf(call)).toBeLessThanOrEqual(over)
-      else if (call.state === 'failed') expect(call.result?.error?.code).toBe('skill_disabled')
-      else expect(call.state).toBe('denied')
+      // one that had begun when it was disabled ends as it would have
+      if (call.state === 'succeeded') expect(await endOf(call)).toBeLessThan(over + 1_000)
+      else
+        expect([call.state, call.result?.error?.code ?? '']).toEqual(
+          call.state === 'failed' ? ['failed', 'skill_disabled'] : [expect.stringMatching(/^(?:denied|cancelled)$/), expect.anything()],
+        )
     }
     expect(ends.filter(({ state }) => state !== 'succeeded')).not.toEqual([])
     await Promise.all((await Promise.all(burning)).map(ended))
