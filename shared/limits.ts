@@ -102,7 +102,7 @@ export const LIMITS = {
   /** What fetching them may take of a call's time, before its own begins. */
   files_ms: 60_000,
   /** Things a tenant may hold, so that its directory stays one message. */
-  tools: 500,
+  tools: 1_000,
   principals: 1_000,
   /** The floor's included; a statement can name them all. */
   policies: 1_100,

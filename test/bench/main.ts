@@ -23,6 +23,7 @@ import { bundleBytes, load1, machine } from './machine.ts'
 import { Peer } from './peer.ts'
 import { figuresOf, growthOf, type Name, REST_MS, type Results, reportOf } from './report.ts'
 import { inRounds, type Subject } from './rounds.ts'
+import { type Scale as SkillScale, timeSkills } from './skills.ts'
 import type { Extent, Slice } from './slice.ts'
 import { CLIENTS, makeSubjects, type Sent, type Subjects } from './subjects.ts'
 import { timeTraffic } from './traffic.ts'
@@ -43,6 +44,7 @@ type Scale = {
   readonly approvals: { readonly extent: Extent; readonly updates: number }
   /** Rounds of what goes through the proxy of a call. */
   readonly traffic: number
+  readonly skills: SkillScale
 }
 const FULL: Scale = {
   rounds: 8,
@@ -54,6 +56,7 @@ const FULL: Scale = {
   answers: 100,
   approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
   traffic: 5,
+  skills: { rounds: 8, extent: { ms: 2_000, count: 200 }, colds: 10, kernels: 60, burning: { ms: 10_000, count: 500 }, crowd: 500 },
 }
 const QUICK: Scale = {
   rounds: 4,
@@ -65,6 +68,7 @@ const QUICK: Scale = {
   answers: 20,
   approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
   traffic: 2,
+  skills: { rounds: 3, extent: { ms: 1_000, count: 80 }, colds: 5, kernels: 20, burning: { ms: 3_000, count: 100 }, crowd: 100 },
 }
 const STORED = 10_000
 const PATIENCE: Extent = { ms: 120_000, count: 0 }
@@ -125,6 +129,8 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     const traffic = await timeTraffic(scale.traffic, (host) =>
       asWorker(user, { app: ROOT }, ({ app }) => [...node(app, 'traffic-peer.ts'), host]),
     )
+    sayOnStderr('measuring skills')
+    const skills = await timeSkills(stack, load, subjects, scale.skills)
     sayOnStderr('measuring decisions inside the edge')
     const decisions = await timeDecisions(scale.decisions)
     return {
@@ -139,6 +145,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
       decisions,
       answers,
       traffic,
+      skills,
       stored: STORED,
       growth: growthOf(before, after),
       bundle: bundleBytes(join(stack.state.edge, 'bundle')),

@@ -5,6 +5,7 @@ import { type Approvals, CONSOLES, WAITING } from './approvals.ts'
 import type { DecisionName, Decisions } from './decisions.ts'
 import type { Machine } from './machine.ts'
 import type { Row } from './rounds.ts'
+import { HOSTILE_LANES, type Skills, type WarmName } from './skills.ts'
 import { CONNECTIONS, type Traffic } from './traffic.ts'
 
 /** Agents think between calls; what is set up in advance is set up then. */
@@ -45,6 +46,13 @@ const DECISION_TITLES: Readonly<Record<DecisionName, string>> = {
   set_of_1000: 'a set of 1,000, made ready once',
 }
 
+const WARM_TITLES: Readonly<Record<WarmName, string>> = {
+  healthz: 'floor: GET /healthz',
+  denial: 'floor: a denied call',
+  small: 'a small skill, warm',
+  javascript: 'one in JavaScript, warm',
+}
+
 type PageName = Exclude<keyof Approvals, 'update'>
 const PAGE_TITLES: Readonly<Record<PageName, string>> = {
   empty: 'floor: the page with nothing on it',
@@ -66,6 +74,7 @@ export type Results = {
   readonly decisions: Decisions
   readonly answers: Answers
   readonly traffic: Traffic
+  readonly skills: Skills
   readonly stored: number
   readonly growth: readonly Growth[]
   readonly bundle: { readonly raw: number; readonly gzip: number }
@@ -86,6 +95,14 @@ const WANTED = {
   page_ms: 20,
   update_ms: 1_000,
   proxied_mb_s: 200,
+  skill_warm_ms: 3,
+  skill_cold_ms: 25,
+  javascript_warm_ms: 8,
+  javascript_cold_ms: 50,
+  published_s: 3,
+  metering: 1.5,
+  crowd: 0.2,
+  beside_ms: 250,
   bundle: 3 * MiB,
 } as const
 /** What must not become dearer as the store fills. */
@@ -102,7 +119,19 @@ export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>
   })
 }
 
-export function figuresOf({ rows, growth, approvals, decisions, answers: { answered }, traffic, bundle, stored }: Results): Figure[] {
+const figure = (what: string, wanted: string, got: string, met: boolean): Figure => ({ what, wanted, got, met })
+
+export function figuresOf({
+  rows,
+  growth,
+  approvals,
+  decisions,
+  answers: { answered },
+  traffic,
+  skills,
+  bundle,
+  stored,
+}: Results): Figure[] {
   const at = (name: Name, concurrency: number): Row<Name> => {
     const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
     if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
@@ -115,7 +144,6 @@ export function figuresOf({ rows, growth, approvals, decisions, answers: { answe
   const share = at('tier_c', 8).per_s / at('floor', 8).per_s
   const worst = Math.max(...growth.filter(({ name }) => GROWING.includes(name)).map(({ change }) => change))
   const sliced = decisions.of_1000 / decisions.of_10
-  const figure = (what: string, wanted: string, got: string, met: boolean): Figure => ({ what, wanted, got, met })
   return [
     figure('denied call, p50 at 1', `≤ ${WANTED.denied_p50_ms} ms`, `${ms(denied)} ms`, denied <= WANTED.denied_p50_ms),
     figure('denied calls at 32', `≥ ${WANTED.denied_per_s}/s`, `${rate.toFixed(0)}/s`, rate >= WANTED.denied_per_s),
@@ -177,12 +205,43 @@ export function figuresOf({ rows, growth, approvals, decisions, answers: { answe
       traffic.bulk.proxied >= WANTED.proxied_mb_s * 1e6,
     ),
     figure(`${CONNECTIONS} connections of one call`, 'all answered', `${traffic.answered}`, traffic.answered === CONNECTIONS),
+    ...skillFigures(skills),
     figure('edge bundle, gzip', '≤ 3 MiB', `${(bundle.gzip / MiB).toFixed(2)} MiB`, bundle.gzip <= WANTED.bundle),
   ]
 }
 
+function skillFigures({ rows, cold, published, kernels, crowd, beside }: Skills): Figure[] {
+  const warm = (name: WarmName): number => rows.find((row) => row.name === name)?.p50 ?? Number.NaN
+  const within = (what: string, value: number, most: number): Figure => figure(what, `≤ ${most} ms`, `${ms(value)} ms`, value <= most)
+  const dearest = Math.max(...kernels.filter(({ counts }) => counts).map(({ plain, paying }) => paying / plain))
+  const sums = kernels.map((kernel) => kernel.sums)
+  const change = crowd.many / crowd.few - 1
+  const worst = Math.max(beside.denial.burning, beside.small.burning)
+  return [
+    within('small skill, warm, p50', warm('small'), WANTED.skill_warm_ms),
+    within('small skill, cold, p50', cold.small, WANTED.skill_cold_ms),
+    within('skill in JavaScript, warm, p50', warm('javascript'), WANTED.javascript_warm_ms),
+    within('skill in JavaScript, cold, p50', cold.javascript, WANTED.javascript_cold_ms),
+    figure(
+      `${(published.bytes / 1e6).toFixed(1)} MB published`,
+      `≤ ${WANTED.published_s} s`,
+      `${(published.ms / 1e3).toFixed(2)} s`,
+      published.ms <= WANTED.published_s * 1e3,
+    ),
+    figure('metered kernels', `≤ ${WANTED.metering} × unmetered`, `${dearest.toFixed(2)} × at worst`, dearest <= WANTED.metering),
+    figure(
+      'fuel of each run of a kernel',
+      'the same',
+      sums.every((count) => count === 1) ? 'the same' : `${Math.max(...sums)} different`,
+      sums.every((count) => count === 1),
+    ),
+    figure(`warm p50 with ${crowd.size} skills`, `within ${WANTED.crowd * 100} %`, percent(change), change <= WANTED.crowd),
+    within(`p95 while ${HOSTILE_LANES} hostile calls burn`, worst, WANTED.beside_ms),
+  ]
+}
+
 export function reportOf(results: Results): string {
-  const { machine, settings, rows, growth, approvals, decisions, answers, traffic, stored } = results
+  const { machine, settings, rows, growth, approvals, decisions, answers, traffic, skills, stored } = results
   const said = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
   const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) => tableAt(concurrency, rows))
   const grown = growth.map(({ name, before, after, change }) => [TITLES[name], ms(before), ms(after), percent(change)])
@@ -203,9 +262,36 @@ export function reportOf(results: Results): string {
     `from the word until the execution begins, tier C, idle worker\n${table(['', 'p50 ms', 'p95 ms'], begun)}`,
     `the inbox with ${WAITING} that wait\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show one more after ${ms(p50)} ms, ${ms(worst)} at worst`,
     `one curl, from the host and from a sandbox through its proxy\n${table(['', 'direct', 'proxied', 'ratio'], trafficRows(traffic))}`,
+    ...skillTables(skills),
     `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
     `figures\n${table(['', '', 'wanted', 'got'], figures)}`,
   ].join('\n\n')
+}
+
+function skillTables({ rows, cold, published, kernels, crowd, beside }: Skills): string[] {
+  const warm = rows.map(({ name, p50, p95, best_p50, spent }) => [
+    WARM_TITLES[name],
+    ...[p50, p95, best_p50].map(ms),
+    spent.edge.toFixed(2),
+  ])
+  const first = [
+    ['a small skill, cold', ms(cold.small)],
+    ['one in JavaScript, cold', ms(cold.javascript)],
+    [`${published.bytes} bytes published`, ms(published.ms)],
+    ['a small skill, warm, beside few', ms(crowd.few)],
+    [`beside ${crowd.size}`, ms(crowd.many)],
+  ]
+  const metered = kernels.map(({ name, plain, paying, fuel }) => [name, ms(plain), ms(paying), (paying / plain).toFixed(2), `${fuel}`])
+  const others = (['denial', 'small'] as const).map((name) => {
+    const { quiet, burning, worst } = beside[name]
+    return [WARM_TITLES[name], ms(quiet), ms(burning), worst]
+  })
+  return [
+    `skills at concurrency 1\n${table(['', 'p50 ms', 'p95 ms', 'best p50', 'edge cpu ms'], warm)}`,
+    `skills, p50\n${table(['', 'ms'], first)}`,
+    `what metering costs\n${table(['', 'unmetered ms', 'metered ms', '×', 'fuel'], metered)}`,
+    `p95 while ${HOSTILE_LANES} calls of a hostile skill burn all they have, again and again\n${table(['', 'quiet ms', 'burning ms', 'by one that'], others)}`,
+  ]
 }
 
 const trafficRows = ({ bulk, many }: Traffic): string[][] => [
