@@ -1,7 +1,7 @@
 // `npm run demo`: the story in a terminal, each step with the command or request that makes it. A harmless call runs; a sensitive one
 // waits, is approved through its link, runs in tier C and is verified offline, and refused with one byte changed; a yes for a session
-// saves the second question, and taken back it saves none; a forbidden call is denied with its reason. Uses the stack that runs, or
-// starts one in a folder of its own. Exit code 0 only if every step did what it says.
+// saves the second question, and taken back it saves none; a forbidden call is denied with its reason; a skill is written, tried, published
+// and called. Uses the stack that runs, where it leaves no skill, or starts one in a folder of its own. Exit code 0 only if every step did what it says.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -34,15 +34,20 @@ const print = (text: string): void =>
       .join('\n'),
   )
 
-/** Where the demo works: the stack whose keys the command line finds, and a folder for what it writes. */
-type Place = { readonly state: string; readonly folder: string }
+/** Where the demo works: the stack whose keys the command line finds, and a folder for what it writes. `own`: it goes when the demo ends. */
+type Place = { readonly state: string; readonly folder: string; readonly own: boolean; readonly key?: string }
 
 /** `countersign …` as a user would type it, shown with all that it answers. */
-function countersign({ state, folder }: Place, ...args: readonly string[]): { readonly code: number | null; readonly out: string } {
+function countersign({ state, folder, key }: Place, ...args: readonly string[]): { readonly code: number | null; readonly out: string } {
   console.log(bold(`$ countersign ${args.map((arg) => (/[^\w./:=-]/.test(arg) ? `'${arg}'` : arg)).join(' ')}`))
   const ran = spawnSync(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
     cwd: folder,
-    env: { PATH: '/usr/bin:/bin', COUNTERSIGN_STATE: state },
+    env: {
+      PATH: '/usr/bin:/bin',
+      COUNTERSIGN_STATE: state,
+      XDG_CONFIG_HOME: folder,
+      ...(key === undefined ? {} : { COUNTERSIGN_KEY: key }),
+    },
     encoding: 'utf8',
     timeout: COMMAND_MS,
   })
@@ -160,6 +165,38 @@ function forbidden(place: Place): void {
   check(verified.code === 0 && /ran +nothing/.test(verified.out), 'an attestation that nothing ran')
 }
 
+function skill(place: Place): void {
+  title('5  A skill: code of one’s own at the edge, in an isolate without a network, on fuel')
+  const written = countersign(place, 'skill', 'new', 'hello', '--publisher', 'demo')
+  check(written.code === 0, 'a skill')
+  tell('its test, in the isolate that real calls run in; nothing is published for it')
+  const tested = countersign(place, 'skill', 'test', 'hello')
+  check(tested.code === 0 && /^2 passed$/m.test(tested.out), 'tests that pass')
+  if (place.own) published(place)
+  else tell('to publish it in a stack that stays: skills/README.md')
+}
+
+/** By one operator, and enabled by another. */
+function published(place: Place): void {
+  tell('a publisher has a key, and is on the list')
+  const made = countersign(place, 'skill', 'keygen', 'demo')
+  countersign(place, 'skill', 'publishers', 'put', 'demo', found(made.out, /public +(\S+)/, 'a public key'))
+  countersign(place, 'skill', 'build', 'hello')
+  const waiting = countersign(place, 'skill', 'publish', 'hello')
+  check(waiting.code === 0 && / quarantined$/m.test(waiting.out), 'a skill in quarantine')
+  tell('nobody enables what they have published: here that is root, until somebody else is there')
+  const own = countersign(place, 'skill', 'enable', 'hello', '1.0.0')
+  check(own.code === 1, 'a refusal')
+  const [, ann = ''] = /key +(cs_operator_\S+)/.exec(countersign(place, 'operators', 'put', 'ann', '--roles', 'admin').out) ?? []
+  const enabled = countersign({ ...place, key: ann }, 'skill', 'enable', 'hello', '1.0.0', '--reason', 'it only logs')
+  check(enabled.code === 0, 'a skill that is enabled')
+  const called = countersign(place, 'call', 'hello.greet', '--args', '{"name":"Ada"}')
+  check(called.code === 0 && called.out.includes('Hello, Ada!'), 'a greeting')
+  countersign(place, 'attestation', callIn(called.out), '-o', 'greeting.json')
+  const verified = countersign(place, 'verify', 'greeting.json', '--keys', 'keys.json')
+  check(verified.code === 0 && /skill +sha256 [0-9a-f]{64}/.test(verified.out), 'an attestation that says which code ran')
+}
+
 /** The state folder of the stack that runs, if one does. */
 async function running(): Promise<string | undefined> {
   const state = stateDir()
@@ -193,11 +230,12 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 try {
   const theirs = await running()
   if (theirs === undefined) stop = await ownStack(join(folder, 'state'))
-  const place = { state: theirs ?? join(folder, 'state'), folder }
+  const place = { state: theirs ?? join(folder, 'state'), folder, own: theirs === undefined }
   harmless(place)
   await sensitive(place)
   standing(place)
   forbidden(place)
+  skill(place)
   title('The evidence of the call that was approved, and of the one that was denied, is')
   console.log(good('verified'))
   await end(0)

@@ -53,6 +53,7 @@ const told = ({ code, text }: Demo): void => {
     /^ {2}std_\w+ stands no more$/m,
     /^ {2}denied {2}process\.run/m,
     /deny by no-privilege-tools/,
+    /^ {2}hello\/tests\/greet\.json {2}2 of 2 as expected$/m,
   ])
     expect(text).toMatch(part)
 }
