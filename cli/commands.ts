@@ -13,6 +13,7 @@ import { POLICY_TRIALS } from './policy-rehearsal.ts'
 import { PRINCIPALS } from './principals.ts'
 import { SECRETS } from './secrets.ts'
 import { build } from './skills/build.ts'
+import { KEPT } from './skills/kept.ts'
 import { newSkill } from './skills/new.ts'
 import { PUBLISHED } from './skills/published.ts'
 import { keygen } from './skills/publisher-key.ts'
@@ -37,6 +38,7 @@ export const COMMANDS: readonly Command[] = [
   build,
   test,
   ...PUBLISHED,
+  ...KEPT,
   ...PUBLISHERS,
   ...POLICY_CHECKS,
   ...POLICY,

@@ -75,6 +75,20 @@ test('the next version takes its place, is taken back, and is gone for good', as
   expect(await done(run('skill', 'show', 'hello', '1.0.0'))).toMatch(/made revoked by root/)
 })
 
+test('what was published can be had back, what is kept is shown and cleared, and parts can be denied', async () => {
+  const built = readFileSync(join(folder, 'hello/dist/hello-1.1.0.skill.json'), 'utf8')
+  expect(await done(run('skill', 'package', 'hello', '1.1.0'))).toBe(built)
+  expect(await done(run('skill', 'package', 'hello', '1.1.0', '-o', 'back.json'))).toMatch(/^wrote back\.json, \d+ bytes$/m)
+  expect(readFileSync(join(folder, 'back.json'), 'utf8')).toBe(built)
+  expect(await done(run('skill', 'storage', 'hello'))).toContain('0 keys, 0 bytes')
+  expect(await done(run('skill', 'clear', 'hello'))).toContain('0 keys, 0 bytes are gone')
+  writeFileSync(join(folder, 'parts.json'), '[{"pattern":"left-pad@0.0.*","reason":"a test"}]')
+  expect(await done(run('skill', 'denied-parts', 'parts.json'))).toMatch(/^left-pad@0\.0\.\* +root, /m)
+  expect(await done(run('skill', 'denied-parts'))).toContain('a test')
+  writeFileSync(join(folder, 'parts.json'), '[]')
+  expect(await done(run('skill', 'denied-parts', 'parts.json'))).toBe('no part is denied\n')
+})
+
 test('a test that does not come out as expected says where', async () => {
   const tests = {
     about: 'greetings',
