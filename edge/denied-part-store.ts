@@ -5,6 +5,7 @@ import { asc } from 'drizzle-orm'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { DeniedPart, DeniedPartSpec, SkillPart } from '../shared/skills.ts'
+import { written } from './approvals.ts'
 import type { SkillJournal } from './skill-journal-store.ts'
 import type { Change, Database } from './tables/open.ts'
 import { deniedParts } from './tables/tenant.ts'
@@ -47,7 +48,7 @@ export class DeniedParts {
   among(parts: readonly SkillPart[], denied = this.all()): string[] {
     return parts.flatMap((part) => {
       const hit = denied.find(({ pattern }) => means(pattern, part))
-      return hit === undefined ? [] : [`it contains \`${part.name}@${part.version}\`: ${hit.reason}`]
+      return hit === undefined ? [] : [`it contains \`${written(`${part.name}@${part.version}`)}\`: ${written(hit.reason)}`]
     })
   }
 }

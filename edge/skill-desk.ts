@@ -127,7 +127,7 @@ export class SkillDesk extends RpcTarget {
   }
   async revokeKey(name: string, kid: string, { by, reason }: Said): Promise<Result<Publisher>> {
     const told = `the key \`${kid}\` that signed it was revoked: ${reason}`
-    const signed = () => this.#skills.revokeSigned(name, kid, { by, reason: told })
+    const signed = () => this.#skills.revokeSigned(kid, { by, reason: told })
     return this.#told(this.#publishers.revoke(name, kid, by, reason, signed))
   }
 

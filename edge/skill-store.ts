@@ -95,7 +95,7 @@ export class SkillStore {
   /** Whether this may be published: a name is its first publisher's, of a skill or of a tool, and a version is one package for good. */
   taken(manifest: SkillManifest, digest: string): Result<Skill | undefined> {
     const { id, version, publisher } = manifest
-    const versions = this.#db.select().from(skills).where(eq(skills.id, id)).all()
+    const versions = this.#versions(id)
     const owner = versions.find((row) => row.publisher !== publisher)?.publisher
     if (owner !== undefined) return err(failure('skill_conflict', `the skill \`${id}\` is the publisher \`${owner}\`’s`))
     const known = versions.find((row) => row.version === version)
@@ -118,6 +118,12 @@ export class SkillStore {
   cleared(id: string, said: Record<string, unknown>): void {
     const publisher = this.#db.select().from(skills).where(eq(skills.id, id)).limit(1).get()?.publisher ?? ''
     this.#journal.append('skill.cleared', { publisher, skill: id }, said)
+  }
+
+  /** What is told of each may be long, and is not read here. */
+  #versions(id: string) {
+    const { version, publisher, digest, state } = skills
+    return this.#db.select({ version, publisher, digest, state }).from(skills).where(eq(skills.id, id)).all()
   }
 
   /** A page of all, or of one skill's, behind `skill@version`. */
@@ -177,16 +183,16 @@ export class SkillStore {
     this.#journal.append(MOVED[to], { publisher, skill: id, version }, { digest, from, to, by, reason })
   }
 
-  /** Within the transaction that revokes the key: whatever it signed. */
-  revokeSigned(publisher: string, kid: string, change: Omit<StateChange, 'to'>): void {
-    const signed = and(eq(skills.publisher, publisher), eq(sql`${skills.about} ->> '$.signed_by'`, kid))
+  /** Within the transaction that revokes the key: whatever it signed, and for whomever. */
+  revokeSigned(kid: string, change: Omit<StateChange, 'to'>): void {
+    const signed = eq(sql`${skills.about} ->> '$.signed_by'`, kid)
     for (const { id, version } of this.#db.select({ id: skills.id, version: skills.version }).from(skills).where(signed).all())
       this.#moved(id, version, { ...change, to: 'revoked' })
   }
 
   /** The version that was enabled before the one that is, or that was the last. */
   before(id: string): Result<Skill> {
-    const versions = this.#db.select().from(skills).where(eq(skills.id, id)).all()
+    const versions = this.#versions(id)
     if (versions.length === 0) return err(failure('not_found', `no skill \`${id}\``))
     const line = inLine(this.#journal.enabledOf(id)).slice(0, -1)
     const earlier = line.findLast((version) => versions.some((row) => row.version === version && row.state !== 'revoked'))

@@ -120,7 +120,7 @@ const strays = (subjects: readonly { digest: Record<string, string> }[], of: str
 function partsIn(lists: readonly (readonly unknown[])[], at: string): { found: SkillPart[]; faults: FieldError[] } {
   const [found, faults]: [SkillPart[], FieldError[]] = [[], []]
   const waiting = lists.flat()
-  for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
+  for (let one = waiting.shift(); one !== undefined && faults.length <= LIMITS.skill_faults; one = waiting.shift()) {
     const read = Part.safeParse(one)
     if (!read.success) faults.push(...faultsOf(read.error, at))
     else {

@@ -161,13 +161,13 @@ test('who published a version is told that somebody else is to enable it', async
 
 test('a part that is not wanted is told where the version is enabled, and keeps another from being', async () => {
   const [running, waiting] = [desk.name(), desk.name()]
-  const sbom = { components: [{ name: 'console-skills-part', version: '1.0.0' }] }
+  const sbom = { components: [{ name: 'console-skills-part', version: '1.0.0\u202e' }] }
   for (const id of [running, waiting]) await published(id, {}, { sbom })
   granted(await reviewer.client('enableSkill', { params: { id: running, version: '1.0.0' }, body: {} }))
   granted(await desk.root('putDeniedParts', { body: { items: [{ pattern: 'console-skills-part@*', reason: 'it leaks' }] } }))
   try {
     const page = await opened(`${LIST}?after=${running}@0`)
-    expect(await page.locator(`#${running} .alert`).textContent()).toContain('It contains console-skills-part@1.0.0: it leaks')
+    expect(await page.locator(`#${running} .alert`).textContent()).toContain('It contains console-skills-part@1.0.0\\u{202e}: it leaks')
     await page.goto(new URL(pathOf(waiting), desk.url).href)
     expect(await page.locator('.alert').textContent()).toContain('it leaks')
     expect(await page.getByRole('button', { name: 'Enable' }).count()).toBe(0)

@@ -183,6 +183,20 @@ describe('a key that is revoked', () => {
     expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: {} }))).toBe('409 conflict')
   })
 
+  test('takes along what it signed under another name, where it was another publisher’s before', async () => {
+    const acme = await listed()
+    const [id, other] = [desk.name(), desk.name()]
+    granted(await publish(packed(acme, id)))
+    granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
+    const heir = desk.name()
+    granted(await desk.root('putPublisher', { params: { name: heir }, body: { keys: [acme.signer.x] } }))
+    granted(await publish(acme.pack({ ...acme.manifest(other), publisher: heir }, plain)))
+    granted(await enable(other))
+    granted(await revoke(acme.name, acme.signer.kid))
+    expect([(await read(id)).state, (await read(other)).state]).toEqual(['revoked', 'revoked'])
+    expect(refusal(await publish(acme.pack({ ...acme.manifest(desk.name()), publisher: heir }, plain)))).toBe('422 publisher_unknown')
+  })
+
   test('is revoked for a reason, once, and only if it is theirs', async () => {
     const [acme, other] = [await listed(), await listed()]
     const { kid } = acme.signer

@@ -1,0 +1,60 @@
+// Promise: what is done with skills is done once it is answered, and stays so when the edge is killed that very moment: state, journal, and a
+// leaf of the log for each entry, none of them twice.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { bearer, client } from '../../shared/client.ts'
+import { verifyChain } from '../../shared/journal.ts'
+import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
+import { component, Publisher } from '../support/skill.ts'
+
+let hurt: HurtStack
+beforeAll(async () => {
+  hurt = await HurtStack.start()
+})
+afterAll(() => hurt?.stop())
+
+async function restartEdge(): Promise<void> {
+  const back = await hurt.stack.edge.restart()
+  if (!back.ok) throw new Error(back.error)
+}
+const named = { id: 'faulty', version: '1.0.0' } as const
+const journal = async () => must(await hurt.operator('readSkillJournal', {})).items
+async function leaves(): Promise<string[]> {
+  const all: string[] = []
+  for (;;) {
+    const { items } = must(await hurt.operator('logEntries', { query: { from: all.length } }))
+    if (items.length === 0) return all
+    all.push(...items)
+  }
+}
+
+test('killed right after each step: nothing is lost, and nothing is told twice', async () => {
+  const acme = await Publisher.listed('faulty-acme', hurt.operator)
+  await restartEdge()
+  const { key = '' } = must(await hurt.operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }))
+  const maker = client(hurt.stack.url, bearer(key))
+  must(await maker('publishSkill', { body: acme.pack(acme.manifest(named.id), await component()) }))
+  await restartEdge()
+  expect(must(await hurt.operator('readSkill', { params: named })).state).toBe('quarantined')
+  must(await hurt.operator('enableSkill', { params: named, body: {} }))
+  await restartEdge()
+  const call = await hurt.propose(`${named.id}.run`, {})
+  expect((await hurt.ended(call)).state).toBe('succeeded')
+  must(await hurt.operator('revokePublisherKey', { params: { name: acme.name, kid: acme.signer.kid }, body: { reason: 'a test' } }))
+  await restartEdge()
+  expect(must(await hurt.operator('readSkill', { params: named })).state).toBe('revoked')
+  expect((await hurt.propose(`${named.id}.run`, {})).state).toBe('denied')
+  const told = await journal()
+  expect(verifyChain(told).ok).toBe(true)
+  expect(told.map(({ kind }) => kind)).toEqual([
+    'publisher.put',
+    'skill.published',
+    'skill.enabled',
+    'publisher.key_revoked',
+    'skill.revoked',
+  ])
+  const hashes = told.map(({ hash }) => hash)
+  const ours = async () => (await leaves()).filter((hash) => hashes.includes(hash))
+  await eventually('the log has all of them', async () => (await ours()).length >= hashes.length)
+  expect(await ours()).toEqual(hashes)
+})
