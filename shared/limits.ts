@@ -257,7 +257,7 @@ export const LIMITS = {
   denied_parts: 200,
   /** Of what does not hold, so many are told at once. */
   skill_faults: 32,
-  /** A skill's component, and what an isolate loads of it. Compiled from Rust it is some 100 KB, with a JavaScript engine in it 1.6 MB. */
+  /** A skill's component, and what an isolate loads of it. Compiled from Rust it is some 100 KB, with a JavaScript engine in it 0.8 MB. */
   skill_component_bytes: 4 * MiB,
   skill_code_bytes: 12 * MiB,
   /** What a component says beside its code: types, imports, how its parts are joined. A type is told with all that it is made of. */

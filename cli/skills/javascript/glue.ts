@@ -1,6 +1,6 @@
 // The module between a skill's JavaScript engine and the world, as WebAssembly text: it exports `run`, and hands what the prelude asks for to
-// the interfaces that the skill is granted, by the canonical ABI. It is made for one image of the engine, whose addresses it holds, and frees
-// nothing: an instance lives for one call. Beside it, what the engine was linked against and a skill is not given.
+// the interfaces that the skill is granted, by the canonical ABI. It is made for one image of the engine, whose addresses it holds, and
+// frees little: an instance lives for one call. Beside it, what the engine was linked against and a skill is not given.
 
 import type { SkillCapability } from '../../../shared/plan.ts'
 
