@@ -3,11 +3,13 @@
 
 import { sign } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { seal } from '../../shared/dsse.ts'
 import { canonical } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import { SKILL_TYPE, type SkillPackage } from '../../shared/skills.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
+import { RawRequest } from '../support/raw-http.ts'
 import { component, Publisher, payloadOf } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'
 
@@ -124,8 +126,19 @@ describe('a package is one signed text, and no archive', () => {
       '[]',
     ])
       expect(refusal(await publish(signedText(text)))).toBe('422 invalid_skill')
-    expect(refusal(await publish(signedText('A'.repeat(6.5 * 1024 * 1024))))).toBe('413 body_too_large')
     expect(performance.now() - begun).toBeLessThan(20_000)
+  })
+
+  test('W15 a package that announces more than it may be is refused before it comes', async () => {
+    const headers = [
+      `authorization: Bearer ${maker.key}`,
+      'content-type: application/json',
+      `content-length: ${LIMITS.skill_package_bytes + 1}`,
+    ]
+    const request = new RawRequest(desk.url)
+    onTestFinished(() => request.end())
+    const answer = await request.head('PUT', '/v1/skills', headers).answered(5_000)
+    expect([answer.status, answer.text]).toEqual([413, expect.stringContaining('body_too_large')])
   })
 
   test('W15 two signatures, none, or one of another kind is no signature', async () => {
