@@ -11,6 +11,8 @@ import type { Resolve } from './hosts.ts'
 export const NAMES_AT_ONCE = 8
 /** Of one question, of which there are two at most to each server. */
 const ANSWER_WITHIN_MS = 1_500
+/** Once one kind of address is known, so long for the other: some servers answer for one kind alone. */
+const OTHER_WITHIN_MS = 500
 
 type Sources = { readonly hosts?: string; readonly servers?: readonly string[] }
 
@@ -35,8 +37,7 @@ export class Names {
     else await new Promise<void>((settle) => this.#waiting.push(settle))
     try {
       if (this.#closed) return []
-      const answers = await Promise.allSettled([this.#server().resolve4(host), this.#server().resolve6(host)])
-      return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+      return await answersTo([this.#server().resolve4(host), this.#server().resolve6(host)])
     } finally {
       const next = this.#waiting.shift()
       if (next === undefined) this.#asking--
@@ -57,6 +58,20 @@ export class Names {
     }
     return this.#resolver
   }
+}
+
+async function answersTo(questions: readonly Promise<string[]>[]): Promise<string[]> {
+  const answers: string[][] = questions.map(() => [])
+  const late = Promise.withResolvers<void>()
+  let timer: NodeJS.Timeout | undefined
+  const heard = questions.map(async (question, index) => {
+    const addresses = await question.catch(() => [])
+    answers[index] = addresses
+    if (addresses.length > 0) timer ??= setTimeout(late.resolve, OTHER_WITHIN_MS)
+  })
+  await Promise.race([Promise.all(heard), late.promise])
+  clearTimeout(timer)
+  return answers.flat()
 }
 
 /** hosts(5): an address, then its names. */
