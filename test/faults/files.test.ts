@@ -68,3 +68,35 @@ test('what no call named goes after a day, what one did after thirty; the room t
   expect(much).toMatchObject({ error: { code: 'files_full', detail: expect.stringContaining('the runs of all agents hold') } })
   await eventually('there is room for a little', async () => (await put('x'.repeat(100))).ok, WITHIN_MS)
 })
+
+test('what is counted of a run that nobody hears of is forgotten in time; a run that holds files says so again', {
+  timeout: 90_000,
+}, async () => {
+  const run = granted(await agent('createRun', { body: {} })).id
+  const put = (text: string) => agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
+  const inDirectory = <T>(work: (db: ReturnType<typeof fileOf>) => T): T => {
+    const db = fileOf('tenant', stack.state.dir)
+    try {
+      return work(db)
+    } finally {
+      db.close()
+    }
+  }
+  const known = () => inDirectory((db) => db.prepare('select until from files_held where run = ?').get(run)?.['until'] as number) // a number, by its table
+  const soon = Date.now() + 60_000
+  const asIfOld = (more = '') => inDirectory((db) => db.exec(`update files_held set until = ${soon} where run = '${run}'; ${more}`))
+  granted(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
+
+  await strike(stack.edge)
+  asIfOld(`delete from files_sums; insert into files_sums values ('dev', 900); delete from files_held;
+           insert into files_held values ('run_that_is_gone', 'dev', 900, ${Date.now() - 1})`)
+  await revive(stack.edge)
+  granted(await put('r'.repeat(400)))
+  expect(known()).toBeGreaterThan(soon)
+
+  await strike(stack.edge)
+  asIfOld()
+  await revive(stack.edge)
+  granted(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {} } })) // any stir of the run: its alarm was set for a day
+  await eventually('it has said so again', () => known() > soon, WITHIN_MS)
+})

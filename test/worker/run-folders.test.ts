@@ -1,6 +1,17 @@
 // Calls of one run share a folder on this host, which goes when the run has been idle, and not before.
 
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -156,6 +167,22 @@ test('S30 what stays free on the disk is free of folders too, and none goes wher
   await folders.sweep()
   expect(await folders.enter(other, 'new', LIMITS)).toEqual({ ok: false, error: 'full' })
   expect(existsSync(folder)).toBe(true)
+  folders.close()
+})
+
+test('S30 what calls may still write counts as written: of two that the disk has no room for together, the second is refused', async () => {
+  const GiB = 1024 * MiB
+  const at = join(root, 'growing')
+  mkdirSync(at)
+  const { bavail, bsize } = statfsSync(at)
+  const folders = new RunFolders(at, { bytes: 100 * GiB, free_bytes: bavail * bsize - 6 * GiB })
+  const [one = '', other = ''] = runs(2)
+  const limits = { ...LIMITS, workspace_bytes: 4 * GiB }
+  await entered(folders, one, limits)
+  expect(await folders.enter(other, 'new', limits)).toEqual({ ok: false, error: 'full' })
+  folders.leave(one)
+  await folders.sweep()
+  await entered(folders, other, limits)
   folders.close()
 })
 
