@@ -1,6 +1,6 @@
 // Owns that what this worker counts on is tried anew: now and then, and when it is asked to. One try at a time. A try that breaks off has
-// shown nothing: until another one ends, nothing is proven (L8). After it, and after one that showed less than there once was, the next
-// comes soon: a host may have been busy, or is mended. It tries nothing itself, and tells nobody.
+// shown nothing: until another one ends, nothing is proven (L8). After it, and after one in which something failed, the next comes soon,
+// then ever more rarely: a host may have been busy, or is mended. It tries nothing itself, and tells nobody.
 
 import { LIMITS } from '../shared/limits.ts'
 import { faultOf } from './fault.ts'
@@ -21,16 +21,17 @@ export class Proving {
   readonly #parts: Parts
   #trying = false
   #asked = false
-  /** Tries in a row that fell short of the best one. */
-  #fell = 0
-  #fewest: number
+  /** Tries in a row in which something failed, and no more than the time before. */
+  #fell: number
+  #failed: number
   #timer: NodeJS.Timeout | undefined
 
   constructor(parts: Parts) {
     this.#parts = parts
     this.#proven = parts.first
-    this.#fewest = failuresIn(parts.first)
-    this.#wait(LIMITS.proof_every_ms)
+    this.#failed = failuresIn(parts.first)
+    this.#fell = this.#failed === 0 ? 0 : 1
+    this.#rest()
   }
 
   get proven(): Proven {
@@ -56,26 +57,26 @@ export class Proving {
       await this.#try()
     }
     this.#trying = false
-    this.#wait(Math.min(LIMITS.proof_every_ms, this.#fell === 0 ? Number.POSITIVE_INFINITY : AGAIN_MS * 2 ** this.#fell))
+    this.#rest()
   }
 
   async #try(): Promise<void> {
     const { prove, changed, log } = this.#parts
     try {
       this.#proven = await prove()
-      const failed = failuresIn(this.#proven)
-      this.#fell = failed > this.#fewest ? this.#fell + 1 : 0
-      this.#fewest = Math.min(failed, this.#fewest)
     } catch (error) {
       const fault = faultOf(error)
       log.warn('proving broke off by a fault of ours; nothing counts as proven until it succeeds', { ...fault })
       this.#proven = nothingProven(this.#proven, `it could not be tried (${fault.code}); the worker’s log says where`)
-      this.#fell += 1
     }
+    const failed = failuresIn(this.#proven)
+    this.#fell = failed === 0 ? 0 : failed > this.#failed ? 1 : this.#fell + 1
+    this.#failed = failed
     changed(this.#proven)
   }
 
-  #wait(ms: number): void {
+  #rest(): void {
+    const ms = this.#fell === 0 ? LIMITS.proof_every_ms : Math.min(LIMITS.proof_every_ms, AGAIN_MS * 2 ** this.#fell)
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.anew(), ms).unref()
   }
