@@ -277,7 +277,13 @@ export const LIMITS = {
   skill_slice_ms: 10,
   skill_alone_fuel: 4_000_000,
   /** What a call of the host costs beside its bytes, and what of a call's log is kept. */
-  skill_host_call_fuel: 200,
+  skill_host_call_fuel: 2_000,
+  /** A text that it hands over: no more is read of it, for what reads it is no code of its own. */
+  skill_text_bytes: 4 * MiB,
+  /** Memory of calls that have ended, which an isolate may hold before it sees to it that it is given back. */
+  skill_sweep_bytes: 64 * MiB,
+  /** How long one whose time is over may take to say what it has burnt. */
+  skill_farewell_ms: 200,
   skill_log_chars: 64 * KiB,
   /** What a skill keeps from call to call. A value is lifted into the skill's memory whole; all of 500 skills together fit on a small disk. */
   skill_key_chars: 256,

@@ -36,7 +36,7 @@ export default class extends WorkerEntrypoint {
       refused = why
       throw new Refused(why)
     }
-    const pay = (bytes) => tank.pay(${LIMITS.skill_host_call_fuel} + (bytes >>> 3))
+    const pay = (bytes) => tank.pay(${LIMITS.skill_host_call_fuel} + bytes)
     const host = (name, bytes) => {
       hostCalls[name] = (hostCalls[name] ?? 0) + 1
       pay(bytes)
@@ -136,6 +136,8 @@ export default class extends WorkerEntrypoint {
     const end = await ending()
     let memory = 0
     for (const { buffer } of memories) memory += buffer.byteLength
+    memories.clear()
+    sweep(memory)
     return { end, log, fuel_used: tank.used, memory_bytes: memory, host_calls: hostCalls }
   }
 }

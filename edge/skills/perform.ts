@@ -59,8 +59,9 @@ export async function performIn(within: Isolate, { executor, limits }: SkillPlan
   const timer = setTimeout(() => late.resolve('late'), limits.timeout_ms)
   const { tool, capabilities: granted } = executor
   try {
-    const answer = await Promise.race([within.call({ tool, fuel: limits.fuel, granted, ...begun }, new Asking(host)), late.promise])
-    if (answer === 'late') return unseen({ kind: 'timeout' })
+    const answering = within.call({ tool, fuel: limits.fuel, granted, ...begun }, new Asking(host))
+    const answer = await Promise.race([answering, late.promise])
+    if (answer === 'late') return await timedOut(answering, host)
     const read = Answer.safeParse(answer)
     return read.success ? seen(read.data, limits.output_bytes) : infra('its answer has another shape')
   } catch (thrown) {
@@ -69,6 +70,20 @@ export async function performIn(within: Isolate, { executor, limits }: SkillPlan
     host.shut()
     clearTimeout(timer)
   }
+}
+
+/** It hears so when it asks for its next slice of fuel, or for anything, and may still say what it has burnt. */
+async function timedOut(answering: Promise<unknown>, host: HostSide): Promise<Performed> {
+  host.shut()
+  const patience = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => patience.resolve(undefined), LIMITS.skill_farewell_ms)
+  const answer = await Promise.race([answering.catch(() => undefined), patience.promise])
+  clearTimeout(timer)
+  const read = Answer.safeParse(answer)
+  const nothing = unseen({ kind: 'timeout' })
+  if (!read.success) return nothing
+  const { log, end: _, ...used } = read.data
+  return { ...nothing, stderr: Buffer.from(log), used }
 }
 
 /** One for each skill and tenant (W13): the platform keeps it while it is used. */

@@ -1,5 +1,5 @@
-// How an isolate hands out a call's fuel, as text of its harness: in slices, between which others have their turn, so that a skill may burn for
-// seconds and hold nobody up. How long a slice is follows the clock; what is used and when it ends do not.
+// How an isolate hands out a call's fuel and takes back its memory, as text of its harness. Fuel comes in slices, between which others have their
+// turn, so that a skill may burn for seconds and hold nobody up. How long a slice is follows the clock; what is used and when it ends do not.
 
 import { LIMITS } from '../../shared/limits.ts'
 
@@ -8,7 +8,7 @@ import { LIMITS } from '../../shared/limits.ts'
  * do with it. Elsewhere it asks for more when its counter is below zero, which waits by JSPI.
  */
 export const TANK = `
-const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 20000, most: 50000000, ms: ${LIMITS.skill_slice_ms} }
+const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 200000, most: 50000000, ms: ${LIMITS.skill_slice_ms} }
 const ALONE = ${LIMITS.skill_alone_fuel}
 
 /** What is called from JavaScript stands behind a function of ours; engines and other modules want the exports themselves. */
@@ -16,6 +16,23 @@ const RAW = new WeakMap()
 const raw = (value) => RAW.get(value) ?? value
 const promising = WebAssembly.promising
 WebAssembly.promising = (shown) => promising(raw(shown))
+
+/** What decodes its texts is no code of its own, and costs no fuel until it is done. */
+const decode = TextDecoder.prototype.decode
+TextDecoder.prototype.decode = function (bytes, options) {
+  const length = bytes?.byteLength ?? 0
+  if (length > ${LIMITS.skill_text_bytes}) throw new Refused('a text of ' + length + ' bytes, where ${LIMITS.skill_text_bytes} are the most')
+  return decode.call(this, bytes, options)
+}
+
+/** Where the platform lets us: its own collector comes when JavaScript has filled much, which skills do not. */
+let unswept = 0
+const sweep = (bytes) => {
+  unswept += bytes
+  if (unswept < ${LIMITS.skill_sweep_bytes}) return
+  unswept = 0
+  globalThis.gc?.()
+}
 
 class Tank {
   #all
