@@ -27,7 +27,7 @@ import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
 import { type Performed, perform, unseen } from './skills/perform.ts'
 import { Places } from './skills/places.ts'
-import { promised } from './skills/promised.ts'
+import { promised, told } from './skills/promised.ts'
 import { type Turn, Turns } from './skills/turns.ts'
 
 type Done = Performed & { readonly connections: readonly Connection[] }
@@ -46,6 +46,9 @@ type Claimed = {
  */
 const claims = new Places(12)
 export const turnsOfSkills = new Turns(1)
+
+/** Of a connection, as a statement has it. */
+const HOST_CHARS = 260
 
 export class SkillWork {
   readonly #env: Env
@@ -135,15 +138,15 @@ export class SkillWork {
     const host = new HostSide({ plan, secrets, ...outsideOf(this.#env), turn, kept: keptBy(this.#env, grant.facts, plan) })
     const asked = { input: canonical(args), now: grant.issued_at_ms }
     const { outcome, stdout, stderr, used } = await perform(this.#env, grant.facts.tenant, skill, plan, asked, host)
-    const known = new KnownValues(Object.values(secrets)) // V01
+    // V01: all that is the skill's to say, and whole: part of a secret is one too. What is too long is cut after.
+    const known = new KnownValues(Object.values(secrets))
     const veil = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
-    const ended = promised(outcome, plan, stdout)
     return {
-      outcome: 'detail' in ended ? { ...ended, detail: veil(ended.detail).slice(0, 500) } : ended,
+      outcome: told(promised(outcome, plan, stdout), veil),
       stdout: Buffer.from(veil(stdout.toString())),
-      stderr: Buffer.from(veil(stderr.toString())),
+      stderr: Buffer.from(veil(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
       used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
-      connections: host.connections,
+      connections: host.connections.map((one) => ({ ...one, host: veil(one.host).slice(0, HOST_CHARS) })),
     }
   }
 

@@ -285,6 +285,8 @@ export const LIMITS = {
   /** How long one whose time is over may take to say what it has burnt. */
   skill_farewell_ms: 200,
   skill_log_chars: 64 * KiB,
+  /** Kept until secrets are hidden in it: the longest one, in the longest spelling, may begin before the end. */
+  skill_log_spare_chars: 32 * KiB,
   /** What a skill keeps from call to call. A value is lifted into the skill's memory whole; all of 500 skills together fit on a small disk. */
   skill_key_chars: 256,
   skill_value_bytes: 256 * KiB,

@@ -126,28 +126,31 @@ export class HostSide {
 
   async #send(request: Request): Promise<Answer<Response>> {
     const { outside, standIns } = this.#means
-    const { method, headers, body } = request
-    const sent = body?.byteLength ?? 0
+    const { method, headers, body, url } = request
+    const sent = (body?.byteLength ?? 0) + url.length + sizeOf(headers)
     const most = (this.#means.plan.limits.net_bytes ?? 0) - this.#bytes
     if (sent > most) {
       this.#record(request, 'cap', 0, 0)
       return { error: 'there is more than the call may send' }
     }
     this.#bytes += sent
+    const got: Got = { bytes: 0, chunks: [] }
+    let verdict: Connection['verdict'] = 'failed'
     try {
-      const to = stoodInFor(request.url, standIns ?? {})
+      const to = stoodInFor(url, standIns ?? {})
       const init = { method, headers, body: body as BodyInit | null, redirect: 'manual', signal: this.#shut.signal } as const // bytes are one
       const answer = await outside.fetch(to, init)
-      const [said, got] = [headersOf(answer.headers), await read(answer, most - sent)]
-      this.#bytes += got?.byteLength ?? most - sent
-      this.#record(request, got === undefined ? 'cap' : 'allowed', sent, got?.byteLength ?? most - sent)
-      return got === undefined
+      got.bytes = sizeOf(answer.headers)
+      verdict = (await read(answer, got, most - sent)) ? 'allowed' : 'cap'
+      return verdict === 'cap'
         ? { error: 'there is more than the call may receive' }
-        : { value: { status: answer.status, headers: said, body: got } }
+        : { value: { status: answer.status, headers: headersOf(answer.headers), body: Buffer.concat(got.chunks) } }
     } catch {
       // What the runtime says of a connection tells what lies behind a name.
-      this.#record(request, 'failed', sent, 0)
       return this.#shut.signal.aborted ? OVER : { error: 'the host could not be reached' }
+    } finally {
+      this.#bytes += got.bytes
+      this.#record(request, verdict, sent, got.bytes)
     }
   }
 
@@ -166,7 +169,7 @@ export class HostSide {
   ): void {
     const { host, port, credentials = [] } = to
     const added = credentials.length === 0 ? {} : { credentials: [...credentials] }
-    this.#connections.push({ host: host.slice(0, 260), port, address: '', bytes_out, bytes_in, ...added, verdict })
+    this.#connections.push({ host, port, address: '', bytes_out, bytes_in, ...added, verdict })
   }
 }
 
@@ -179,14 +182,18 @@ function headersOf(headers: Headers): (readonly [string, string])[] {
   })
 }
 
-/** All of it, after what it was packed by (N15), or undefined where it is more. */
-async function read(answer: globalThis.Response, most: number): Promise<Uint8Array | undefined> {
-  const chunks: Uint8Array[] = []
-  let size = 0
+const sizeOf = (headers: Headers): number => [...headers].reduce((sum, [name, value]) => sum + name.length + value.length, 0)
+
+/** What came, counted as it comes: who breaks off has sent it all the same. */
+type Got = { bytes: number; readonly chunks: Uint8Array[] }
+
+/** After what it was packed by (N15); false where it is more than `most`. */
+async function read(answer: globalThis.Response, got: Got, most: number): Promise<boolean> {
+  if (got.bytes > most) return false
   for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
-    size += chunk.byteLength
-    if (size > most) return undefined // which cancels the rest
-    chunks.push(chunk)
+    got.bytes += chunk.byteLength
+    if (got.bytes > most) return false // which cancels the rest
+    got.chunks.push(chunk)
   }
-  return Buffer.concat(chunks)
+  return true
 }

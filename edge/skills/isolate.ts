@@ -52,7 +52,7 @@ export default class extends WorkerEntrypoint {
       log: {
         write(level, text) {
           host('log.write', level.length + text.length)
-          log += (level + ': ' + text + '\\n').slice(0, Math.max(0, ${LIMITS.skill_log_chars} - log.length))
+          log += (level + ': ' + text + '\\n').slice(0, Math.max(0, ${LIMITS.skill_log_chars + LIMITS.skill_log_spare_chars} - log.length))
         },
       },
       clock: {

@@ -36,7 +36,7 @@ const Answer = z.strictObject({
     z.strictObject({ kind: z.literal('fuel_exhausted') }),
     z.strictObject({ kind: z.literal('capability_denied'), detail: z.string() }),
   ]),
-  log: z.string().max(LIMITS.skill_log_chars),
+  log: z.string().max(LIMITS.skill_log_chars + LIMITS.skill_log_spare_chars),
   fuel_used: z.int().min(0),
   memory_bytes: z.int().min(0),
   host_calls: z.record(z.string().max(64), z.int().min(0)),
@@ -113,5 +113,5 @@ function seen({ end, log, ...used }: Answer, most: number): Performed {
 
 function outcomeOf(end: Answer['end']): Outcome {
   if (end.kind === 'returned') return { kind: end.kind }
-  return 'detail' in end ? { kind: end.kind, detail: end.detail.slice(0, DETAIL_MAX) } : end
+  return end
 }

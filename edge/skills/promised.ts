@@ -1,4 +1,4 @@
-// Whether what a skill returned is what its tool promises: one JSON value, that fits. Pure.
+// Whether what a skill returned is what its tool promises: one JSON value, that fits; and what is told of how it ended. Pure.
 
 import { schemaCheck } from '../../shared/fits-schema.ts'
 import { parseJson } from '../../shared/json.ts'
@@ -7,8 +7,13 @@ import type { Outcome, SkillPlan } from '../../shared/plan.ts'
 export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
   if (outcome.kind !== 'returned') return outcome
   const parsed = parseJson(stdout)
-  if (!parsed.ok) return { kind: 'invalid_output', detail: `the result is not JSON: ${parsed.error.detail}`.slice(0, 500) }
+  if (!parsed.ok) return { kind: 'invalid_output', detail: `the result is not JSON: ${parsed.error.detail}` }
   const faults = output === undefined ? [] : schemaCheck(output)(parsed.value)
   const told = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
-  return faults.length === 0 ? outcome : { kind: 'invalid_output', detail: `the result does not fit: ${told}`.slice(0, 500) }
+  return faults.length === 0 ? outcome : { kind: 'invalid_output', detail: `the result does not fit: ${told}` }
 }
+
+const DETAIL_MAX = 500
+/** What a skill says of its end is cut last: where a secret is to be hidden in it, a part of one would be left. */
+export const told = (outcome: Outcome, shown: (text: string) => string): Outcome =>
+  'detail' in outcome ? { ...outcome, detail: shown(outcome.detail).slice(0, DETAIL_MAX) } : outcome

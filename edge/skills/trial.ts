@@ -22,7 +22,7 @@ import { isolateOf } from './isolate.ts'
 import type { Kept } from './keeping.ts'
 import { type Isolate, performIn } from './perform.ts'
 import { transpiled } from './prepare.ts'
-import { promised } from './promised.ts'
+import { promised, told } from './promised.ts'
 import type { Turns } from './turns.ts'
 
 type Sent = Tried['requests'][number]
@@ -76,7 +76,7 @@ async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }:
     const { outcome, stdout, stderr, used } = await performIn(isolate, plan, asked, host)
     const { fuel_used, memory_bytes, host_calls } = used
     return {
-      outcome: promised(outcome, plan, stdout),
+      outcome: told(promised(outcome, plan, stdout), (text) => text),
       output: stdout.toString(),
       log: stderr.toString(),
       fuel_used,

