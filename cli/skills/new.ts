@@ -56,8 +56,9 @@ export const newSkill = command({
     const next = [
       `cd ${id}`,
       ...(template === 'assemblyscript' ? ['npm install'] : []),
-      ...(publishersHere().includes(publisher.value) ? [] : [`countersign skill keygen ${publisher.value}`]),
-      'countersign skill build',
+      ...(publishersHere().includes(publisher.value) ? [] : [`npx countersign skill keygen ${publisher.value}`]),
+      'npx countersign skill test',
+      'npx countersign skill build',
     ].join(' && ')
     return ok({
       ok: true,

@@ -32,6 +32,7 @@ type Names =
 
 type Caller = Pick<Identified, 'directory' | 'principal'>
 
+const MADE = '`countersign operators put NAME --roles admin` makes one'
 const NO_SKILL = failure('not_found', 'no such version of a skill')
 
 export const skillRoutes: Verbs<Names> = {
@@ -113,5 +114,6 @@ const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: Skil
 export async function enable(env: Env, caller: Caller, { id, version, published_by }: Skill, reason: string): Promise<Result<Skill>> {
   const { directory, principal } = caller
   const may = published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok(true)
-  return may.ok ? here(env, caller).move(id, version, { to: 'enabled', by: principal.name, reason }) : may
+  if (may.ok) return here(env, caller).move(id, version, { to: 'enabled', by: principal.name, reason })
+  return err({ ...may.error, detail: `you published it, and another operator has to enable it (${MADE}); ${may.error.detail}` })
 }
