@@ -6,7 +6,7 @@ import { failure } from '../shared/failures.ts'
 import type { Publisher } from '../shared/publishers.ts'
 import type { Result } from '../shared/result.ts'
 import { err } from '../shared/result.ts'
-import type { DeniedPart, DeniedPartSpec, Skill, SkillManifest, SkillPackage } from '../shared/skills.ts'
+import type { DeniedPart, DeniedPartSpec, RollBack, Skill, SkillManifest, SkillPackage } from '../shared/skills.ts'
 import type { JournalEntry } from '../shared/wire.ts'
 import { DeniedParts } from './denied-part-store.ts'
 import type { Env } from './env.ts'
@@ -99,9 +99,12 @@ export class SkillDesk extends RpcTarget {
     return this.#told(this.#skills.move(id, version, change))
   }
 
-  /** The version that a rollback would enable. */
-  async before(id: string): Promise<Result<Skill>> {
+  /** What a rollback would do. */
+  async before(id: string): Promise<Result<RollBack>> {
     return this.#skills.before(id)
+  }
+  async rollBack(id: string, wanted: RollBack, said: Said): Promise<Result<Skill>> {
+    return this.#told(this.#skills.rollBack(id, wanted, said))
   }
 
   /** What it kept; `nth`: of its clearings, told once. */

@@ -7,7 +7,7 @@ import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Skill, SkillManifest, SkillPackage, SkillState } from '../shared/skills.ts'
+import type { RollBack, Skill, SkillManifest, SkillPackage, SkillState } from '../shared/skills.ts'
 import { SKILL_TYPE, toolNames } from '../shared/skills.ts'
 import type { DeniedParts } from './denied-part-store.ts'
 import type { SkillJournal } from './skill-journal-store.ts'
@@ -190,14 +190,31 @@ export class SkillStore {
       this.#moved(id, version, { ...change, to: 'revoked' })
   }
 
-  /** The version that was enabled before the one that is, or that was the last. */
-  before(id: string): Result<Skill> {
+  /** The version that is enabled, and the one that was before it, or before the last that was. */
+  before(id: string): Result<RollBack> {
     const versions = this.#versions(id)
     if (versions.length === 0) return err(failure('not_found', `no skill \`${id}\``))
     const line = inLine(this.#journal.enabledOf(id)).slice(0, -1)
     const earlier = line.findLast((version) => versions.some((row) => row.version === version && row.state !== 'revoked'))
-    const skill = earlier === undefined ? undefined : this.read(id, earlier)
-    return skill === undefined ? err(failure('conflict', `no version of \`${id}\` was enabled before that could be again`)) : ok(skill)
+    const from = versions.find(({ state }) => state === 'enabled')?.version ?? null
+    return earlier === undefined
+      ? err(failure('conflict', `no version of \`${id}\` was enabled before that could be again`))
+      : ok({ from, to: earlier })
+  }
+
+  /** Only as it was read: a second click, or a colleague's, must not go back twice. */
+  rollBack(id: string, { from, to }: RollBack, said: Omit<StateChange, 'to'>): Result<Skill> {
+    const now = this.before(id)
+    if (!now.ok) return now
+    const word = (version: string | null): string => version ?? 'none'
+    if (now.value.from !== from || now.value.to !== to)
+      return err(
+        failure(
+          'conflict',
+          `not from ${word(from)} to ${to} any more: ${word(now.value.from)} is enabled, and a rollback goes to ${now.value.to}; look again`,
+        ),
+      )
+    return this.move(id, to, { ...said, to: 'enabled' })
   }
 
   /** As it was published, for whoever wants to see for themselves what was signed. */

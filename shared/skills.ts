@@ -67,6 +67,10 @@ export type UnboundManifest = z.infer<typeof UnboundManifest>
 /** Which version of which skill. */
 export const SkillRef = z.strictObject({ id: Name, version: SkillVersion })
 
+/** `from`: the version that is enabled, if one is. Said, it is done once: whoever was slower is told that it is not so any more. */
+export const RollBack = z.strictObject({ from: SkillVersion.nullable(), to: SkillVersion })
+export type RollBack = z.infer<typeof RollBack>
+
 /** The interfaces of the world that it says it uses. */
 export const capabilitiesIn = ({ capabilities: said }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
   SkillCapability.options.filter((name) => said[name === 'channel' ? 'channels' : name] !== undefined)

@@ -142,7 +142,9 @@ const rollBack = command({
   does: 'Enable the version again that was enabled before the one that is',
   key: 'operator',
   async run({ args: { ID: id }, flags: { reason = '' }, api, paint }) {
-    const moved = await api('rollBackSkill', { params: { id }, body: { reason } })
+    const read = await api('readRollBack', { params: { id } })
+    if (!read.ok) return read
+    const moved = await api('rollBackSkill', { params: { id }, body: { ...read.value, reason } })
     return moved.ok ? told(moved.value, paint) : moved
   },
 })

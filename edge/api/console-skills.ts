@@ -16,7 +16,7 @@ import { tenantSkills } from '../env.ts'
 import { html } from '../page.tsx'
 import { form, page, permitted, seeOther } from './console-doors.ts'
 import { reasonIn } from './links.ts'
-import { enable } from './skills.ts'
+import { enable, rollBack } from './skills.ts'
 
 export type SkillNames = 'consoleSkills' | 'consoleSkill' | 'consoleEnable' | 'consoleDisable' | 'consoleRevoke' | 'consoleRollBack'
 
@@ -52,8 +52,8 @@ export const consoleSkillRoutes: Verbs<SkillNames> = {
     shownAt(await moved(env, session, params, 'revoked', reasonIn(given))),
   ),
   consoleRollBack: form('consoleRollBack', async ({ env, params }, session, given) => {
-    const skill = await here(env, session).before(params.id)
-    return skill.ok ? shownAt(await enable(env, session, skill.value, reasonIn(given))) : skill
+    const skill = await wanted(env, session, { id: params.id, version: given.get('to') ?? '' })
+    return skill.ok ? shownAt(await rollBack(env, session, skill.value, { from: given.get('from'), reason: reasonIn(given) })) : skill
   }),
 }
 

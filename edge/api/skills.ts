@@ -4,7 +4,7 @@
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Skill, SkillState } from '../../shared/skills.ts'
+import type { RollBack, Skill, SkillState } from '../../shared/skills.ts'
 import type { Incoming, Verbs } from '../app.ts'
 import { permitted } from '../decide.ts'
 import type { Env } from '../env.ts'
@@ -21,6 +21,7 @@ type Names =
   | 'enableSkill'
   | 'disableSkill'
   | 'revokeSkill'
+  | 'readRollBack'
   | 'rollBackSkill'
   | 'readSkillJournal'
   | 'putPublisher'
@@ -69,9 +70,12 @@ export const skillRoutes: Verbs<Names> = {
     const skill = await here(env, caller).read(params.id, params.version)
     return skill === undefined ? err(NO_SKILL) : enable(env, caller, skill, body.reason)
   },
+  async readRollBack({ env, caller, params }) {
+    return here(env, caller).before(params.id)
+  },
   async rollBackSkill({ env, caller, params, body }) {
-    const skill = await here(env, caller).before(params.id)
-    return skill.ok ? enable(env, caller, skill.value, body.reason) : skill
+    const skill = await here(env, caller).read(params.id, body.to)
+    return skill === undefined ? err(NO_SKILL) : rollBack(env, caller, skill, body)
   },
   async disableSkill(incoming) {
     return moved(incoming, 'disabled')
@@ -110,10 +114,21 @@ const here = (env: Env, { directory }: Caller) => tenantSkills(env, directory.te
 const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: SkillState): Promise<Result<Skill>> =>
   here(env, caller).move(params.id, params.version, { to, by: caller.principal.name, reason: body.reason })
 
+export async function enable(env: Env, caller: Caller, skill: Skill, reason: string): Promise<Result<Skill>> {
+  const may = mayEnable(caller, skill)
+  return may.ok ? here(env, caller).move(skill.id, skill.version, { to: 'enabled', by: caller.principal.name, reason }) : may
+}
+
+type Back = { readonly from: RollBack['from']; readonly reason: string }
+/** From the version that is enabled, as whoever asks saw it, to this one. */
+export async function rollBack(env: Env, caller: Caller, skill: Skill, { from, reason }: Back): Promise<Result<Skill>> {
+  const may = mayEnable(caller, skill)
+  return may.ok ? here(env, caller).rollBack(skill.id, { from, to: skill.version }, { by: caller.principal.name, reason }) : may
+}
+
 /** By somebody other than who published it, unless policy says otherwise; the first time and any other. */
-export async function enable(env: Env, caller: Caller, { id, version, published_by }: Skill, reason: string): Promise<Result<Skill>> {
-  const { directory, principal } = caller
-  const may = published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok(true)
-  if (may.ok) return here(env, caller).move(id, version, { to: 'enabled', by: principal.name, reason })
+function mayEnable({ directory, principal }: Caller, { published_by }: Skill): Result<true> {
+  const may = published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok<true>(true)
+  if (may.ok) return may
   return err({ ...may.error, detail: `you published it, and another operator has to enable it (${MADE}); ${may.error.detail}` })
 }

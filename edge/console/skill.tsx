@@ -2,7 +2,7 @@
 // what was found, who signed and published it, and what became of it. Each thing that can be done is a form of its own.
 
 import { LIMITS } from '../../shared/limits.ts'
-import type { Skill } from '../../shared/skills.ts'
+import type { RollBack, Skill } from '../../shared/skills.ts'
 import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
@@ -17,8 +17,8 @@ type Shown = {
   readonly skill: Skill
   /** The version that is enabled, where it is another one. */
   readonly beside: Skill | null
-  /** What a rollback would enable. */
-  readonly before: Skill | null
+  /** What a rollback would do. */
+  readonly before: RollBack | null
   readonly may: May
 }
 
@@ -237,9 +237,13 @@ function Doing({ session, skill, before, may }: Omit<Shown, 'beside'>) {
           ''
         )}
         {may.enable && state === 'enabled' && before !== null ? (
-          <button type="submit" class="show" formaction={`/console/skills/${skill.id}/rollback`}>
-            Go back to {before.version}
-          </button>
+          <>
+            <input type="hidden" name="from" value={before.from ?? ''} />
+            <input type="hidden" name="to" value={before.to} />
+            <button type="submit" class="show" formaction={`/console/skills/${skill.id}/rollback`}>
+              Go back to {before.to}
+            </button>
+          </>
         ) : (
           ''
         )}

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { PublicKey } from '../dsse.ts'
 import { LIMITS } from '../limits.ts'
 import { Kid, Publisher, PublisherKeys } from '../publishers.ts'
-import { DeniedPart, DeniedPartSpecs, Skill, SkillPackage, SkillRef } from '../skills.ts'
+import { DeniedPart, DeniedPartSpecs, RollBack, Skill, SkillPackage, SkillRef } from '../skills.ts'
 import { JournalEntry, Name } from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
@@ -53,6 +53,17 @@ export const SKILLS = routes({
     status: 200,
     result: list(Skill.omit({ manifest: true, modules: true, changes: true, contents: true })),
     failures: [],
+  },
+  readRollBack: {
+    method: 'GET',
+    path: '/v1/skills/{id}/rollback',
+    callers: ['operator'],
+    action: 'skill.read',
+    params: z.strictObject({ id: Name }),
+    summary: 'From which version of a skill to which a rollback would go now',
+    status: 200,
+    result: RollBack,
+    failures: ['not_found', 'conflict'],
   },
   readSkill: {
     method: 'GET',
@@ -119,8 +130,9 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.enable',
     params: z.strictObject({ id: Name }),
-    summary: 'Enable the version again that was enabled before the one that is. Who published it needs `skill.enable_own` too',
-    body: Why,
+    summary:
+      'Enable the version again that was enabled before the one that is: from the one to the other, as they were read, or a conflict. Who published it needs `skill.enable_own` too',
+    body: RollBack.extend(Why.shape),
     status: 200,
     result: Skill,
     failures: ['not_found', 'conflict', 'part_denied', 'skill_conflict', 'tool_breaks_policies', 'limit_reached', 'forbidden'],

@@ -204,8 +204,23 @@ test('K05 changing what runs needs form, origin and permission; looking changes 
   expect(granted(await desk.root('readSkill', { params: { id, version: '1.0.0' } })).changes).toMatchObject([
     { to: 'enabled', by: reviewer.name, reason: 'a test' },
   ])
-  const back = await session.post(`${LIST}/${id}/rollback`, fields)
+  const back = await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '1.0.0' })
   expect([back.status, await back.text()]).toEqual([409, expect.stringContaining('No version of')])
+  expect((await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '../x' })).status).toBe(404)
+})
+
+test('a second click goes back no further', async () => {
+  const id = desk.name()
+  for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
+    await published(id, { version })
+    granted(await reviewer.client('enableSkill', { params: { id, version }, body: {} }))
+  }
+  const session = await ConsoleSession.open(desk.url, reviewer.key)
+  const fields = await session.fields(pathOf(id, '1.2.0'))
+  expect(fields).toMatchObject({ from: '1.2.0', to: '1.1.0' })
+  const twice = await Promise.all([1, 2].map(() => session.post(`${LIST}/${id}/rollback`, fields)))
+  expect(twice.map(({ status }) => status).sort()).toEqual([303, 409])
+  expect([await stateOf(id), await stateOf(id, '1.1.0')]).toEqual(['disabled', 'enabled'])
 })
 
 test('whoever was signed out comes back to the version that they wanted to see', async () => {

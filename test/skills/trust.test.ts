@@ -29,6 +29,8 @@ const enable = (id: string, version = '1.0.0') => desk.root('enableSkill', { par
 const read = async (id: string, version = '1.0.0'): Promise<Skill> => granted(await desk.root('readSkill', { params: { id, version } }))
 const revoke = (name: string, kid: string, reason = 'it leaked') =>
   desk.root('revokePublisherKey', { params: { name, kid }, body: { reason } })
+const goingBack = (id: string) => desk.root('readRollBack', { params: { id } })
+const back = async (id: string, by = desk.root) => by('rollBackSkill', { params: { id }, body: granted(await goingBack(id)) })
 
 async function journal(): Promise<JournalEntry[]> {
   const all: JournalEntry[] = []
@@ -64,7 +66,7 @@ describe('a key on the list', () => {
     expect((await read(id)).state).toBe('enabled')
     expect(refusal(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
     granted(await enable(id, '1.1.0'))
-    expect(granted(await desk.root('rollBackSkill', { params: { id }, body: {} }))).toMatchObject({ version: '1.0.0', state: 'enabled' })
+    expect(granted(await back(id))).toMatchObject({ version: '1.0.0', state: 'enabled' })
   })
 
   test('that is off the list enables nothing that was not enabled before', async () => {
@@ -180,7 +182,9 @@ describe('a key that is revoked', () => {
     granted(await enable(id, '1.1.0'))
     granted(await revoke(acme.name, acme.signer.kid))
     expect([(await read(id)).state, (await read(id, '1.1.0')).state]).toEqual(['revoked', 'enabled'])
-    expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: {} }))).toBe('409 conflict')
+    expect(refusal(await goingBack(id))).toBe('409 conflict')
+    const revoked = { from: '1.1.0', to: '1.0.0' }
+    expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: revoked }))).toBe('409 conflict')
   })
 
   test('takes along what it signed under another name, where it was another publisher’s before', async () => {
@@ -238,8 +242,8 @@ describe('who is to enable', () => {
     granted(await enable(id))
     granted(await publish(packed(acme, id, '1.1.0')))
     granted(await enable(id, '1.1.0'))
-    expect(refusal(await maker.client('rollBackSkill', { params: { id }, body: {} }))).toBe('403 forbidden')
-    expect(granted(await desk.root('rollBackSkill', { params: { id }, body: { reason: 'it fails' } })).version).toBe('1.0.0')
+    expect(refusal(await back(id, maker.client))).toBe('403 forbidden')
+    expect(granted(await back(id)).version).toBe('1.0.0')
     granted(await desk.root('disableSkill', own))
     expect(refusal(await maker.client('enableSkill', own))).toBe('403 forbidden')
   })
@@ -266,15 +270,43 @@ describe('who is to enable', () => {
       granted(await publish(packed(acme, id, version)))
       granted(await enable(id, version))
     }
-    const back = async () => granted(await desk.root('rollBackSkill', { params: { id }, body: {} })).version
-    expect(await back()).toBe('1.2.0')
+    const next = async () => granted(await back(id)).version
+    expect(await next()).toBe('1.2.0')
     granted(await desk.root('revokeSkill', { params: { id, version: '1.1.0' }, body: {} }))
-    expect(await back()).toBe('1.0.0')
-    expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: {} }))).toBe('409 conflict')
+    expect(await next()).toBe('1.0.0')
+    expect(refusal(await goingBack(id))).toBe('409 conflict')
     granted(await enable(id, '1.3.0'))
     granted(await desk.root('disableSkill', { params: { id, version: '1.3.0' }, body: {} }))
-    expect(await back()).toBe('1.0.0') // of one that is enabled no more, too
-    expect(refusal(await desk.root('rollBackSkill', { params: { id: desk.name() }, body: {} }))).toBe('404 not_found')
+    expect(granted(await goingBack(id))).toEqual({ from: null, to: '1.0.0' })
+    expect(await next()).toBe('1.0.0') // of one that is enabled no more, too
+    expect(refusal(await goingBack(desk.name()))).toBe('404 not_found')
+    const nothing = { params: { id: desk.name() }, body: { from: null, to: '1.0.0' } }
+    expect(refusal(await desk.root('rollBackSkill', nothing))).toBe('404 not_found')
+  })
+
+  test('goes back once, however often it is said: from what they saw, to what they saw', async () => {
+    const acme = await listed()
+    const id = desk.name()
+    for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
+      granted(await publish(packed(acme, id, version)))
+      granted(await enable(id, version))
+    }
+    const seen = granted(await goingBack(id))
+    expect(seen).toEqual({ from: '1.2.0', to: '1.1.0' })
+    const said = () => desk.root('rollBackSkill', { params: { id }, body: seen })
+    const two = await Promise.all([said(), said()])
+    expect(two.map((one) => (one.ok ? one.value.version : refusal(one))).sort()).toEqual(['1.1.0', '409 conflict'])
+    expect(refusal(await said())).toBe('409 conflict')
+    for (const other of [
+      { from: '1.1.0', to: '1.2.0' },
+      { from: null, to: '1.0.0' },
+    ])
+      expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: other }))).toBe('409 conflict')
+    expect(await Promise.all(['1.0.0', '1.1.0', '1.2.0'].map(async (version) => (await read(id, version)).state))).toEqual([
+      'disabled',
+      'enabled',
+      'disabled',
+    ])
   })
 })
 
