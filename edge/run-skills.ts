@@ -26,7 +26,7 @@ import type { EnabledSkill } from './skill-store.ts'
 import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
 import { type Performed, perform, unseen } from './skills/perform.ts'
-import { Places } from './skills/places.ts'
+import { type Caller, Places } from './skills/places.ts'
 import { promised, told } from './skills/promised.ts'
 import { type Turn, Turns } from './skills/turns.ts'
 
@@ -69,7 +69,7 @@ export class SkillWork {
     if (this.#busy.has(n)) return
     this.#busy.add(n)
     try {
-      await claims.take(this.#caller(n), async () => {
+      await claims.take(this.#caller(), async () => {
         const claimed = await this.#claim(n)
         if (claimed.ok) await this.#settle(claimed.value, await turnsOfSkills.take((turn) => this.#inTurn(claimed.value, turn)))
       })
@@ -78,11 +78,10 @@ export class SkillWork {
     }
   }
 
-  /** Who shares places with the others: an agent, by each of the skills that it calls. */
-  #caller(n: number): string {
+  /** Who shares places with the others. */
+  #caller(): Caller {
     const { tenant, agent } = this.#run.row()?.record ?? { tenant: '', agent: '' }
-    const plan = this.#store.call(n)?.proposal.plan
-    return [tenant, agent, plan?.tier === 'A' ? plan.executor.skill : ''].join('/')
+    return { tenant, who: `agent ${agent}` }
   }
 
   async #claim(n: number): Promise<Result<Claimed>> {

@@ -4,8 +4,9 @@
 import { LIMITS } from '../../shared/limits.ts'
 
 /**
- * Where nobody can wait (a start function, `cabi_realloc`, what is called from JavaScript) a skill has so much by itself, each time, and must
- * do with it. Elsewhere it asks for more when its counter is below zero, which waits by JSPI.
+ * Where nobody can wait (a start function, `cabi_realloc`, what is called from JavaScript) a skill has so much, and must do with it until it has
+ * run by itself again, however often it is called before: each key of a list is put where `cabi_realloc` says. Elsewhere it asks for more when
+ * its counter is below zero, which waits by JSPI.
  */
 export const TANK = `
 const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 200000, most: 50000000, ms: ${LIMITS.skill_slice_ms} }
@@ -42,6 +43,9 @@ class Tank {
   #ask
   #since = Date.now()
   #isAlone = false
+  /** What is left of the fuel for where nobody can wait, and what was left of all when it was last touched: who has run by itself has paid since. */
+  #room = 0
+  #mark
   isEmpty = false
 
   /** \`ask\` waits until it is this call's turn again, and throws where there is none. */
@@ -72,6 +76,7 @@ class Tank {
 
   pay(units) {
     this.#counter.value -= BigInt(units)
+    this.#mark -= units
     if (this.#total < 0) this.#end()
   }
 
@@ -92,7 +97,8 @@ class Tank {
   alone(work) {
     if (this.#isAlone) return work()
     const kept = Number(this.#counter.value)
-    const lent = Math.min(this.#total, ALONE)
+    if (this.#total !== this.#mark) this.#room = ALONE
+    const lent = Math.min(this.#total, this.#room)
     this.#fill(lent)
     this.#isAlone = true
     try {
@@ -102,7 +108,10 @@ class Tank {
       throw error
     } finally {
       this.#isAlone = false
-      this.#fill(kept - (lent - Number(this.#counter.value)))
+      const burnt = lent - Number(this.#counter.value)
+      this.#room = Math.max(0, this.#room - burnt)
+      this.#fill(kept - burnt)
+      this.#mark = this.#total
     }
   }
 

@@ -26,37 +26,70 @@ class Work {
 }
 
 describe('places', () => {
-  const flood = (places: Places, work: Work, caller: string, count: number) =>
-    Array.from({ length: count }, (_, i) => places.take(caller, work.of(`${caller}${i}`)))
+  /** Each named `agent` or `tenant/agent`. */
+  const flood = (places: Places, work: Work, caller: string, count: number) => {
+    const [tenant = '', who = ''] = caller.includes('/') ? caller.split('/') : ['one', caller]
+    return Array.from({ length: count }, (_, i) => places.take({ tenant, who }, work.of(`${caller}${i}`)))
+  }
 
-  test('W01 one caller never has them all, and the next one waits for nobody', async () => {
+  test('W01 one caller never has them all, and the next one waits for nobody, in its tenant and in another', async () => {
     const [places, work] = [new Places(12), new Work()]
     flood(places, work, 'hostile', 40)
     await settled()
-    expect(work.begun).toEqual(Array.from({ length: 6 }, (_, i) => `hostile${i}`))
-    flood(places, work, 'other', 40)
+    expect(work.begun).toEqual(Array.from({ length: 5 }, (_, i) => `hostile${i}`)) // of its tenant's half, one stays free
+    const [other] = flood(places, work, 'other', 40)
+    flood(places, work, 'two/other', 40)
     await settled()
-    expect(work.begun.slice(6)).toEqual(Array.from({ length: 4 }, (_, i) => `other${i}`)) // a third, of two and whoever comes next
-    const third = places.take('third', work.of('third'))
+    expect(work.begun.slice(5)).toEqual(['other0', 'two/other0', 'two/other1', 'two/other2'])
+    flood(places, work, 'three/other', 1)
     await settled()
-    expect(work.begun.at(-1)).toBe('third')
-    await work.end('third')
-    expect(await third).toBe('third')
+    expect(work.begun.at(-1)).toBe('three/other0')
+    await work.end('other0')
+    expect(await other).toBe('other0')
+  })
+
+  test('W01 of a tenant with more callers than places, whoever is of another one waits for nobody', async () => {
+    const [places, work] = [new Places(12), new Work()]
+    for (let i = 0; i < 14; i++) flood(places, work, `hostile/${i}-`, 2)
+    await settled()
+    expect(work.begun).toHaveLength(6)
+    const [other] = flood(places, work, 'two/other', 1)
+    await settled()
+    expect(work.begun.at(-1)).toBe('two/other0')
+    await work.end('two/other0')
+    expect(await other).toBe('two/other0')
+  })
+
+  test('W01 with more tenants than places, none has a second while one has none, and the last goes to none who holds one', async () => {
+    const [places, work] = [new Places(3), new Work()]
+    for (const caller of ['a/x', 'b/x', 'a/y', 'b/y']) flood(places, work, caller, 3)
+    await settled()
+    expect(work.begun).toEqual(['a/x0', 'b/x0'])
+    for (const tenant of ['c', 'd', 'e']) flood(places, work, `${tenant}/x`, 1)
+    await settled()
+    expect(work.begun).toEqual(['a/x0', 'b/x0', 'c/x0'])
+    for (const name of ['a/x0', 'b/x0', 'c/x0']) await work.end(name)
+    // Of those that wait, each tenant's turn comes before anybody's second, however many there are in it.
+    expect(work.begun.slice(3)).toEqual(['a/x1', 'b/x1', 'd/x0'])
+    await work.end('a/x1')
+    expect(work.begun.at(-1)).toBe('e/x0')
+    for (const name of ['b/x1', 'd/x0', 'e/x0']) await work.end(name)
+    expect(work.begun.slice(7)).toEqual(['a/y0', 'b/y0'])
   })
 
   test('those that wait are let in by turns, each in its own order', async () => {
     const [places, work] = [new Places(2), new Work()]
-    for (const caller of ['a', 'b', 'c']) flood(places, work, caller, 3)
+    for (const caller of ['a/a', 'b/b', 'c/c']) flood(places, work, caller, 3)
     await settled()
-    expect(work.begun).toEqual(['a0', 'b0'])
-    const order = ['a0', 'b0', 'a1', 'b1', 'c0', 'a2', 'b2', 'c1', 'c2']
+    expect(work.begun).toEqual(['a/a0', 'b/b0'])
+    const order = ['a/a0', 'b/b0', 'a/a1', 'b/b1', 'c/c0', 'a/a2', 'b/b2', 'c/c1', 'c/c2']
     for (const name of order) await work.end(name)
     expect(work.begun).toEqual(order)
   })
 
-  test('who is alone has half of them, and what ends badly gives its place back', async () => {
+  test('what ends badly gives its place back', async () => {
     const [places, work] = [new Places(2), new Work()]
-    const failing = places.take('a', () => Promise.reject(new Error('no')))
+    const failing = places.take({ tenant: 'one', who: 'a' }, () => Promise.reject(new Error('no')))
     await expect(failing).rejects.toThrow('no')
     flood(places, work, 'a', 2)
     await settled()
@@ -79,7 +112,7 @@ describe('turns', () => {
   test('W01 who has just come burns a slice before one of those that burn on has its next but one', async () => {
     const [turns, order] = [new Turns(1), [] as string[]]
     const hostile = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => burning(turns, order, name, 50))
-    await settled()
+    while (new Set(order).size < 8) await settled() // nobody of them has just come any more
     const before = order.length
     await burning(turns, order, 'other', 1)
     expect(order.indexOf('other') - before).toBeLessThanOrEqual(2)
