@@ -7,7 +7,7 @@ import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { RollBack, Skill, SkillManifest, SkillPackage, SkillState } from '../shared/skills.ts'
+import type { RollBack, Skill, SkillEntry, SkillManifest, SkillPackage, SkillState } from '../shared/skills.ts'
 import { SKILL_TYPE, toolNames } from '../shared/skills.ts'
 import type { DeniedParts } from './denied-part-store.ts'
 import type { SkillJournal } from './skill-journal-store.ts'
@@ -25,10 +25,12 @@ export type Published = {
   readonly payload: Uint8Array
   readonly files: readonly CodeFile[]
 }
-export type StateChange = { readonly to: SkillState; readonly by: string; readonly reason: string }
+/** Nothing comes back to quarantine. */
+export type Moved = Exclude<SkillState, 'quarantined'>
+export type StateChange = { readonly to: Moved; readonly by: string; readonly reason: string }
 
 /** Nothing leaves `revoked`. */
-function mayMove({ state }: Skill, to: SkillState): Result<true> {
+function mayMove({ state }: Skill, to: Moved): Result<true> {
   if (state === 'revoked' && to !== 'revoked') return err(failure('conflict', 'the version was revoked; publish another one'))
   if (to === 'disabled' && state === 'quarantined') return err(failure('conflict', 'the version is not enabled'))
   return ok(true)
@@ -37,9 +39,8 @@ function mayMove({ state }: Skill, to: SkillState): Result<true> {
 const MOVED = {
   enabled: 'skill.enabled',
   disabled: 'skill.disabled',
-  quarantined: 'skill.disabled',
   revoked: 'skill.revoked',
-} as const
+} as const satisfies Record<Moved, SkillEntry>
 
 /** Versions as they followed each other: whoever goes back to one has left those behind that came after it. */
 function inLine(enabled: readonly string[]): string[] {

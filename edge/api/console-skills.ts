@@ -5,7 +5,7 @@ import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
-import type { Skill, SkillState } from '../../shared/skills.ts'
+import type { Skill } from '../../shared/skills.ts'
 import { SkillRef } from '../../shared/skills.ts'
 import type { Verbs } from '../app.ts'
 import type { Session } from '../console/session.ts'
@@ -14,6 +14,7 @@ import { pathOf, skillsPage } from '../console/skills.tsx'
 import type { Env } from '../env.ts'
 import { tenantSkills } from '../env.ts'
 import { html } from '../page.tsx'
+import type { Moved } from '../skill-store.ts'
 import { form, page, permitted, seeOther } from './console-doors.ts'
 import { reasonIn } from './links.ts'
 import { enable, rollBack } from './skills.ts'
@@ -65,7 +66,7 @@ async function wanted(env: Env, session: Session, named: Named): Promise<Result<
   return skill === undefined ? err(NO_SKILL) : ok(skill)
 }
 
-async function moved(env: Env, session: Session, named: Named, to: SkillState, reason: string): Promise<Result<Skill>> {
+async function moved(env: Env, session: Session, named: Named, to: Moved, reason: string): Promise<Result<Skill>> {
   const skill = await wanted(env, session, named)
   if (!skill.ok) return skill
   const { id, version } = skill.value

@@ -4,12 +4,13 @@
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { RollBack, Skill, SkillState } from '../../shared/skills.ts'
+import type { RollBack, Skill } from '../../shared/skills.ts'
 import type { Incoming, Verbs } from '../app.ts'
 import { permitted } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { tenantSkills } from '../env.ts'
 import type { Identified } from '../intake.ts'
+import type { Moved } from '../skill-store.ts'
 import { open } from '../skills/package.ts'
 import { prepare } from '../skills/prepare.ts'
 
@@ -111,7 +112,7 @@ export const skillRoutes: Verbs<Names> = {
 
 const here = (env: Env, { directory }: Caller) => tenantSkills(env, directory.tenant)
 
-const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: SkillState): Promise<Result<Skill>> =>
+const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: Moved): Promise<Result<Skill>> =>
   here(env, caller).move(params.id, params.version, { to, by: caller.principal.name, reason: body.reason })
 
 export async function enable(env: Env, caller: Caller, skill: Skill, reason: string): Promise<Result<Skill>> {
