@@ -1,6 +1,6 @@
 // What an author has: a folder with `skill.toml` and sources in one language. It reads, strictly, and says where something is wrong.
 
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse as parseToml, TomlError } from 'smol-toml'
 import { z } from 'zod'
@@ -40,6 +40,8 @@ const MAINS: readonly (readonly [main: string, Language])[] = [
 export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   const path = join(folder, TOML)
   if (!existsSync(path)) return err(usage(`there is no \`${path}\`; \`countersign skill new NAME\` makes a folder with one`))
+  const own = ownFile(folder, TOML)
+  if (!own.ok) return own
   const toml = readBytes(path, LIMITS.body_bytes)
   if (!toml.ok) return toml
   const manifest = readManifest(path, toml.value)
@@ -50,6 +52,8 @@ export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   if (other !== undefined)
     return err(usage(`\`${folder}\` has both \`${found[0]}\` and \`${other[0]}\`; keep the one that it is built from`))
   const [main, language] = found
+  const begins = ownFile(folder, main)
+  if (!begins.ok) return begins
   return ok({ folder, toml: toml.value, manifest: manifest.value, language, main })
 }
 
@@ -126,11 +130,35 @@ function numbered(header: string, counted: Map<string, number>, opens: boolean):
 }
 
 /** All files below `folder`, by their paths within it, in order; what begins with a dot and what is built is no source. */
-export function sourcesIn(folder: string, built: readonly string[]): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((path) => !path.split('/').some((part) => part.startsWith('.') || built.includes(part)))
-    .filter((path) => statSync(join(folder, path)).isFile())
-    .sort()
+export function sourcesIn(folder: string, built: readonly string[]): Result<string[], Trouble> {
+  const sources: string[] = []
+  const left = ['']
+  for (let within = left.pop(); within !== undefined; within = left.pop()) {
+    for (const entry of readdirSync(join(folder, within), { withFileTypes: true })) {
+      const path = join(within, entry.name)
+      if (entry.name.startsWith('.') || built.includes(entry.name)) continue
+      if (entry.isDirectory()) left.push(path)
+      else if (entry.isFile()) sources.push(path)
+      else return err(notOfIt(folder, path))
+    }
+  }
+  return ok(sources.sort())
+}
+
+/** A skill is what lies in its folder: what a link leads to may be anything of this machine, and another thing tomorrow. */
+const notOfIt = (folder: string, path: string): Trouble =>
+  trouble('build_failed', `\`${join(folder, path)}\` is a link, or no file; put what it leads to into the skill’s folder`)
+
+/** Whether the file, and each folder on the way to it from the skill’s, lies there itself. */
+function ownFile(folder: string, path: string): Result<true, Trouble> {
+  const parts = path.split('/')
+  for (const count of parts.keys()) {
+    const way = parts.slice(0, count + 1).join('/')
+    const found = lstatSync(join(folder, way), { throwIfNoEntry: false })
+    const isOwn = count + 1 === parts.length ? found?.isFile() : found?.isDirectory()
+    if (isOwn !== true) return err(notOfIt(folder, way))
+  }
+  return ok(true)
 }
 
 const CargoLock = z.object({

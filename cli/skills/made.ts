@@ -1,7 +1,6 @@
 // From a skill's folder to its component, and what went into it: each source and each tool by digest or version, for the bill of materials
 // and the provenance. The same folder and tools make the same bytes.
 
-import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { sha256 } from '../../shared/json.ts'
@@ -88,9 +87,14 @@ async function around(
   const component = await componentOf(module, granted)
   if (!component.ok)
     return err(trouble('build_failed', `the module is not of the world: ${component.error}`, 'name under [capabilities] what it imports'))
-  const sources = sourcesIn(folder, BUILT)
-    .filter((path) => path !== TOML)
-    .map((path) => ({ path, sha256: sha256(readFileSync(join(folder, path))) }))
+  const paths = sourcesIn(folder, BUILT)
+  if (!paths.ok) return paths
+  const sources: Made['sources'][number][] = []
+  for (const path of paths.value.filter((one) => one !== TOML)) {
+    const bytes = readBytes(join(folder, path), LIMITS.skill_package_bytes)
+    if (!bytes.ok) return bytes
+    sources.push({ path, sha256: sha256(bytes.value) })
+  }
   return ok({ component: component.value, sources, parts })
 }
 

@@ -2,7 +2,7 @@
 // bytes wherever it is built, says what it is made of, and nothing of it is signed with a key that others could read.
 
 import { spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -14,6 +14,7 @@ import { countersign } from '../support/countersign.ts'
 import { javaScriptSkill } from '../support/javascript-skill.ts'
 import { declarationsOf } from '../support/skill.ts'
 
+const TEMPLATES = join(ROOT, 'cli/skills/templates')
 const folder = mkdtempSync(join(tmpdir(), 'countersign-authoring-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const env = { XDG_CONFIG_HOME: join(folder, 'config') }
@@ -152,15 +153,29 @@ describe('what is built', () => {
   })
 
   test.each([
-    ['a file that is not there', "import './gone.ts'", /src\/main\.ts.*`\.\/gone\.ts`.*no such file/],
-    ['a file of somebody else', "import '../../hello/src/main.ts'", /lies outside of its folder/],
-    ['a part of Node', "import 'node:fs'", /`node:fs`/],
-    ['a package that is not installed', "import 'left-pad'", /`left-pad`, which is not installed/],
+    [
+      'a file that is not there',
+      "import './gone.ts'",
+      /^countersign: src\/main\.ts:1:1: `src\/main\.ts` imports `\.\/gone\.ts`, and there is no such file/,
+    ],
+    ['a file of somebody else', "import '../../hello/src/main.ts'", /^countersign: src\/main\.ts:1:1: .*lies outside of its folder/],
+    ['a part of Node', "import 'node:fs'", /^countersign: src\/main\.ts:1:1: .*`node:fs`/],
+    ['a package that is not installed', "import 'left-pad'", /^countersign: src\/main\.ts:1:1: .*`left-pad`, which is not installed/],
+    [
+      'a package further down',
+      "\n  import {\n    pad,\n  } from 'left-pad'",
+      /^countersign: src\/main\.ts:2:3: .*`left-pad`, which is not installed/,
+    ],
+    ['a package that is waited for', "await import('left-pad')", /^countersign: src\/main\.ts:1:7: .*`left-pad`, which is not installed/],
     ['a package that is no module', "import 'old'", /CommonJS/],
     ['what a package does not export', "import 'neat/inside'", /does not export/],
-    ['an interface that is not granted', "import 'countersign:skill/kv'", /no `kv` under \[capabilities\]/],
-    ['an enum, which is no erasable type', 'enum A { B }', /src\/main\.ts:1:1: .*enum/],
-    ['a mistake in the language', 'const = 1', /src\/main\.ts:1:7/],
+    [
+      'an interface that is not granted',
+      "import 'countersign:skill/kv'",
+      /^countersign: src\/main\.ts:1:1: .*no `kv` under \[capabilities\]/,
+    ],
+    ['an enum, which is no erasable type', 'enum A { B }', /^countersign: src\/main\.ts:1:1: .*enum/],
+    ['a mistake in the language', 'const = 1', /^countersign: src\/main\.ts:1:7/],
   ])('refuses %s, with its place', async (_, line, told) => {
     write('odd/node_modules/old/package.json', '{"name":"old","version":"1.0.0","main":"index.js"}')
     write('odd/node_modules/old/index.js', 'module.exports = 1')
@@ -170,6 +185,32 @@ describe('what is built', () => {
     write('odd/src/main.ts', `${line}\nexport const run = () => 'x'`)
     const { code, err } = await run('skill', 'build', 'odd')
     expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(told) })
+  })
+})
+
+describe('a link out of the folder', () => {
+  const assembly = join(TEMPLATES, 'assemblyscript/assembly')
+
+  test.each<[string, string, string, string]>([
+    ['as AssemblyScript’s own code', assembly, 'assembly/tools.ts', join(assembly, 'tools.ts')],
+    ['to a folder', assembly, 'notes', '/etc'],
+    ['that leads nowhere', assembly, 'notes', '/nowhere'],
+    ['as the beginning of JavaScript', '', 'src/main.js', '../../hello/src/main.ts'],
+    ['as the folder that it begins in', '', 'src', '../hello/src'],
+    ['as a component', '', 'component.wasm', '/etc/hostname'],
+  ])('%s is refused, in a sentence', async (_, code, path, target) => {
+    const linked = join(folder, 'linked')
+    rmSync(linked, { recursive: true, force: true })
+    write('linked/skill.toml', readFileSync(join(folder, 'hello/skill.toml'), 'utf8'))
+    if (code !== '') cpSync(code, join(linked, 'assembly'), { recursive: true })
+    mkdirSync(dirname(join(linked, path)), { recursive: true })
+    rmSync(join(linked, path), { force: true })
+    symlinkSync(target, join(linked, path))
+    expect(await run('skill', 'build', 'linked')).toMatchObject({
+      code: 1,
+      err: `countersign: \`linked/${path}\` is a link, or no file; put what it leads to into the skill’s folder\n`,
+    })
+    expect(existsSync(join(linked, 'dist/hello-1.0.0.skill.json'))).toBe(false)
   })
 })
 

@@ -59,7 +59,7 @@ describe('what is built', () => {
     const sources = [HELLO, HELLO, HELLO.replace('Hello', 'Hallo')]
     const digests: string[] = []
     for (const source of sources) {
-      const code = await fromJavaScript('skill.js', { named: (_, name) => name, source: () => source }, ['log'])
+      const code = await fromJavaScript('skill.js', { named: (_, name) => name, placeOf: () => 'skill.js', source: () => source }, ['log'])
       digests.push(code.ok ? sha256(code.value) : code.error)
     }
     expect(digests[1]).toBe(digests[0])

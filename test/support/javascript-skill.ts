@@ -17,7 +17,7 @@ async function build(source: string, granted: readonly SkillCapability[]): Promi
   const nothingElse = (importer: string, specifier: string): never => {
     throw new Error(`\`${importer}\` imports \`${specifier}\`, and is alone`)
   }
-  const component = await fromJavaScript('skill.js', { named: nothingElse, source: () => source }, granted)
+  const component = await fromJavaScript('skill.js', { named: nothingElse, source: () => source, placeOf: (importer) => importer }, granted)
   if (!component.ok) throw new Error(component.error)
   return component.value
 }

@@ -15,6 +15,8 @@ export type Modules = {
   /** The name of what `importer` means by `specifier`; where there is none, it throws why. */
   readonly named: (importer: string, specifier: string) => string
   readonly source: (name: string) => string
+  /** Where `importer` says so: its line and column. */
+  readonly placeOf: (importer: string, specifier: string) => string
 }
 export type Evaluated = { readonly snapshot: Snapshot; readonly at: Addresses }
 
@@ -25,6 +27,8 @@ const STACK_BYTES = 256 * 1024
 export class Unfit extends Error {}
 
 const isWorld = (specifier: string): boolean => specifier.startsWith(`${WORLD}/`)
+const grantedAs = (specifier: string, granted: readonly SkillCapability[]): SkillCapability | undefined =>
+  granted.find((capability) => specifier === `${WORLD}/${capability}`)
 
 /** Time stands still, and nothing is random. */
 const still = (memory: { readonly buffer: ArrayBuffer }) => ({
@@ -49,7 +53,11 @@ export async function evaluated(main: string, modules: Modules, granted: readonl
     timezoneOffset: 0,
     maxStackSize: STACK_BYTES,
     moduleLoader: {
-      normalize: (importer: string, specifier: string) => (isWorld(specifier) ? specifier : modules.named(importer, specifier)),
+      normalize: (importer: string, specifier: string) => {
+        if (!isWorld(specifier)) return modules.named(importer, specifier)
+        if (grantedAs(specifier, granted) !== undefined) return specifier
+        throw new Unfit(`${modules.placeOf(importer, specifier)}: ${notGranted(specifier)}`)
+      },
       load: (name: string) => (isWorld(name) ? worldModule(name, granted) : modules.source(name)),
     },
   })
@@ -107,8 +115,8 @@ function natives(vm: QuickJS): JSValueHandle {
 
 /** An interface of the world, as a module. */
 function worldModule(name: string, granted: readonly SkillCapability[]): string {
-  const capability = granted.find((one) => name === `${WORLD}/${one}`)
-  if (capability === undefined) throw new Error(notGranted(name))
+  const capability = grantedAs(name, granted)
+  if (capability === undefined) throw new Error(notGranted(name)) // it is not let in under its name
   const functions = importsOf([capability]).map((one) => one.slice(capability.length + 1))
   const own = functions.map((one) => `${one}_ as ${one}`)
   return `const world = globalThis[Symbol.for('${WORLD}')].${capability}
@@ -123,8 +131,12 @@ function notGranted(name: string): string {
     : `\`${name}\` is imported, and skill.toml has no \`${known === 'channel' ? 'channels' : known}\` under [capabilities]`
 }
 
-/** The engine's own words, and where: the first line of its trace that is the author's. */
+/** How traces of the host, not of the engine, name files. */
+const OURS = /^(?:file:|node:|\/)/
+
+/** The engine's own words, and where: the first line of its trace that is the author's. What we refused says itself where. */
 function told({ name, message, stack }: JSException): string {
-  const [, place] = /([^()\s]+:\d+(?::\d+)?)\)?$/m.exec(stack ?? '') ?? []
+  const places = [...(stack ?? '').matchAll(/([^()\s]+:\d+(?::\d+)?)\)?$/gm)].map(([, one = '']) => one)
+  const place = places.find((one) => !OURS.test(one))
   return `${place === undefined ? '' : `${place}: `}${name === 'Error' ? '' : `${name}: `}${message}`
 }

@@ -5,6 +5,7 @@ import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, relative, resolve } from 'node:path'
 import { sha256 } from '../../../shared/json.ts'
+import { reason } from '../../files.ts'
 import { type Modules, Unfit } from './engine.ts'
 import { entryOf, installed, isModule, type PackageJson, readPackageJson } from './package-json.ts'
 
@@ -32,7 +33,7 @@ export class Sources implements Modules {
   named(importer: string, specifier: string): string {
     const from = this.#modules.get(importer)
     if (from === undefined) throw new Unfit(`\`${importer}\` imports \`${specifier}\`, and is none of the skill’s modules`)
-    const why = (what: string): Unfit => new Unfit(`\`${importer}\` imports \`${specifier}\`${what}`)
+    const why = (what: string): Unfit => new Unfit(`${this.placeOf(importer, specifier)}: \`${importer}\` imports \`${specifier}\`${what}`)
     if (/^\.\.?\//.test(specifier)) return this.#file(resolve(dirname(from.file), specifier), from.root, why)
     if (specifier.startsWith('/') || /^[a-z]+:/.test(specifier))
       throw why(', and has files of its own, packages and `countersign:skill/…` to import')
@@ -44,10 +45,19 @@ export class Sources implements Modules {
     return this.#file(resolve(root.folder, entry), root, why)
   }
 
+  /** Where `importer` says that it imports this. */
+  placeOf(importer: string, specifier: string): string {
+    const from = this.#modules.get(importer)
+    const text = from === undefined ? '' : bytesOf(importer, from.file).toString('utf8')
+    const said = new RegExp(`\\b(?:import|export)\\b[^;'"]*(['"])${RegExp.escape(specifier)}\\1`).exec(text)
+    const lines = text.slice(0, said?.index ?? 0).split('\n')
+    return `${importer}:${lines.length}:${(lines.at(-1) ?? '').length + 1}`
+  }
+
   source(name: string): string {
     const module = this.#modules.get(name)
     if (module === undefined) throw new Unfit(`there is no module \`${name}\``)
-    const bytes = readFileSync(module.file)
+    const bytes = bytesOf(name, module.file)
     const { folder, about } = module.root
     this.#read.set(name, { path: relative(folder, module.file), sha256: sha256(bytes), ...(about === undefined ? {} : { of: about }) })
     const text = bytes.toString('utf8')
@@ -65,6 +75,14 @@ export class Sources implements Modules {
     const name = root.about === undefined ? within : `${root.about.name}@${root.about.version}/${within}`
     this.#modules.set(name, { file, root })
     return name
+  }
+}
+
+function bytesOf(name: string, file: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (thrown) {
+    throw new Unfit(`${name}:1:1: it can’t be read: ${reason(thrown)}`, { cause: thrown })
   }
 }
 
