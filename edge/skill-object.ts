@@ -4,19 +4,17 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, desc, eq, gt, gte, lt } from 'drizzle-orm'
 import migrations from '../migrations/skill/migrations.js'
-import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
-import { err, ok } from '../shared/result.ts'
+import { ok } from '../shared/result.ts'
 import type { Clearing, SkillStorage } from '../shared/skill-storage.ts'
 import type { Env } from './env.ts'
 import { tenantSkills } from './env.ts'
-import { faultInKey } from './skills/storage-keys.ts'
+import { afterSetting, listed, type Sums, sizeOf } from './skills/kept-bounds.ts'
 import { openDatabase } from './tables/open.ts'
 import { clearings, entries, usage } from './tables/skill.ts'
 
 type Cleared = { readonly tenant: string; readonly skill: string; readonly by: string }
-type Sums = { readonly keys: number; readonly bytes: number }
 
 const RETRY_MS = 2_000
 /** Behind all that begins alike: no key has a character beyond `z`. */
@@ -34,20 +32,12 @@ export class SkillObject extends DurableObject<Env> {
   }
 
   async set(key: string, value: Uint8Array): Promise<Result<true>> {
-    const fault = faultInKey(key)
-    if (fault !== undefined) return err(failure('invalid_input', fault))
-    if (value.byteLength > LIMITS.skill_value_bytes)
-      return err(failure('limit_reached', `the value has ${value.byteLength} bytes; ${LIMITS.skill_value_bytes} are kept under one key`))
     return this.ctx.storage.transactionSync(() => {
-      const [before, all, bytes] = [this.#sizeOf(key), this.#sums(), key.length + value.byteLength]
-      const after = { keys: all.keys + (before === undefined ? 1 : 0), bytes: all.bytes + bytes - (before ?? 0) }
-      if (after.keys > LIMITS.skill_keys && before === undefined)
-        return err(failure('limit_reached', `the skill keeps ${all.keys} keys already; delete some`))
-      if (after.bytes > LIMITS.skill_storage_bytes && after.bytes > all.bytes)
-        return err(failure('limit_reached', `the skill keeps ${all.bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some`))
-      const row = { key, bytes, changedAt: Date.now(), value: Buffer.from(value) }
+      const after = afterSetting(this.#sums(), this.#sizeOf(key), key, value)
+      if (!after.ok) return after
+      const row = { key, bytes: sizeOf(key, value), changedAt: Date.now(), value: Buffer.from(value) }
       this.#db.insert(entries).values(row).onConflictDoUpdate({ target: entries.key, set: row }).run()
-      this.#sum(after)
+      this.#sum(after.value)
       return ok(true as const)
     })
   }
@@ -62,19 +52,16 @@ export class SkillObject extends DurableObject<Env> {
     })
   }
 
-  /** All or none: who is told a part of them might take it for the whole. */
   async keys(beginning: string): Promise<Result<string[]>> {
     const those = and(gte(entries.key, beginning), lt(entries.key, `${beginning}${END}`))
-    const most = LIMITS.skill_keys_listed
     const rows = this.#db
       .select({ key: entries.key })
       .from(entries)
       .where(those)
       .orderBy(asc(entries.key))
-      .limit(most + 1)
+      .limit(LIMITS.skill_keys_listed + 1)
       .all()
-    if (rows.length > most) return err(failure('limit_reached', `more than ${most} keys begin so; ask for a longer beginning`))
-    return ok(rows.map(({ key }) => key))
+    return listed(rows.map(({ key }) => key))
   }
 
   // ── Operators ──

@@ -20,6 +20,7 @@ import { holding } from './audit.ts'
 import { HostSide } from './host.ts'
 import { isolateOf } from './isolate.ts'
 import type { Kept } from './keeping.ts'
+import { afterSetting, listed, type Sums, sizeOf } from './kept-bounds.ts'
 import { type Isolate, performIn } from './perform.ts'
 import { transpiled } from './prepare.ts'
 import { promised, told } from './promised.ts'
@@ -54,20 +55,36 @@ export async function tried(
 }
 
 /** What would be made of the call if the skill were published. */
-function planOf(manifest: UnboundManifest, digest: string, { tool: name, input }: Trial, index: number): Result<SkillPlan> {
+function planOf(manifest: UnboundManifest, digest: string, { tool: name, input, host: kept }: Trial, index: number): Result<SkillPlan> {
   const tool = manifest.tools.find((one) => one.name === name)
   if (tool === undefined) return err(failure('invalid_arguments', `trial ${index + 1} is of \`${name}\`, which the skill has not`))
   const fits = argumentCheck(tool.input_schema)(input)
   if (!fits.ok) return err({ ...fits.error, detail: `trial ${index + 1}: ${fits.error.detail}` })
+  const unkept = faultInKept(kept)
+  if (unkept !== undefined) return err(failure('invalid_arguments', `trial ${index + 1}: ${unkept}`))
   const plans = plansFor(specOf(manifest, digest, tool), input, DEFAULT_BUDGET)
   const [plan] = plans.ok ? plans.value : []
   return plan?.tier === 'A' ? ok(plan) : err(failure('invalid_skill', 'there is no plan for it'))
 }
 
+const keptBefore = ({ kv }: Recorded): Map<string, Uint8Array> =>
+  new Map(Object.entries(kv).map(([key, text]) => [key, new TextEncoder().encode(text)]))
+
+/** Why no skill could have kept it. */
+function faultInKept(recorded: Recorded): string | undefined {
+  let all: Sums = { keys: 0, bytes: 0 }
+  for (const [key, value] of keptBefore(recorded)) {
+    const after = afterSetting(all, undefined, key, value)
+    if (!after.ok) return `\`host.kv\`: \`${key.slice(0, 64)}\`: ${after.error.detail}`
+    all = after.value
+  }
+  return undefined
+}
+
 async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }: Trial, turns: Turns): Promise<Tried> {
   const requests: Sent[] = []
   const posts: Posted[] = []
-  const values = new Map(Object.entries(recorded.kv).map(([key, text]) => [key, new TextEncoder().encode(text)]))
+  const values = keptBefore(recorded)
   const secrets = Object.fromEntries(secretsOf(plan).map((name) => [name, recorded.secrets[name] ?? `value-of-${name}`]))
   const asked = { input: canonical(input), now: recorded.clock, random: Buffer.from(recorded.random, 'hex') }
   const [outside, kept] = [recordedOutside(recorded, requests), recordedKept(values, posts)]
@@ -91,29 +108,30 @@ async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }:
 
 const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).slice(0, LIMITS.trial_text_chars)
 
-/** For the time of one call: no larger than what an object of its own would keep. */
+function setting(values: ReadonlyMap<string, Uint8Array>, key: string, value: Uint8Array): Result<Sums> {
+  const had = values.get(key)
+  const bytes = [...values].reduce((sum, [name, one]) => sum + sizeOf(name, one), 0)
+  return afterSetting({ keys: values.size, bytes }, had === undefined ? undefined : sizeOf(key, had), key, value)
+}
+
+/** For the time of one call, by the rules of an object of its own. */
 function recordedKept(values: Map<string, Uint8Array>, posts: Posted[]): Kept {
-  const full = (why: string) => err(failure('limit_reached', why))
   return {
     storage: {
       get: async (key) => ok(values.get(key) ?? null),
       async set(key, value) {
-        if (value.byteLength > LIMITS.skill_value_bytes)
-          return full(`the value has ${value.byteLength} bytes; ${LIMITS.skill_value_bytes} are kept under one key`)
-        const bytes = [...values].reduce((sum, [, { byteLength }]) => sum + byteLength, value.byteLength)
-        if (bytes > LIMITS.skill_storage_bytes)
-          return full(`the skill keeps ${bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some`)
-        values.set(key, value)
-        return ok(true)
+        const after = setting(values, key, value)
+        if (after.ok) values.set(key, value)
+        return after.ok ? ok(true) : after
       },
       async delete(key) {
         values.delete(key)
         return ok(true)
       },
-      keys: async (beginning) => ok([...values.keys()].filter((key) => key.startsWith(beginning)).sort()),
+      keys: async (beginning) => listed([...values.keys()].filter((key) => key.startsWith(beginning))),
     },
     async post(channel, number, text) {
-      if (number > LIMITS.notices_per_call) return full(`a call may post ${LIMITS.notices_per_call} times`)
+      if (number > LIMITS.notices_per_call) return err(failure('limit_reached', `a call may post ${LIMITS.notices_per_call} times`))
       posts.push({ channel, text: text.slice(0, LIMITS.notice_chars) })
       return ok(true)
     },
