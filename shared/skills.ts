@@ -154,7 +154,6 @@ const SkillWarning = z.strictObject({
     'wildcard_kv',
     'wildcard_idle',
     'reads_secret',
-    'cleartext',
     'untyped_output',
     'high_limit',
     'empty_sbom',

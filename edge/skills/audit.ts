@@ -101,8 +101,7 @@ function wide({ capabilities: { http, kv = [] }, wildcards = [] }: UnboundManife
   ]
 }
 
-function bare({ capabilities: { http, secrets = [], credentials = [] }, tools }: UnboundManifest): SkillWarning[] {
-  const clear = (http?.hosts ?? []).filter((host) => host.endsWith(':80'))
+function bare({ capabilities: { secrets = [] }, tools }: UnboundManifest): SkillWarning[] {
   const untyped = tools.filter(({ output_schema }) => output_schema === undefined).map(({ name }) => `\`${name}\``)
   return [
     ...secrets.map(
@@ -111,10 +110,6 @@ function bare({ capabilities: { http, secrets = [], credentials = [] }, tools }:
         detail: `it reads the secret \`${name}\` itself, and could tell it to whomever it reaches; as a credential it would never hold it`,
       }),
     ),
-    ...clear.map((host): SkillWarning => {
-      const also = credentials.some((one) => one.host === host) ? ', a credential with it' : ''
-      return { code: 'cleartext', detail: `what it says to \`${host}\` can be read on the way${also}` }
-    }),
     ...(untyped.length === 0
       ? []
       : [

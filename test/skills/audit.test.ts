@@ -272,12 +272,6 @@ describe('what whoever enables it should know', () => {
     ],
     ['a bill that lists nothing', {}, { sbom: { components: [] } }, /^empty_sbom: /],
     ['a secret in its own hands', { capabilities: { secrets: ['token'] } }, {}, /^reads_secret: it reads the secret `token` itself/],
-    [
-      'a host that is asked in the clear',
-      { capabilities: { http: { hosts: ['api.example.com:80'], methods: ['GET'] } } },
-      {},
-      /^cleartext: what it says to `api.example.com:80` can be read on the way$/,
-    ],
   ])('%s', async (_, change, told, warning) => {
     const skill = granted(await put({ tools: TYPED, ...change }, told))
     expect(warned(skill).filter((one) => warning.test(one))).toHaveLength(1)
