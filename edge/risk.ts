@@ -1,19 +1,18 @@
-// How much an approver should mind: by what the tool's contract gives it, and less where this very call can only read. Pure. It is told,
+// How much an approver should mind: by what the tool's contract gives it, less where this very call can only read, and no less than the
+// publisher of a skill says. Pure. It is told,
 // and sorted by; policies decide by capabilities, never by it.
 
 import type { Plan } from '../shared/plan.ts'
-import type { Approval, Tool } from '../shared/wire.ts'
+import { Risk, type Tool } from '../shared/wire.ts'
 import { capabilitiesOf } from './capabilities.ts'
 
-type Risk = Approval['prompt']['risk']
-
 export function riskOf(tool: Tool, plan: Plan | null): Risk {
-  const risk = riskOfContract(tool)
-  return risk === 'high' && plan?.tier === 'C' && onlyReads(plan.executor.argv) ? 'medium' : risk
+  const contract = riskOfContract(tool)
+  const risk = contract === 'high' && plan?.tier === 'C' && onlyReads(plan.executor.argv) ? 'medium' : contract
+  return tool.risk !== undefined && isRiskier(risk, tool.risk) ? tool.risk : risk
 }
 
-const RISKS: readonly Risk[] = ['low', 'medium', 'high', 'critical']
-export const isRiskier = (was: Risk, is: Risk): boolean => RISKS.indexOf(is) > RISKS.indexOf(was)
+export const isRiskier = (was: Risk, is: Risk): boolean => Risk.options.indexOf(is) > Risk.options.indexOf(was)
 
 function riskOfContract(tool: Tool): Risk {
   const capabilities = capabilitiesOf(tool)

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
 import { Credential, HostPattern, HttpMethod, KeyPrefix, SkillCapability, SkillLimits, SkillVersion } from './plan.ts'
 import { Kid } from './publishers.ts'
-import { Name, Sha256, Time } from './wire.ts'
+import { Name, Risk, Sha256, Time } from './wire.ts'
 
 export const SKILL_TYPE = 'application/vnd.countersign.skill+json'
 
@@ -15,6 +15,8 @@ const SkillTool = z.strictObject({
   input_schema: z.record(z.string(), z.unknown()),
   output_schema: z.record(z.string(), z.unknown()).optional(),
   sensitive: z.boolean().optional(),
+  /** The least that approvers are told of: what the skill is given may come to more, never to less. */
+  risk: Risk.optional(),
   idempotent: z.boolean().optional(),
 })
 

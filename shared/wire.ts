@@ -31,6 +31,10 @@ export const Opaque = z
 export const Capability = z.enum(['process_exec', 'network', 'secrets_read', 'filesystem_read', 'filesystem_write', 'artifacts_read'])
 export type Capability = z.infer<typeof Capability>
 
+/** How much an approver should mind. */
+export const Risk = z.enum(['low', 'medium', 'high', 'critical'])
+export type Risk = z.infer<typeof Risk>
+
 /** A tool that runs programs, as operators put it. */
 export const ProcessToolSpec = z.strictObject({
   description: z.string().min(1).max(2_000),
@@ -69,6 +73,8 @@ export type ProcessToolSpec = z.infer<typeof ProcessToolSpec>
 
 /** Or one that a skill brings: what it is and may comes with its manifest, when the skill is enabled. */
 export const ToolSpec = ProcessToolSpec.extend({
+  /** What its publisher says of it, at the least: what it is given may come to more. */
+  risk: Risk.optional(),
   executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor]),
   limits: Limits.partial().extend({ fuel: SkillLimits.shape.fuel.optional() }),
 })
@@ -275,7 +281,7 @@ export const Approval = z.strictObject({
     agent: z.string(),
     tool: z.string(),
     tool_version: z.int(),
-    risk: z.enum(['low', 'medium', 'high', 'critical']),
+    risk: Risk,
     /** The command line, as a list; empty where nothing runs. */
     command: z.string(),
     /** Where and how it would run, in words. */

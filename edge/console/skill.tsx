@@ -106,11 +106,12 @@ function Tools({ skill: { id, manifest } }: Pick<Shown, 'skill'>) {
     <section aria-labelledby="tools">
       <h2 id="tools">Its tools</h2>
       <dl>
-        {manifest.tools.map(({ name, description, sensitive, idempotent, input_schema, output_schema }) => (
+        {manifest.tools.map(({ name, description, sensitive, risk, idempotent, input_schema, output_schema }) => (
           <>
             <dt>
               <code>{`${id}.${name}`}</code>
               {sensitive === true ? ' · sensitive' : ''}
+              {risk === undefined ? '' : ` · ${risk} risk at least, its publisher says`}
               {idempotent === true ? ' · can be repeated' : ''}
             </dt>
             <dd>

@@ -212,6 +212,15 @@ describe('what it may', () => {
     expect(done).toMatchObject({ state: 'succeeded', result: { output: '{"text":"hello"}' } })
   })
 
+  test('its card says no less risk than its publisher does, and no less than what it is given comes to', async () => {
+    const asking = async (risk: 'low' | 'high') => {
+      const tools = [{ name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true, risk }]
+      const { approval } = await desk.asked(agent.client, await enabled({}, { tools }))
+      return granted(await desk.root('readApproval', { params: { id: approval.id } })).prompt.risk
+    }
+    expect([await asking('high'), await asking('low')]).toEqual(['high', 'medium'])
+  })
+
   test('a skill that is disabled runs no more, at once, whatever was approved; and can be again, but for one that was revoked', async () => {
     const tools = [{ name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true }]
     const tool = await enabled({}, { tools })
