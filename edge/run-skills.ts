@@ -42,10 +42,12 @@ type Claimed = {
 
 /**
  * Of this process: so many are claimed at a time, each of which may hold all the memory that a skill may have; and one runs. Who waits for the
- * first is not claimed yet, and what waits for the second waits less than a lease lasts.
+ * first is not claimed yet, and the time of who waits for the second runs from its claim.
  */
-const claims = new Places(12)
+export const placesOfSkills = new Places(12)
 export const turnsOfSkills = new Turns(1)
+
+const endOf = ({ grant, plan }: Claimed): number => grant.issued_at_ms + plan.limits.timeout_ms
 
 /** Of a connection, as a statement has it. */
 const HOST_CHARS = 260
@@ -69,9 +71,11 @@ export class SkillWork {
     if (this.#busy.has(n)) return
     this.#busy.add(n)
     try {
-      await claims.take(this.#caller(), async () => {
+      await placesOfSkills.take(this.#caller(n), async () => {
         const claimed = await this.#claim(n)
-        if (claimed.ok) await this.#settle(claimed.value, await turnsOfSkills.take((turn) => this.#inTurn(claimed.value, turn)))
+        if (!claimed.ok) return
+        const done = await turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) => this.#inTurn(claimed.value, turn))
+        await this.#settle(claimed.value, done ?? { ...unseen({ kind: 'timeout' }), connections: [] })
       })
     } finally {
       this.#busy.delete(n)
@@ -79,9 +83,10 @@ export class SkillWork {
   }
 
   /** Who shares places with the others. */
-  #caller(): Caller {
+  #caller(n: number): Caller {
     const { tenant, agent } = this.#run.row()?.record ?? { tenant: '', agent: '' }
-    return { tenant, who: `agent ${agent}` }
+    const plan = this.#store.call(n)?.proposal.plan
+    return [tenant, `agent ${agent}`, plan?.tier === 'A' ? plan.executor.skill : '']
   }
 
   async #claim(n: number): Promise<Result<Claimed>> {
@@ -133,9 +138,10 @@ export class SkillWork {
     return { ...unseen({ kind: 'refused', code: 'skill_disabled', detail }), connections: [] }
   }
 
-  async #perform({ plan, args, grant, skill, secrets }: Claimed, turn: Turn): Promise<Done> {
+  async #perform(claimed: Claimed, turn: Turn): Promise<Done> {
+    const { plan, args, grant, skill, secrets } = claimed
     const host = new HostSide({ plan, secrets, ...outsideOf(this.#env), turn, kept: keptBy(this.#env, grant.facts, plan) })
-    const asked = { input: canonical(args), now: grant.issued_at_ms }
+    const asked = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claimed) }
     const { outcome, stdout, stderr, used } = await perform(this.#env, grant.facts.tenant, skill, plan, asked, host)
     // V01: all that is the skill's to say, and whole: part of a secret is one too. What is too long is cut after.
     const known = new KnownValues(Object.values(secrets))

@@ -302,8 +302,10 @@ export const LIMITS = {
   skill_host_calls: 1_000,
   skill_url_chars: 8 * KiB,
   skill_header_chars: 16 * KiB,
-  /** Of a skill that is tried: trials at once, answers that one has recorded, and what they hold; each takes as much as a call may. */
+  /** Of a skill that is tried: trials at once, answers that one has recorded, and what they hold; all of them together burn what one call may, in a time that is long even where others burn too. */
   trials: 32,
+  trials_fuel: 10_000_000_000,
+  trials_ms: 60_000,
   trial_answers: 64,
   trial_text_chars: 256 * KiB,
   trial_cpu_ms: 10_000,

@@ -3,14 +3,15 @@
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
-import { turnsOfSkills } from '../run-skills.ts'
+import { placesOfSkills, turnsOfSkills } from '../run-skills.ts'
 import { tried } from '../skills/trial.ts'
 
 export const skillTrialRoutes: Verbs<'trySkill'> = {
-  async trySkill({ env, body: { manifest, component, trials } }) {
+  async trySkill({ env, caller: { directory, principal }, body: { manifest, component, trials } }) {
     const code = Buffer.from(component, 'base64')
     if (code.toString('base64') !== component) return err(failure('invalid_skill', 'the component is not base64 in its one spelling'))
-    const items = await tried(env, manifest, code, trials, turnsOfSkills)
+    const author = [directory.tenant, `operator ${principal.name}`, manifest.id] as const
+    const items = await placesOfSkills.take(author, () => tried(env, manifest, code, trials, turnsOfSkills))
     return items.ok ? ok({ items: items.value }) : items
   },
 }

@@ -49,14 +49,20 @@ const DETAIL_MAX = 500
 export const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
 const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the isolate failed: ${String(why)}`.slice(0, DETAIL_MAX) })
 
-type Begun = Pick<Asked, 'input' | 'now' | 'random'>
+/** `ends`: by our clock, when its time is over. */
+type Begun = Pick<Asked, 'input' | 'now' | 'random'> & { readonly ends: number }
 
 export const perform = (env: Env, tenant: string, skill: EnabledSkill, plan: SkillPlan, begun: Begun, host: HostSide): Promise<Performed> =>
   performIn(isolate(env, tenant, skill, plan.limits.timeout_ms), plan, begun, host)
 
-export async function performIn(within: Isolate, { executor, limits }: SkillPlan, begun: Begun, host: HostSide): Promise<Performed> {
+export async function performIn(
+  within: Isolate,
+  { executor, limits }: SkillPlan,
+  { ends, ...begun }: Begun,
+  host: HostSide,
+): Promise<Performed> {
   const late = Promise.withResolvers<'late'>()
-  const timer = setTimeout(() => late.resolve('late'), limits.timeout_ms)
+  const timer = setTimeout(() => late.resolve('late'), ends - Date.now())
   const { tool, capabilities: granted } = executor
   try {
     const answering = within.call({ tool, fuel: limits.fuel, granted, ...begun }, new Asking(host))

@@ -1,18 +1,24 @@
 // Who of those that call skills at the same time is let in: first come, first served, as long as others have their share. Tenants share all places,
-// and in each of them those who call share its own. One share more than there are tenants is kept free, so that whoever comes next waits for
-// nobody; where there are more of them than places, the last one goes to none who holds one.
+// in each of them those who call share its own, and of those each shares it among the skills that it calls. On every level one is kept free, so
+// that whoever comes next waits for nobody; where there are more of them than places, the last one goes to none who holds one.
 
-/** In a tenant, somebody: whatever they call, and however often, they have one share. */
-export type Caller = { readonly tenant: string; readonly who: string }
+/** Of what, who and what for: a tenant, somebody in it, and a skill. */
+export type Caller = readonly [tenant: string, who: string, skill: string]
 
-/** Of one tenant. */
-type Group = { readonly held: Map<string, number>; readonly waiting: Map<string, (() => void)[]> }
-const heldIn = ({ held }: Group): number => [...held.values()].reduce((sum, each) => sum + each, 0)
+/** One of a level, as long as it holds a place or waits; the next level's by turns: who has just been let in is behind the others. */
+class Line {
+  held = 0
+  readonly waiting: (() => void)[] = []
+  readonly next = new Map<string, Line>()
+
+  get isOver(): boolean {
+    return this.held === 0 && this.waiting.length === 0 && this.next.size === 0
+  }
+}
 
 export class Places {
   readonly #all: number
-  /** Those that hold one or wait, by turns: who has just been let in is behind the others, among tenants and within each. */
-  readonly #groups = new Map<string, Group>()
+  readonly #root = new Line()
 
   constructor(all: number) {
     this.#all = all
@@ -20,51 +26,63 @@ export class Places {
 
   /** Does `work` of this caller when there is a place. */
   async take<T>(caller: Caller, work: () => Promise<T>): Promise<T> {
-    const group = this.#groups.get(caller.tenant) ?? { held: new Map(), waiting: new Map() }
-    this.#groups.set(caller.tenant, group)
-    if (!this.#enters(group, caller.who)) await new Promise<void>((resolve) => wait(group, caller.who, resolve))
+    const lines = this.#linesOf(caller)
+    if (!this.#enters(lines)) await new Promise<void>((resolve) => lines.at(-1)?.waiting.push(resolve))
     try {
       return await work()
     } finally {
-      this.#leave(group, caller)
+      this.#leave(lines, caller)
     }
   }
 
-  #enters(group: Group, who: string): boolean {
-    const free = this.#all - [...this.#groups.values()].reduce((sum, each) => sum + heldIn(each), 0)
-    const [inUse, own] = [heldIn(group), group.held.get(who) ?? 0]
-    const share = Math.ceil(this.#all / (this.#groups.size + 1))
-    if (free === 0 || (inUse > 0 && (free === 1 || inUse >= share))) return false
-    const callers = new Set([...group.held.keys(), ...group.waiting.keys(), who]).size
-    if (own > 0 && (own >= Math.ceil(share / callers) || inUse + 1 >= share)) return false
-    group.held.set(who, own + 1)
+  /** The root first, of which everybody is. */
+  #linesOf(caller: Caller): readonly Line[] {
+    const lines = [this.#root]
+    let last = this.#root
+    for (const name of caller) {
+      const line = last.next.get(name) ?? new Line()
+      last.next.set(name, line)
+      lines.push(line)
+      last = line
+    }
+    return lines
+  }
+
+  #enters(lines: readonly Line[]): boolean {
+    let share = this.#all
+    if (this.#root.held >= share) return false
+    for (const [index, line] of lines.slice(1).entries()) {
+      const above = lines[index] ?? this.#root
+      const own = shareOf(share, above.next.size, index === 0)
+      if (line.held > 0 && (line.held >= own || above.held + 1 >= share)) return false
+      share = own
+    }
+    for (const line of lines) line.held += 1
     return true
   }
 
-  #leave(group: Group, { tenant, who }: Caller): void {
-    const own = (group.held.get(who) ?? 1) - 1
-    if (own === 0) group.held.delete(who)
-    else group.held.set(who, own)
-    if (group.held.size + group.waiting.size === 0) this.#groups.delete(tenant)
-    while ([...this.#groups].some(([name, next]) => this.#admits(name, next)));
+  #leave(lines: readonly Line[], caller: Caller): void {
+    for (const line of lines) line.held -= 1
+    for (const index of [2, 1, 0]) if (lines[index + 1]?.isOver) lines[index]?.next.delete(caller[index] ?? '')
+    while (this.#admits([this.#root]));
   }
 
-  /** One of those that wait. */
-  #admits(tenant: string, group: Group): boolean {
-    const who = [...group.waiting.keys()].find((next) => this.#enters(group, next))
-    if (who === undefined) return false
-    const [first, ...rest] = group.waiting.get(who) ?? []
-    group.waiting.delete(who)
-    if (rest.length > 0) group.waiting.set(who, rest)
-    this.#groups.delete(tenant)
-    this.#groups.set(tenant, group)
-    first?.()
+  /** One of those that wait behind these lines. */
+  #admits(lines: readonly Line[]): boolean {
+    const last = lines.at(-1) ?? this.#root
+    if (last.waiting.length > 0 && this.#enters(lines)) {
+      last.waiting.shift()?.()
+      return true
+    }
+    const admitted = [...last.next].find(([, line]) => this.#admits([...lines, line]))
+    if (admitted === undefined) return false
+    const [name, line] = admitted
+    last.next.delete(name)
+    last.next.set(name, line)
     return true
   }
 }
 
-function wait({ waiting }: Group, who: string, resolve: () => void): void {
-  const line = waiting.get(who)
-  if (line === undefined) waiting.set(who, [resolve])
-  else line.push(resolve)
-}
+/** Of so many that share it: as if one more tenant were there, and all but one of what a tenant or one in it has. */
+const shareOf = (share: number, by: number, ofAll: boolean): number =>
+  ofAll ? Math.ceil(share / (by + 1)) : Math.max(1, Math.min(Math.ceil(share / by), share - 1))

@@ -24,7 +24,7 @@ import { afterSetting, listed, type Sums, sizeOf } from './kept-bounds.ts'
 import { type Isolate, performIn } from './perform.ts'
 import { transpiled } from './prepare.ts'
 import { promised, told } from './promised.ts'
-import type { Turns } from './turns.ts'
+import type { Turn, Turns } from './turns.ts'
 
 type Sent = Tried['requests'][number]
 type Posted = Tried['posts'][number]
@@ -46,12 +46,32 @@ export async function tried(
   if (!held.ok) return held
   // The loader's stub tells no types: what it exports is our own harness.
   const isolate = env.LOADER.load(isolateOf(made.value.files, LIMITS.trial_cpu_ms)).getEntrypoint() as unknown as Isolate
+  const ends = Date.now() + LIMITS.trials_ms
+  let left: number = LIMITS.trials_fuel
   const done: Tried[] = []
   for (const [index, trial] of trials.entries()) {
     const plan = plans[index]
-    if (plan?.ok) done.push(await one(isolate, plan.value, trial, turns))
+    if (!plan?.ok) continue
+    const { limits } = plan.value
+    const fuel = Math.min(left, limits.fuel)
+    const each = await turns.takeWithin(ends - Date.now(), (turn) =>
+      one(isolate, { ...plan.value, limits: { ...limits, fuel } }, trial, turn, ends),
+    )
+    const over = tooMuch(index, each?.outcome.kind, fuel < limits.fuel)
+    if (over !== undefined) return over
+    if (each !== undefined) done.push(each)
+    left -= each?.fuel_used ?? 0
   }
   return ok(done)
+}
+
+/** What became of a trial is the skill's doing alone, the same each time: where the request is over, nobody knows. */
+function tooMuch(index: number, ended: Tried['outcome']['kind'] | undefined, isShort: boolean) {
+  if (ended === undefined || ended === 'timeout')
+    return err(failure('unavailable', `after ${LIMITS.trials_ms} ms, trial ${index + 1} has not ended; try fewer at once, or again`))
+  return ended === 'fuel_exhausted' && isShort
+    ? err(failure('invalid_arguments', `${index + 1} trials burn more than ${LIMITS.trials_fuel} units of fuel; try fewer at once`))
+    : undefined
 }
 
 /** What would be made of the call if the skill were published. */
@@ -81,29 +101,28 @@ function faultInKept(recorded: Recorded): string | undefined {
   return undefined
 }
 
-async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }: Trial, turns: Turns): Promise<Tried> {
+/** Its fuel ends it, as it would a call, and no time of its own: how long that takes is the machine's doing, and who else runs there. */
+async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }: Trial, turn: Turn, ends: number): Promise<Tried> {
   const requests: Sent[] = []
   const posts: Posted[] = []
   const values = keptBefore(recorded)
   const secrets = Object.fromEntries(secretsOf(plan).map((name) => [name, recorded.secrets[name] ?? `value-of-${name}`]))
-  const asked = { input: canonical(input), now: recorded.clock, random: Buffer.from(recorded.random, 'hex') }
+  const asked = { input: canonical(input), now: recorded.clock, random: Buffer.from(recorded.random, 'hex'), ends }
   const [outside, kept] = [recordedOutside(recorded, requests), recordedKept(values, posts)]
-  return turns.take(async (turn) => {
-    const host = new HostSide({ plan, secrets, outside, standIns: undefined, turn, kept })
-    const { outcome, stdout, stderr, used } = await performIn(isolate, plan, asked, host)
-    const { fuel_used, memory_bytes, host_calls } = used
-    return {
-      outcome: told(promised(outcome, plan, stdout), (text) => text),
-      output: stdout.toString(),
-      log: stderr.toString(),
-      fuel_used,
-      memory_bytes,
-      host_calls: { ...host_calls, ...host.calls },
-      requests,
-      kv: Object.fromEntries([...values].sort().map(([key, value]) => [key, textOf(value)])),
-      posts,
-    }
-  })
+  const host = new HostSide({ plan, secrets, outside, standIns: undefined, turn, kept })
+  const { outcome, stdout, stderr, used } = await performIn(isolate, plan, asked, host)
+  const { fuel_used, memory_bytes, host_calls } = used
+  return {
+    outcome: told(promised(outcome, plan, stdout), (text) => text),
+    output: stdout.toString(),
+    log: stderr.toString(),
+    fuel_used,
+    memory_bytes,
+    host_calls: { ...host_calls, ...host.calls },
+    requests,
+    kv: Object.fromEntries([...values].sort().map(([key, value]) => [key, textOf(value)])),
+    posts,
+  }
 }
 
 const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).slice(0, LIMITS.trial_text_chars)

@@ -16,6 +16,15 @@ export class Turns {
   /** Does `work` when it is its turn. */
   async take<T>(work: (turn: Turn) => Promise<T>): Promise<T> {
     await this.#enter(0)
+    return this.#have(work)
+  }
+
+  /** The same, and undefined where its first turn does not come within so many milliseconds. */
+  async takeWithin<T>(ms: number, work: (turn: Turn) => Promise<T>): Promise<T | undefined> {
+    return (await this.#entersWithin(ms)) ? this.#have(work) : undefined
+  }
+
+  async #have<T>(work: (turn: Turn) => Promise<T>): Promise<T> {
     const turn = new Held(
       () => this.#enter(1),
       () => this.#leave(),
@@ -30,6 +39,25 @@ export class Turns {
   async #enter(line: 0 | 1): Promise<void> {
     if (this.#free > 0) this.#free -= 1
     else await new Promise<void>((resolve) => this.#lines[line].push(resolve))
+  }
+
+  async #entersWithin(ms: number): Promise<boolean> {
+    const [line] = this.#lines
+    const entered = Promise.withResolvers<boolean>()
+    const next = (): void => entered.resolve(true)
+    const timer = setTimeout(() => {
+      const at = line.indexOf(next)
+      if (at < 0) return // it is called already
+      line.splice(at, 1)
+      entered.resolve(false)
+    }, ms)
+    if (this.#free > 0) {
+      this.#free -= 1
+      next()
+    } else line.push(next)
+    const enters = await entered.promise
+    clearTimeout(timer)
+    return enters
   }
 
   #leave(): void {

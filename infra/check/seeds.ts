@@ -7,8 +7,7 @@ import { readTree } from './tree.ts'
 
 type Range = readonly [kind: 'T' | 'N', first: number, last: number]
 const NEEDED: readonly Range[] = [
-  ['T', 9, 66],
-  ['T', 70, 78],
+  ['T', 9, 78],
   ['N', 1, 12],
   ['N', 15, 17],
   ['N', 19, 20],

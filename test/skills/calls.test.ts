@@ -82,7 +82,11 @@ describe('a skill that never ends, or wants too much', () => {
       { run: [...w.loop([...w.i32(0), ...w.i32(0), ...w.i32(2_000_000), ...w.bulk(11, 0), ...w.br(0)]), w.UNREACHABLE] },
       'fuel_exhausted',
     ],
-    ['W05 a recursion without end is a trap', { run: [...w.get(0), ...w.get(0), ...w.get(0), ...w.get(0), ...w.call(0)] }, 'trap'],
+    [
+      'W05 a recursion without end is a trap (seed T69)',
+      { run: [...w.get(0), ...w.get(0), ...w.get(0), ...w.get(0), ...w.call(0)] },
+      'trap',
+    ],
     [
       'W12 calls of the host without end are paid by their size',
       {
@@ -92,7 +96,7 @@ describe('a skill that never ends, or wants too much', () => {
       'fuel_exhausted',
     ],
     [
-      'W03 memory beyond its limit is not given, and a skill that goes on as if it were traps',
+      'W03 memory beyond its limit is not given, and a skill that goes on as if it were traps (seed T68)',
       { run: [...w.i32(1_000), ...w.op(0x40, 0), w.DROP, ...w.i32(1_000_000_000), ...w.load(), w.DROP, ...answer(w.get(2), w.get(3))] },
       'trap',
     ],

@@ -103,23 +103,24 @@ describe('who may publish, and what stays', () => {
 describe('what is no skill', () => {
   test.each<[string, Parts, string, RegExp]>([
     [
-      'W11 an import that no skill is given',
+      'W11 an import that no skill is given (seed T69)',
       { imports: [{ from: 'countersign:skill/disk@0.1.0', name: 'get', params: [w.I32, w.I32, w.I32] }] },
       worldOf(`interface disk { get: func(name: string) -> string; } world skill { import disk; ${RUN} }`),
       /it imports `countersign:skill\/disk@0.1.0`, which no skill is given$/,
     ],
     [
-      'W07 a capability under another type, which the host would lift without end',
+      'W07 a capability under another type, which the host would lift without end (seed T69)',
       { imports: [{ ...LOG, params: [w.I32, w.I32] }] },
       worldOf(`interface log { write: func(words: list<string>); } world skill { import log; ${RUN} }`),
       /its `countersign:skill\/log@0.1.0` is not that of/,
     ],
     [
-      'W07 a result of another type',
+      'W07 a result of another type (seed T69)',
       {},
       worldOf('world skill { export run: func(tool: string, input: string) -> result<list<string>, string>; }'),
       /does not export `run` alone/,
     ],
+    ['W07 no `run` at all (seed T69)', {}, worldOf('world skill { }'), /does not export `run` alone/],
     [
       'W07 an error of another type, which the host would lift without end',
       {},

@@ -210,3 +210,23 @@ test('W01 a trial that never ends holds nobody up for longer than its fuel lasts
   expect(items.map(({ outcome }) => outcome.kind)).toEqual(Array.from({ length: 8 }, () => 'fuel_exhausted'))
   expect(Math.max(...slowest)).toBeLessThan(5_000)
 })
+
+test('W01 trials at once burn together what one call may, and it is the same ones that do each time', async () => {
+  // What it asks to be filled is paid for before it turns out that there is no such memory: 2^29 units, in no time.
+  const costly = await component({ run: [...w.i32(0), ...w.i32(0), ...w.i32(-1), ...w.bulk(11, 0), w.UNREACHABLE] })
+  const times = (count: number) =>
+    ask(
+      costly,
+      { limits: { fuel: 1_000_000_000 } },
+      Array.from({ length: count }, () => ({})),
+    )
+  const fitting = Math.floor(LIMITS.trials_fuel / 2 ** 29)
+  expect(granted(await times(fitting)).items.map(({ outcome }) => outcome.kind)).toEqual(Array.from({ length: fitting }, () => 'trap'))
+  for (let again = 0; again < 2; again++) {
+    const refused = await times(LIMITS.trials)
+    expect([refusal(refused), refused.ok ? '' : refused.error.detail]).toEqual([
+      '422 invalid_arguments',
+      `${fitting + 1} trials burn more than 10000000000 units of fuel; try fewer at once`,
+    ])
+  }
+})

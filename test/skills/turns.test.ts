@@ -26,70 +26,74 @@ class Work {
 }
 
 describe('places', () => {
-  /** Each named `agent` or `tenant/agent`. */
+  /** Each named `tenant/agent/skill`. */
   const flood = (places: Places, work: Work, caller: string, count: number) => {
-    const [tenant = '', who = ''] = caller.includes('/') ? caller.split('/') : ['one', caller]
-    return Array.from({ length: count }, (_, i) => places.take({ tenant, who }, work.of(`${caller}${i}`)))
+    const [tenant = '', who = '', skill = ''] = caller.split('/')
+    return Array.from({ length: count }, (_, i) => places.take([tenant, who, skill], work.of(`${caller}${i}`)))
   }
 
-  test('W01 one caller never has them all, and the next one waits for nobody, in its tenant and in another', async () => {
+  test('W01 one caller never has them all, and the next one waits for nobody, on each level', async () => {
     const [places, work] = [new Places(12), new Work()]
-    flood(places, work, 'hostile', 40)
+    flood(places, work, 'one/hostile/a', 40)
     await settled()
-    expect(work.begun).toEqual(Array.from({ length: 5 }, (_, i) => `hostile${i}`)) // of its tenant's half, one stays free
-    const [other] = flood(places, work, 'other', 40)
-    flood(places, work, 'two/other', 40)
+    expect(work.begun).toEqual(Array.from({ length: 4 }, (_, i) => `one/hostile/a${i}`)) // of its tenant's half, two stay free
+    const [other] = flood(places, work, 'one/hostile/b', 40)
+    flood(places, work, 'one/other/a', 40)
+    flood(places, work, 'two/other/a', 40)
     await settled()
-    expect(work.begun.slice(5)).toEqual(['other0', 'two/other0', 'two/other1', 'two/other2'])
-    flood(places, work, 'three/other', 1)
+    expect(work.begun.slice(4)).toEqual(['one/hostile/b0', 'one/other/a0', 'two/other/a0', 'two/other/a1'])
+    flood(places, work, 'three/other/a', 1)
     await settled()
-    expect(work.begun.at(-1)).toBe('three/other0')
-    await work.end('other0')
-    expect(await other).toBe('other0')
+    expect(work.begun.at(-1)).toBe('three/other/a0')
+    await work.end('one/hostile/b0')
+    expect(await other).toBe('one/hostile/b0')
   })
 
-  test('W01 of a tenant with more callers than places, whoever is of another one waits for nobody', async () => {
+  test.each([
+    ['agents', (i: number) => `hostile/${i}/a`, 'two/other/a', 6],
+    ['skills', (i: number) => `one/hostile/${i}-`, 'one/other/a', 5],
+  ])('W01 of more %s than places, whoever is none of them waits for nobody', async (_, hostile, other, held) => {
     const [places, work] = [new Places(12), new Work()]
-    for (let i = 0; i < 14; i++) flood(places, work, `hostile/${i}-`, 2)
+    for (let i = 0; i < 14; i++) flood(places, work, hostile(i), 2)
     await settled()
-    expect(work.begun).toHaveLength(6)
-    const [other] = flood(places, work, 'two/other', 1)
+    expect(work.begun).toHaveLength(held)
+    const [one] = flood(places, work, other, 1)
     await settled()
-    expect(work.begun.at(-1)).toBe('two/other0')
-    await work.end('two/other0')
-    expect(await other).toBe('two/other0')
+    expect(work.begun.at(-1)).toBe(`${other}0`)
+    await work.end(`${other}0`)
+    expect(await one).toBe(`${other}0`)
   })
 
   test('W01 with more tenants than places, none has a second while one has none, and the last goes to none who holds one', async () => {
     const [places, work] = [new Places(3), new Work()]
-    for (const caller of ['a/x', 'b/x', 'a/y', 'b/y']) flood(places, work, caller, 3)
+    for (const caller of ['a/x/', 'b/x/', 'a/y/', 'b/y/']) flood(places, work, caller, 3)
     await settled()
-    expect(work.begun).toEqual(['a/x0', 'b/x0'])
-    for (const tenant of ['c', 'd', 'e']) flood(places, work, `${tenant}/x`, 1)
+    expect(work.begun).toEqual(['a/x/0', 'b/x/0'])
+    for (const tenant of ['c', 'd', 'e']) flood(places, work, `${tenant}/x/`, 1)
     await settled()
-    expect(work.begun).toEqual(['a/x0', 'b/x0', 'c/x0'])
-    for (const name of ['a/x0', 'b/x0', 'c/x0']) await work.end(name)
+    expect(work.begun).toEqual(['a/x/0', 'b/x/0', 'c/x/0'])
+    for (const name of ['a/x/0', 'b/x/0', 'c/x/0']) await work.end(name)
     // Of those that wait, each tenant's turn comes before anybody's second, however many there are in it.
-    expect(work.begun.slice(3)).toEqual(['a/x1', 'b/x1', 'd/x0'])
-    await work.end('a/x1')
-    expect(work.begun.at(-1)).toBe('e/x0')
-    for (const name of ['b/x1', 'd/x0', 'e/x0']) await work.end(name)
-    expect(work.begun.slice(7)).toEqual(['a/y0', 'b/y0'])
+    expect(work.begun.slice(3)).toEqual(['a/x/1', 'b/x/1', 'd/x/0'])
+    await work.end('a/x/1')
+    expect(work.begun.at(-1)).toBe('e/x/0')
+    for (const name of ['b/x/1', 'd/x/0', 'e/x/0']) await work.end(name)
+    expect(work.begun.slice(7)).toEqual(['a/y/0', 'b/y/0'])
   })
 
   test('those that wait are let in by turns, each in its own order', async () => {
     const [places, work] = [new Places(2), new Work()]
-    for (const caller of ['a/a', 'b/b', 'c/c']) flood(places, work, caller, 3)
+    for (const caller of ['a', 'b', 'c']) flood(places, work, caller, 3)
     await settled()
-    expect(work.begun).toEqual(['a/a0', 'b/b0'])
-    const order = ['a/a0', 'b/b0', 'a/a1', 'b/b1', 'c/c0', 'a/a2', 'b/b2', 'c/c1', 'c/c2']
+    expect(work.begun).toEqual(['a0', 'b0'])
+    const order = ['a0', 'b0', 'a1', 'b1', 'c0', 'a2', 'b2', 'c1', 'c2']
     for (const name of order) await work.end(name)
     expect(work.begun).toEqual(order)
   })
 
   test('what ends badly gives its place back', async () => {
     const [places, work] = [new Places(2), new Work()]
-    const failing = places.take({ tenant: 'one', who: 'a' }, () => Promise.reject(new Error('no')))
+    const failing = places.take(['a', '', ''], () => Promise.reject(new Error('no')))
     await expect(failing).rejects.toThrow('no')
     flood(places, work, 'a', 2)
     await settled()
@@ -132,6 +136,22 @@ describe('turns', () => {
     const short = Array.from({ length: 20 }, (_, i) => burning(turns, order, `short${i}`, 1))
     await Promise.all([long, ...short])
     expect(order.lastIndexOf('long')).toBeLessThan(8)
+  })
+
+  test('who waits for its first turn waits no longer than its time lasts, and takes nobody’s place', async () => {
+    const [turns, work] = [new Turns(1), new Work()]
+    const long = turns.take(work.of('long'))
+    const late = turns.takeWithin(30, work.of('late'))
+    const patient = turns.takeWithin(60_000, work.of('patient'))
+    expect(await late).toBeUndefined()
+    await work.end('long')
+    expect([await long, work.begun]).toEqual(['long', ['long', 'patient']])
+    await work.end('patient')
+    expect(await patient).toBe('patient')
+    const free = turns.takeWithin(0, work.of('free'))
+    await settled()
+    await work.end('free')
+    expect(await free).toBe('free')
   })
 
   test('one has its turn at a time, and who has ended keeps none', async () => {
