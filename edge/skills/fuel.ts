@@ -1,6 +1,7 @@
 // What a function's code costs, and where it pays. Code is cut into parts that are entered at their beginning alone; each pays for itself
 // whole when it is entered, from the one counter that all modules of a skill share. Whoever goes on for ever passes the head of a loop or
-// the beginning of a function that calls: there it is seen whether anything is left. The same input costs the same on every machine.
+// the beginning of a function that calls: there it is seen whether anything is left. The same input costs the same on every machine,
+// unless the stack runs out, whose depth is the engine's.
 
 import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
 import { type Effort, type Signatures, Stack } from './effort.ts'
