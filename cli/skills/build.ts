@@ -10,12 +10,12 @@ import { capabilitiesIn, type UnboundManifest } from '../../shared/skills.ts'
 import { command, type Trouble } from '../command.ts'
 import { writeText } from '../files.ts'
 import { columns, inline } from '../text.ts'
-import { FOLDER, readSkill } from './folder.ts'
+import { DIST, FOLDER, readSkill } from './folder.ts'
 import { pack, payloadOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
 
 export const packageOf = (folder: string, { id, version }: Pick<UnboundManifest, 'id' | 'version'>): string =>
-  join(folder, 'dist', `${id}-${version}.skill.json`)
+  join(folder, DIST, `${id}-${version}.skill.json`)
 
 export const build = command({
   words: ['skill', 'build'],

@@ -17,6 +17,8 @@ import type { Part } from './made.ts'
 
 export const FOLDER = { 'FOLDER?': 'the skill’s folder, where skill.toml is; this one if you say nothing' } as const
 export const TOML = 'skill.toml'
+/** What is built. */
+export const DIST = 'dist'
 
 export type Language = 'javascript' | 'assemblyscript' | 'rust' | 'component'
 export type SkillFolder = {
@@ -54,6 +56,8 @@ export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   const [main, language] = found
   const begins = ownFile(folder, main)
   if (!begins.ok) return begins
+  const dist = lstatSync(join(folder, DIST), { throwIfNoEntry: false })
+  if (dist?.isDirectory() === false) return err(trouble('exists', `\`${join(folder, DIST)}\` is no folder; what is built goes there`))
   return ok({ folder, toml: toml.value, manifest: manifest.value, language, main })
 }
 

@@ -214,6 +214,22 @@ describe('a link out of the folder', () => {
   })
 })
 
+test('what is in the way of what is built, and a package that does not say what it is, are told in a sentence', async () => {
+  cpSync(join(folder, 'hello'), join(folder, 'blocked'), { recursive: true })
+  rmSync(join(folder, 'blocked/dist'), { recursive: true, force: true })
+  write('blocked/dist', 'a file')
+  const blocked = { code: 1, err: 'countersign: `blocked/dist` is no folder; what is built goes there\n' }
+  expect(await run('skill', 'build', 'blocked')).toMatchObject(blocked)
+  rmSync(join(folder, 'blocked/dist'))
+  write('blocked/node_modules/torn/package.json', '{')
+  write('blocked/src/main.ts', "import 'torn'\nexport const run = () => 'x'")
+  const { code, err } = await run('skill', 'build', 'blocked')
+  expect({ code, err }).toEqual({
+    code: 1,
+    err: expect.stringMatching(/^countersign: `.*torn\/package\.json` does not describe a package$/m),
+  })
+})
+
 describe('a template', () => {
   const rust = spawnSync('rustc', ['--print', 'target-libdir', '--target', 'wasm32-unknown-unknown'], { encoding: 'utf8' })
   const hasRust = rust.status === 0 && existsSync(rust.stdout.trim())

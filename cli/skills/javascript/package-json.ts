@@ -19,9 +19,18 @@ const PackageJson = z.object({
 export type PackageJson = z.infer<typeof PackageJson>
 
 export function readPackageJson(path: string): PackageJson {
-  const read = PackageJson.safeParse(JSON.parse(readFileSync(path, 'utf8')))
+  const read = PackageJson.safeParse(jsonIn(path))
   if (!read.success) throw new Unfit(`\`${path}\` does not describe a package`)
   return read.data
+}
+
+/** As npm reads it, which is not strictly. */
+function jsonIn(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch {
+    return undefined
+  }
 }
 
 /** Where a package lies, as Node finds it: in the nearest `node_modules` that has it. */
