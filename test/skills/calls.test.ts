@@ -121,19 +121,6 @@ describe('a skill that never ends, or wants too much', () => {
     const long = await enabled({ run: answer(w.i32(0), w.i32(100_000)) })
     expect(await outcomeOf(await called(long))).toEqual({ kind: 'output_cap' })
   })
-
-  test('W01 while hostile skills burn their fuel, others are answered', async () => {
-    const hostile = await enabled({ run: [...FOREVER, w.UNREACHABLE] })
-    const burning = Array.from({ length: 8 }, () => called(hostile))
-    const took: number[] = []
-    for (let i = 0; i < 20; i++) {
-      const begun = performance.now()
-      granted(await agent.client('listTools', {}))
-      took.push(performance.now() - begun)
-    }
-    for (const call of await Promise.all(burning)) expect(call.state).toBe('failed')
-    expect(Math.max(...took)).toBeLessThan(10_000) // it is answered at all; how soon, the bench says
-  })
 })
 
 describe('what a skill says', () => {
