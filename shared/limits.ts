@@ -272,10 +272,14 @@ export const LIMITS = {
   skill_tables: 16,
   /** How its code is kept; a Durable Object value ends at 2 MB. */
   skill_part_bytes: 1 * MiB,
-  /** A skill's first slice of fuel, and how long a later one is to take; and what it may burn where nobody can wait. */
+  /**
+   * A skill's first slice of fuel, and how long a later one is to take, beside others and alone: who asks for something waits for a slice
+   * some ten times. And what it may burn where nobody can wait.
+   */
   skill_slice_fuel: 500_000,
-  skill_slice_ms: 10,
-  skill_alone_fuel: 4_000_000,
+  skill_slice_ms: 2,
+  skill_slice_alone_ms: 10,
+  skill_alone_fuel: 1_000_000,
   /** What a call of the host costs beside its bytes, and what of a call's log is kept. */
   skill_host_call_fuel: 2_000,
   /** A text that it hands over: no more is read of it, for what reads it is no code of its own. */

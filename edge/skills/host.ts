@@ -11,7 +11,7 @@ import { type Answer, MALFORMED } from './answers.ts'
 import { Keeping, type Kept } from './keeping.ts'
 import type { Request } from './requests.ts'
 import { Asked, judged } from './requests.ts'
-import type { Turn } from './turns.ts'
+import { lull, type Turn } from './turns.ts'
 
 export type Response = { readonly status: number; readonly headers: readonly (readonly [string, string])[]; readonly body: Uint8Array }
 
@@ -67,7 +67,9 @@ export class HostSide {
   readonly #means: Means
   readonly #connections: Connection[] = []
   readonly #calls: Record<string, number> = {}
-  readonly #shut = new AbortController()
+  #isShut = false
+  /** Made for the first request: most calls make none. */
+  #underWay: AbortController | undefined
   readonly #keeping: Keeping
   #bytes = 0
 
@@ -86,13 +88,14 @@ export class HostSide {
 
   /** Nothing more is given, and what is under way is given up. */
   shut(): void {
-    this.#shut.abort()
+    this.#isShut = true
+    this.#underWay?.abort()
   }
 
   /** Whoever else has something to do comes first. */
   async rest(): Promise<Answer<true>> {
-    if (!this.#shut.signal.aborted) await this.#means.turn.aside(() => new Promise<void>((resolve) => setTimeout(resolve, 0)))
-    return this.#shut.signal.aborted ? OVER : { value: true }
+    if (!this.#isShut) await this.#means.turn.aside(lull)
+    return this.#isShut ? OVER : { value: true }
   }
 
   async secret(name: string): Promise<Answer<string>> {
@@ -136,9 +139,10 @@ export class HostSide {
     this.#bytes += sent
     const got: Got = { bytes: 0, chunks: [] }
     let verdict: Connection['verdict'] = 'failed'
+    this.#underWay ??= new AbortController()
     try {
       const to = stoodInFor(url, standIns ?? {})
-      const init = { method, headers, body: body as BodyInit | null, redirect: 'manual', signal: this.#shut.signal } as const // bytes are one
+      const init = { method, headers, body: body as BodyInit | null, redirect: 'manual', signal: this.#underWay.signal } as const // bytes are one
       const answer = await outside.fetch(to, init)
       got.bytes = sizeOf(answer.headers)
       verdict = (await read(answer, got, most - sent)) ? 'allowed' : 'cap'
@@ -147,7 +151,7 @@ export class HostSide {
         : { value: { status: answer.status, headers: headersOf(answer.headers), body: Buffer.concat(got.chunks) } }
     } catch {
       // What the runtime says of a connection tells what lies behind a name.
-      return this.#shut.signal.aborted ? OVER : { error: 'the host could not be reached' }
+      return this.#isShut ? OVER : { error: 'the host could not be reached' }
     } finally {
       this.#bytes += got.bytes
       this.#record(request, verdict, sent, got.bytes)
@@ -155,7 +159,7 @@ export class HostSide {
   }
 
   #begin(name: string): { error: string } | undefined {
-    if (this.#shut.signal.aborted) return OVER
+    if (this.#isShut) return OVER
     const count = (this.#calls[name] ?? 0) + 1
     this.#calls[name] = count
     return count > LIMITS.skill_host_calls ? { error: `the call may use \`${name}\` ${LIMITS.skill_host_calls} times` } : undefined

@@ -130,7 +130,9 @@ export default class extends WorkerEntrypoint {
         if (tank.isEmpty) return { kind: 'fuel_exhausted' }
         if (refused !== undefined) return { kind: 'capability_denied', detail: refused }
         if (error?.constructor?.name === 'ComponentError') return { kind: 'skill_error', detail: String(error.payload) }
-        return { kind: 'trap', detail: error instanceof RangeError ? 'call stack exhausted' : String(error?.message ?? error) }
+        const isTooDeep = error instanceof RangeError && /call stack/.test(error.message)
+        if (isTooDeep) tank.drain()
+        return { kind: 'trap', detail: isTooDeep ? 'call stack exhausted' : String(error?.message ?? error) }
       }
     }
     const end = await ending()

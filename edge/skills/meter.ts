@@ -9,6 +9,7 @@ import { Bytes, Malformed, Writer } from '../../shared/wasm-bytes.ts'
 import { type Arity, Effort } from './effort.ts'
 import { type By, type Meter, metered, moved, paying } from './fuel.ts'
 import { BULK, type Instruction, OP, step, valueType } from './instructions.ts'
+import { DATA, DATA_COUNT, HEADER, SECTION, sectionsOf } from './sections.ts'
 import { Spliced } from './spliced.ts'
 
 /**
@@ -22,28 +23,9 @@ export type Room = { readonly pages: number; readonly elements: number }
 
 /** Bytes that one unit of fuel moves or fills. */
 const BYTES_A_UNIT_LOG2 = 3
-const PAGE_UNITS = 65_536 >> BYTES_A_UNIT_LOG2
+const PAGE_UNITS = 2_048
 /** Of a table of functions, each may take 35 ns. */
 const ELEMENT_UNITS = 16
-
-const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00] as const
-const SECTION = {
-  custom: 0,
-  type: 1,
-  import: 2,
-  function: 3,
-  table: 4,
-  memory: 5,
-  global: 6,
-  export: 7,
-  start: 8,
-  element: 9,
-  code: 10,
-} as const
-const DATA = 11
-const DATA_COUNT = 12
-/** The order in which they stand. */
-const ORDER: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8, 9, DATA_COUNT, 10, DATA]
 
 const FUNCTION_TYPE = 0x60
 /** Takes nothing, gives nothing. */
@@ -59,25 +41,6 @@ export function meter(module: Uint8Array, room: Room): Result<Uint8Array> {
     if (!(thrown instanceof Malformed)) throw thrown
     return err(failure('invalid_skill', `a module can’t be metered: ${thrown.message}`))
   }
-}
-
-/** By their numbers. Custom ones are left out: names and the like change nothing. */
-function sectionsOf(module: Uint8Array): Map<number, Bytes> {
-  const all = new Bytes(module)
-  if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is no core module of WebAssembly, version 1')
-  const sections = new Map<number, Bytes>()
-  let last = -1
-  while (!all.done) {
-    const id = all.u8()
-    const section = all.part(all.u32())
-    if (id === SECTION.custom) continue
-    const place = ORDER.indexOf(id)
-    if (place === -1) throw new Malformed(`a section of the kind ${id} is not among those that a skill may have`)
-    if (place <= last) throw new Malformed('its sections are not in order')
-    last = place
-    sections.set(id, section)
-  }
-  return sections
 }
 
 /** A function that we add. */

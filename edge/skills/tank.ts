@@ -9,7 +9,7 @@ import { LIMITS } from '../../shared/limits.ts'
  * its counter is below zero, which waits by JSPI.
  */
 export const TANK = `
-const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 200000, most: 50000000, ms: ${LIMITS.skill_slice_ms} }
+const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 100000, most: 50000000, ms: ${LIMITS.skill_slice_ms}, alone_ms: ${LIMITS.skill_slice_alone_ms}, crowded_ms: 3 }
 const ALONE = ${LIMITS.skill_alone_fuel}
 
 /** What is called from JavaScript stands behind a function of ours; engines and other modules want the exports themselves. */
@@ -40,6 +40,7 @@ class Tank {
   #left
   #counter = new WebAssembly.Global({ value: 'i64', mutable: true }, 0n)
   #slice = SLICE.first
+  #aim = SLICE.ms
   #ask
   #since = Date.now()
   #isAlone = false
@@ -74,6 +75,12 @@ class Tank {
     throw new Refused('fuel')
   }
 
+  /** How deep calls go differs by machine and by compiler, so whoever finds out has burnt all. */
+  drain() {
+    this.#left = 0
+    this.#counter.value = 0n
+  }
+
   pay(units) {
     this.#counter.value -= BigInt(units)
     this.#mark -= units
@@ -87,10 +94,13 @@ class Tank {
 
   async #more() {
     if (this.#total < 0) this.#end()
-    const aimed = (this.#slice * SLICE.ms) / Math.max(1, Date.now() - this.#since)
+    const before = Date.now()
+    const aimed = (this.#slice * this.#aim) / Math.max(1, before - this.#since)
     this.#slice = Math.round(Math.min(SLICE.most, this.#slice * 8, Math.max(SLICE.least, aimed)))
     await this.#ask()
     this.resumed()
+    // Who waited long is not alone.
+    this.#aim = this.#since - before > SLICE.crowded_ms ? SLICE.ms : Math.min(SLICE.alone_ms, this.#aim * 2)
     this.#fill(Math.min(this.#total, this.#slice))
   }
 

@@ -70,6 +70,18 @@ export class Turns {
   }
 }
 
+/** A timer that is late was kept waiting by somebody's work: so many times at the most, more of it is let through. */
+const [LATE_MS, LULLS] = [2, 5]
+
+/** Until nobody else has had anything to do for a moment: work of others comes in many small pieces, and each would wait for a slice. */
+export async function lull(): Promise<void> {
+  for (let tries = 0; tries < LULLS; tries++) {
+    const begun = Date.now()
+    await new Promise<void>((resolve) => setTimeout(resolve, 0))
+    if (Date.now() - begun <= LATE_MS) return
+  }
+}
+
 /** One turn: given up while its work waits, and for good when that has ended, whoever still waits in it. */
 class Held implements Turn {
   readonly #enter: () => Promise<void>

@@ -66,7 +66,7 @@ const listing = (rounds: number): Parts => ({
   realloc: burning(rounds),
   run: [...w.i32(1_024), ...w.i32(2), ...w.i32(512), ...w.call(0), ...OK],
 })
-const ROUNDS = 200_000
+const ROUNDS = LIMITS.skill_alone_fuel / 20
 const limits = { fuel: 2_000_000_000, timeout_ms: 10_000 }
 
 describe('W01 memory that is asked for', () => {

@@ -128,6 +128,12 @@ describe('whatever it does, it ends', () => {
     expect(performance.now() - begun).toBeLessThan(15_000)
   })
 
+  test('W05 how deep calls may go differs by machine, so whoever finds out has burnt all', async () => {
+    const deep = [...w.get(0), ...w.get(1), ...w.get(2), ...w.get(3), ...w.call(0), ...w.i32(1), 0x6a]
+    const { outcome, skill } = await ran(await called(await enabled({ run: deep }, { limits: { fuel: 40_000_000 } })))
+    expect([outcome, skill.fuel_used]).toEqual([{ kind: 'trap', detail: 'call stack exhausted' }, 40_000_000])
+  })
+
   test('W12 calls of the host in a straight line, with no loop to stop at, are paid one by one', async () => {
     const many = Array.from({ length: 5_000 }, () => logged(0, 10)).flat()
     const call = await called(await enabled({ imports: [LOG], run: [...many, ...OK] }, { limits: { fuel: 5_000_000 } }))
@@ -230,10 +236,11 @@ describe('others meanwhile', () => {
     const limits = { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: MAX_SKILL_LIMITS.timeout_ms }
     const hostile = await enabled({ run: endless() }, { limits })
     const good = await enabled({})
+    const burner = await desk.agent()
     await called(good)
     let ended = 0
     const burning = Array.from({ length: 8 }, async () => {
-      const { state } = await called(hostile)
+      const { state } = granted(await burner.client('proposeCallInNewRun', { body: { tool: hostile, args: {} }, wait: 30 }))
       ended += 1
       return state
     })

@@ -192,6 +192,17 @@ describe('what would take an engine too long is refused before it sees it', () =
     expect(performance.now() - begun).toBeLessThan(10_000)
   })
 
+  test.each([
+    ['types', [1, times(1_000_000, 0x60, 0, 0)]],
+    ['globals', [6, times(800_000, w.I32, 0, ...ZERO, 0x0b)]],
+    ['segments of elements', [9, times(1_000_000, 1, 0, 0)]],
+    ['segments of data', [11, times(1_000_000, 1, 0)]],
+  ] as const)('W06 a million %s', (_, [id, items]) => {
+    const section = sized(Buffer.concat([Buffer.from(leb(800_000)), items]))
+    const refused = meter(Buffer.concat([Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, id]), section]), ROOM)
+    expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(/more than 10000 parts/)
+  })
+
   test('W06 what is let through is compiled and run soon, however it was made', () => {
     const most = LIMITS.skill_component_bytes - 200
     const third = Math.floor(most / 3)

@@ -12,6 +12,10 @@ const PARAMETERS = [w.I32, w.I32]
 const COUNTERS = 5
 const LOCALS = [w.I32, w.I32, w.I32, ...new Array<number>(4).fill(w.I32)]
 const BINARY = [0x6a, 0x6b, 0x6c, 0x6d, 0x6f, 0x71, 0x72, 0x73, 0x74, 0x75, 0x77, 0x46, 0x48, 0x4f]
+const WIDE = [0x7c, 0x7d, 0x7e, 0x7f, 0x82, 0x83, 0x85, 0x86, 0x88, 0x8a]
+const POINT = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5]
+/** Types by number: of all functions that take two values and give one; and of one that gives two, which is never called. */
+const [PAIR, TWO] = [1, 1 + 4]
 const UNARY = [0x45, 0x67, 0x68, 0x69, 0xc0, 0xc1]
 
 /** One function after the other, each of which calls those that come later: so each program ends. */
@@ -50,6 +54,13 @@ class Program {
       () => [...value(), ...w.when(value(), value(), w.I32)],
       () => w.block([...value(), ...value(), ...w.brIf(0), 0x1a, ...value()], w.I32),
       () => [...value(), ...value(), ...value(), 0x1b],
+      // Wider whole numbers, those with a point, vectors; and blocks that take two values and give one, as the functions do.
+      () => [...value(), 0xac, ...value(), 0xad, WIDE[this.#below(WIDE.length)] ?? 0x7c, 0xa7],
+      () => [...value(), 0xb7, ...value(), 0xb8, POINT[this.#below(POINT.length)] ?? 0xa0, ...w.op(0xfc, this.#below(2) + 2)],
+      () => [...value(), ...w.op(0xfd, 17), ...value(), ...w.op(0xfd, 17), ...w.op(0xfd, 0xae, 0x01), ...w.op(0xfd, 27, this.#below(4))],
+      () => [...value(), ...value(), ...w.block([BINARY[this.#below(BINARY.length)] ?? 0x6a], PAIR)],
+      () => [...value(), ...value(), ...w.block([...value(), ...w.brIf(0), 0x6a, ...value()], TWO), 0x73],
+      () => [...w.i32(this.#below(FUNCTIONS)), ...w.op(0x25, 0), 0xd1],
       () => (number + 1 < FUNCTIONS ? [...value(), ...value(), ...w.call(1 + number + 1 + this.#below(FUNCTIONS - number - 1))] : value()),
       () => (number + 1 < FUNCTIONS ? [...value(), ...value(), ...w.i32(number + 1), ...w.callIndirect(1 + FUNCTIONS - 1)] : value()),
     ])
@@ -77,6 +88,11 @@ class Program {
       () => [...value(), ...w.i32(0xffff), 0x71, ...value(), ...w.i32(0xffff), 0x71, ...value(), ...w.i32(0xff), 0x71, ...w.bulk(10, 0, 0)],
       () => [...w.i32(this.#below(2)), ...w.op(0x40, 0), 0x1a],
       () => (this.#random() < 0.1 ? [...value(), 0x0f] : w.op(0x01)),
+      // What nobody comes by; a loop that is left by a table; elements that are put, and calls at the tail of what comes later.
+      () => w.block([...value(), ...w.set(2), ...w.br(0), ...several(), ...w.i32(1), ...w.i32(2), 0x6a, 0x1a]),
+      () => w.block(w.loop([...value(), ...w.set(3), ...value(), ...w.i32(1), 0x71, ...w.brTable([1, 1], 1)])),
+      () => [...w.i32(this.#below(FUNCTIONS + 1)), ...w.i32(0), ...w.i32(this.#below(4)), ...w.bulk(12, 1, 0)],
+      () => (number + 1 < FUNCTIONS && this.#random() < 0.1 ? [...value(), ...value(), ...w.returnCall(1 + number + 1)] : w.op(0x01)),
     ])
     this.#depth--
     return chosen
@@ -106,14 +122,17 @@ class Program {
     }))
     return {
       importedFunctions: [{ name: 'told', params: [w.I32] }],
-      functions,
+      functions: [...functions, { params: PARAMETERS, results: [w.I32, w.I32], body: [...w.get(1), ...w.get(0)] }],
       memory: { min: 2, max: 4, as: 'memory' },
       tables: [{ min: FUNCTIONS }],
       globals: [
         { type: w.I32, mutable: true, init: w.i32(3), as: 'first' },
         { type: w.I32, mutable: true, init: w.i32(-9), as: 'second' },
       ],
-      elements: [[0, ...w.i32(0), 0x0b, FUNCTIONS, ...functions.map((_, number) => 1 + number)]],
+      elements: [
+        [0, ...w.i32(0), 0x0b, FUNCTIONS, ...functions.map((_, number) => 1 + number)],
+        [1, 0, 2, FUNCTIONS, FUNCTIONS], // the last one, which calls nobody
+      ],
       data: [[0, ...w.i32(8), 0x0b, 4, 1, 2, 3, 4]],
     }
   }

@@ -151,7 +151,7 @@ describe('what a skill may not have is refused, and said', () => {
       },
       /locals/,
     ],
-    ['a count of more than there is', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
+    ['a count of more than there is', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
     ['a number that does not end', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x01]]] }, /too long/],
   ])('%s', (_name, module, why) => {
     const refused = meter(module instanceof Uint8Array ? module : w.wasm(module), ROOM)

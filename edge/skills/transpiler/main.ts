@@ -3,6 +3,7 @@
 
 import { WorkerEntrypoint } from 'cloudflare:workers'
 import { failure } from '../../../shared/failures.ts'
+import { sha256 } from '../../../shared/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { SkillCapability } from '../../../shared/plan.ts'
 import type { Result } from '../../../shared/result.ts'
@@ -31,9 +32,12 @@ export default class Transpiler extends WorkerEntrypoint {
 function transpile(component: Uint8Array, room: Room): Result<Transpiled> {
   const read = readComponent(component)
   if (!read.ok) return read
+  // What can't be paid for is refused before the engine sees it, which then hands out the same modules.
+  const known = new Map<string, Uint8Array>()
   for (const module of read.value.modules) {
-    const holds = meter(module, room) // what can't be paid for is refused before the engine sees it
-    if (!holds.ok) return holds
+    const metered = meter(module, room)
+    if (!metered.ok) return metered
+    known.set(sha256(module), metered.value)
   }
   const { bytes: stripped, capabilities } = read.value
   const generated = generate(stripped, askingFunctions(capabilities))
@@ -45,9 +49,9 @@ function transpile(component: Uint8Array, room: Room): Result<Transpiled> {
     if (!name.endsWith('.wasm'))
       made.push(...lift(name, new TextDecoder().decode(bytes)).map(([file, from]): [string, Uint8Array] => [file, from]))
     else {
-      const metered = meter(bytes, room)
-      if (!metered.ok) return metered
-      made.push([name, metered.value])
+      const metered = known.get(sha256(bytes))
+      if (metered === undefined) return refused('the engine made a module of its own')
+      made.push([name, metered])
     }
   }
   const size = made.reduce((sum, [, { byteLength }]) => sum + byteLength, 0)
