@@ -230,7 +230,7 @@ for _ in range(100):
   test.each(Object.entries(LONG))('S30 %s that make a look long put off no end', { timeout: 120_000 }, async (_what, source) => {
     const { there } = arena.runFolder()
     const fill = "time.sleep(3)\nprint('filling', flush=True)\nos.posix_fallocate(os.open('full', 0o101), 0, 8 << 20)\ntime.sleep(60)"
-    const limits = { ...SMALL, workspace_inodes: 100_000, open_files: 1_000, timeout_ms: 90_000, cpu_ms: 60_000 }
+    const limits = { ...SMALL, workspace_inodes: 100_000, open_files: 400, timeout_ms: 90_000, cpu_ms: 60_000 }
     let since = 0
     const plan = planOf(attack(`import time\n${source}\n${fill}`), { ...RUN, limits })
     const seen = await arena.launch({ plan, runFolder: there }, () => {
