@@ -19,13 +19,17 @@ const approver = await desk.operator(['approver'])
 const browser = await browserForTests()
 
 const SCRIPT = '<script>alert(1)</script>\n'
+const NOTES = 'what it is for\n'
 const OTHER = 'of the same run, and not of the call'
 
 async function asked() {
   const run = granted(await agent.client('createRun', { body: {} })).id
-  for (const text of [SCRIPT, OTHER])
+  for (const text of [SCRIPT, NOTES, OTHER])
     granted(await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }))
-  const files = [{ path: 'in/deploy "now".html', sha256: sha256(SCRIPT) }]
+  const files = [
+    { path: 'in/deploy "now".html', sha256: sha256(SCRIPT) },
+    { path: 'notes.txt', sha256: sha256(NOTES) },
+  ]
   const { approval } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }))
   if (approval === undefined) throw new Error('nobody is asked')
   return { id: approval.id, link: await desk.link(approver.client, approval.id) }
@@ -54,11 +58,16 @@ test('in the console and through a link: the bytes, as what a browser saves; of 
     const file = await get(at)
     expect(Object.fromEntries(file.headers)).toMatchObject(SAVED)
     expect(await file.text()).toBe(SCRIPT)
+    const notes = await get(`${page}/files/${sha256(NOTES)}`)
+    expect([notes.headers.get('content-disposition'), await notes.text()]).toEqual([`attachment; filename*=UTF-8''notes.txt`, NOTES])
     for (const digest of [sha256(OTHER), sha256('never put'), 'x'.repeat(64)])
       expect((await get(`${page}/files/${digest}`)).status).toBe(404)
   }
   const { prompt } = granted(await approver.client('readApproval', { params: { id } }))
-  expect(prompt.files).toEqual([{ path: 'in/deploy "now".html', sha256: sha256(SCRIPT), bytes: SCRIPT.length }])
+  expect(prompt.files).toEqual([
+    { path: 'in/deploy "now".html', sha256: sha256(SCRIPT), bytes: SCRIPT.length },
+    { path: 'notes.txt', sha256: sha256(NOTES), bytes: NOTES.length },
+  ])
 })
 
 test('nobody without session or link, nobody whose link was taken back, and nobody whom policy does not let read runs', async () => {
@@ -96,7 +105,6 @@ test('a tap saves the file, on a phone and on a desk, and the page can be read',
     const [saved] = await Promise.all([page.waitForEvent('download'), named.click()])
     expect(saved.suggestedFilename()).toMatch(/^deploy .now.\.html$/)
     expect(readFileSync(await saved.path(), 'utf8')).toBe(SCRIPT)
-    if (process.env['SHOTS']) await page.screenshot({ path: `/tmp/people/shot-${pages.indexOf(page)}.png`, fullPage: true })
     expect(await page.evaluate(sideways, '200%')).toBe(0)
   }
 })

@@ -58,6 +58,8 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
       .join('\n'),
   ).toContain('countersign-worker doctor')
   expect(await ended('C')).toMatchObject({ state: 'failed', error: 'sandbox_unavailable' })
+  const claims = lone.edge.heard.filter(({ route }) => route === 'claim') // an edge that does not know yet hands it none
+  expect(claims.at(-1)?.body).toMatchObject({ tiers: ['B'], egress: false })
   expect((await ended('B')).state).toBe('succeeded')
   const said = (tiers: string) => lone.edge.heard.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
   await eventually('a heartbeat says so', () => said('["B"]'), 20_000)
