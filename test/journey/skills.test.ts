@@ -127,7 +127,7 @@ test('whoever publishes is on a list, with keys that can be revoked', async () =
   expect(await run('skill', 'build', 'odd')).toMatchObject({ code: 2, err: expect.stringContaining('skill keygen') })
   await done(run('skill', 'build', 'odd', '--signer', 'stranger.json'))
   expect(await run('skill', 'publish', 'odd')).toMatchObject({ code: 1, err: expect.stringContaining('journey-stranger') })
-  const kid = /ed25519:[0-9a-f]{16}/.exec(await done(run('skill', 'publishers', 'list')))?.[0] ?? ''
+  const kid = /^journey-acme +(ed25519:[0-9a-f]{16})/m.exec(await done(run('skill', 'publishers', 'list')))?.[1] ?? ''
   expect(await done(run('skill', 'publishers', 'revoke-key', 'journey-acme', kid, '--reason', 'lost'))).toContain('revoked')
   expect(await run('skill', 'publish', 'hello')).toMatchObject({ code: 1 })
   const stranger = JSON.parse(readFileSync(join(folder, 'stranger.json'), 'utf8')).key.x
