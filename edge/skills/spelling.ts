@@ -20,6 +20,8 @@ export class Types {
   readonly functions = new Set<string>()
   /** Each import by its name. */
   readonly imports = new Map<string, string>()
+  /** What it exports by name, but for types. */
+  readonly exports = new Set<string>()
 
   /** A section of types. */
   define(section: Bytes): void {
@@ -50,8 +52,9 @@ export class Types {
   /** Types that are exported have numbers of their own. */
   export(section: Bytes): void {
     section.times(() => {
-      nameOf(section)
+      const name = nameOf(section)
       const sort = section.u8()
+      if (sort !== SORT.type) this.exports.add(name)
       if (sort === SORT.core) section.u8()
       const number = section.u32()
       if (section.u8() !== 0) described(section, this.#known)

@@ -38,7 +38,7 @@ export const askingFunctions = (capabilities: readonly SkillCapability[]): strin
     )
 
 /** What a component of the world imports; what is not of the world is told by its name. */
-export function worldly({ imports, functions }: Types): SkillCapability[] {
+export function worldly({ imports, functions, exports }: Types): SkillCapability[] {
   const capabilities = [...imports].map(([name, type]) => {
     const capability = SkillCapability.options.find((one) => name === `${PACKAGE}${one}${VERSION}`)
     if (capability === undefined) throw new Malformed(`it imports \`${name}\`, which no skill is given`)
@@ -48,7 +48,7 @@ export function worldly({ imports, functions }: Types): SkillCapability[] {
     return capability
   })
   const other = [...functions].find((type) => type !== RUN)
-  if (other !== undefined || functions.size === 0)
+  if (other !== undefined || functions.size === 0 || [...exports].join() !== 'run')
     throw new Malformed('it does not export `run` alone, as the world `countersign:skill@0.1.0` has it')
   return capabilities
 }

@@ -4,7 +4,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SkillPackage } from '../../shared/skills.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
-import { component, LOG, type Parts, Publisher, type Unbound } from '../support/skill.ts'
+import { assembled, component, LOG, type Parts, Publisher, type Unbound } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'
 import * as w from '../support/wasm.ts'
 
@@ -134,6 +134,24 @@ describe('what is no skill', () => {
       /^422 invalid_skill/,
     ],
   ])('%s', async (_, parts, wit, told) => expect(await why(await component(parts, wit))).toMatch(told))
+
+  test.each([
+    ['a function', '(export "other" (func $go))'],
+    ['an interface', '(instance $all (export "run" (func $go))) (export "a:b/c" (instance $all))'],
+  ])('W11 %s that it exports beside `run`', async (_, more) => {
+    const shell = (exported: string): Promise<Uint8Array> =>
+      assembled(`(component
+        (core module $m (memory (export "memory") 2)
+          (func (export "run") (param i32 i32 i32 i32) (result i32) (i32.const 16))
+          (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 32768)))
+        (core instance $i (instantiate $m))
+        (alias core export $i "memory" (core memory $memory)) (alias core export $i "run" (core func $run)) (alias core export $i "realloc" (core func $realloc))
+        (type $answer (result string (error string))) (type $f (func (param "tool" string) (param "input" string) (result $answer)))
+        (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf8))
+        (export "run" (func $go)) ${exported})`)
+    expect(await why(await shell(more))).toMatch(/does not export `run` alone/)
+    granted(await put(await shell('')))
+  })
 
   test('W11 a capability that it imports and its manifest does not name', async () => {
     const code = await component({ imports: [LOG], run: [...w.call(0), ...w.i32(16)].slice(0, 0).concat(w.UNREACHABLE) })
