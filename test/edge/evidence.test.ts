@@ -219,7 +219,9 @@ test('the list of ended calls is the log, in its order', async () => {
   expect(mine).toHaveLength(Object.keys(ended).length)
   for (const { call, state, agent: by } of mine)
     expect([state, by]).toEqual([Object.values(ended).find(({ id }) => id === call)?.state, agent.name])
-  expect(listed.map(({ seq }) => seq)).toEqual(listed.map((_, i) => (listed[0]?.seq ?? 0) + i))
+  // Nothing but calls is logged from the first of these on; what is done with skills has places in the log as well.
+  const since = listed.slice(listed.findIndex(({ call }) => call === mine[0]?.call)).map(({ seq }) => seq)
+  expect(since).toEqual(since.map((_, i) => (since[0] ?? 0) + i))
 })
 
 test('L7 neither journal nor log holds an argument or an output', async () => {
