@@ -2,8 +2,8 @@
 // none takes from anybody what they write or are about to send; without it a page is looked at again by hand.
 
 /**
- * `follow({…})` hears what the stream tells until it is over, and comes back where it is refused: those that are gone are forgotten
- * after a while.
+ * `follow({…})` hears what the stream tells until it is over. Where the stream is refused, the page itself says whether it is over as well,
+ * as that of a link taken back; else it comes back, for those that are gone are forgotten after a while.
  */
 export const FOLLOW = `
 const watched = document.querySelector('[data-live]')
@@ -14,7 +14,12 @@ const follow = (events) => {
   source = new EventSource(watched.dataset.live)
   for (const [name, hear] of Object.entries(events)) source.addEventListener(name, ({ data }) => hear(JSON.parse(data)))
   source.addEventListener('over', over)
-  source.addEventListener('error', () => { if (source.readyState === EventSource.CLOSED) setTimeout(follow, 20000, events) })
+  source.addEventListener('error', () => { if (source.readyState === EventSource.CLOSED) refused(events) })
+}
+const refused = async (events) => {
+  const { status } = await fetch(location.href, { method: 'HEAD' }).catch(() => ({ status: 503 }))
+  if ([401, 403, 404, 410].includes(status)) over()
+  else setTimeout(follow, 20000, events)
 }
 const over = () => {
   source.close()

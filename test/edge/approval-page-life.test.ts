@@ -126,10 +126,16 @@ test('who has answered and waits for others can look again, and with JavaScript 
   })
 })
 
-test('a page whose link is taken back says so, and is over', async () => {
+test.each(['follows', 'has not begun to follow'])('a page that %s says that its link is taken back, and is over', async (when) => {
   const { id, link } = await asked()
-  const page = await opened(link, { javaScriptEnabled: true })
+  const page = await opened('about:blank', { javaScriptEnabled: true })
+  const revoked = Promise.withResolvers<void>()
+  if (when !== 'follows') await page.route('**/events', (route) => revoked.promise.then(() => route.continue()))
+  const followed = when === 'follows' ? page.waitForResponse(/\/events$/) : undefined
+  await page.goto(link)
+  await followed
   granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
+  revoked.resolve()
   await page.getByText('This link was taken back').waitFor()
   await inert(page)
   expect((await approvalOf(id)).status).toBe('pending')
