@@ -80,8 +80,10 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
     if (token.kind !== 'option') continue
     const { name, rawName, value, inlineValue } = token
     const flag = Object.hasOwn(flags, name) ? flags[name] : undefined
-    if (flag === undefined)
-      return err(usage(`\`${command.words.join(' ')}\` has no flag \`${rawName}\`${meant(name, Object.keys(flags), '--')}`))
+    if (flag === undefined) {
+      const hint = rawName.startsWith('--') ? meant(name, Object.keys(flags), '--') : '; write `--` before an argument that begins with `-`'
+      return err(usage(`\`${command.words.join(' ')}\` has no flag \`${rawName}\`${hint}`))
+    }
     if (values.has(name) && flag.many !== true) return err(usage(`\`${rawName}\` is given twice`))
     if (flag.value === undefined && value !== undefined) return err(usage(`\`${rawName}\` takes no value`))
     // A forgotten value must not swallow the next flag; one that does begin so is written behind a `=`.

@@ -59,6 +59,12 @@ function readKey(path: string): Result<KeyFile, Trouble> {
   return ok(read.data)
 }
 
+/** The public half stands on command lines, where what begins with `-` is a flag. */
+export function newKey(): PrivateJwk {
+  const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // an Ed25519 key has these members
+  return jwk.x.startsWith('-') ? newKey() : jwk
+}
+
 export const keygen = command({
   words: ['skill', 'keygen'],
   args: { PUBLISHER: 'the name that skills are published under' },
@@ -70,7 +76,7 @@ export const keygen = command({
     if (!PATTERNS.name.test(publisher))
       return err(usage(`\`${publisher}\` can’t name a publisher: a small letter, then small letters, digits and \`_.-\`, 64 at the most`))
     const path = to ?? fileOf(publisher)
-    const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // an Ed25519 key has these members
+    const jwk = newKey()
     const { kty, crv, x, d } = jwk
     try {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 })

@@ -74,6 +74,11 @@ describe('a slip', () => {
     ],
     ['nothing like any command', ['frobnicate'], 'there is no command `frobnicate`'],
     ['an unknown flag', ['call', 'x', '--wiat', '3'], '`call` has no flag `--wiat` (did you mean `--wait`?)'],
+    [
+      'an argument that looks like a flag',
+      ['skill', 'publishers', 'put', 'acme', '-x'],
+      '`skill publishers put` has no flag `-x`; write `--` before an argument that begins with `-`',
+    ],
     ['a flag of another command', ['approvals', 'list', '--reason', 'x'], '`approvals list` has no flag `--reason`'],
     ['an inherited property for a flag', ['call', 'x', '--constructor', 'x'], '`call` has no flag `--constructor`'],
     ['a missing argument', ['call'], '`TOOL` is missing: countersign call TOOL'],

@@ -6,6 +6,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rm
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newKey } from '../../cli/skills/publisher-key.ts'
 import { ROOT } from '../../infra/state.ts'
 import { SkillCapability } from '../../shared/plan.ts'
 import { SkillPackage, SkillPayload } from '../../shared/skills.ts'
@@ -40,6 +41,10 @@ beforeAll(async () => {
 })
 
 describe('a publisher’s key', () => {
+  test('has a public half that no command line takes for a flag', () => {
+    for (let i = 0; i < 1_000; i++) expect(newKey().x).not.toMatch(/^-/) // one in 64 would be
+  })
+
   test('is in a file that only its owner reads, is not shown, and is not overwritten', async () => {
     expect(statSync(keyFile).mode & 0o777).toBe(0o600)
     const { key } = JSON.parse(readFileSync(keyFile, 'utf8'))
