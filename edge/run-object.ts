@@ -341,6 +341,7 @@ export class RunObject extends DurableObject<Env> {
     this.#save({ ...run, folder: folderAfter(run.folder, record, event, () => this.#store.live()) })
     if (due !== null) this.#alarm.arm(due)
     if (effects.includes('ring')) this.#ring(record)
+    if (event.kind === 'cancel') this.#skills.stop(proposal.n)
     if (before?.state === 'granted' && status.state !== 'granted' && needsWorker(proposal)) this.#outbox.left(proposal)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)

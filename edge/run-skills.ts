@@ -57,7 +57,7 @@ export class SkillWork {
   readonly #store: RunStore
   readonly #answers: Answers
   readonly #run: RunAccess
-  readonly #busy = new Set<number>()
+  readonly #busy = new Map<number, AbortController>()
 
   constructor(env: Env, store: RunStore, answers: Answers, run: RunAccess) {
     this.#env = env
@@ -66,15 +66,22 @@ export class SkillWork {
     this.#run = run
   }
 
+  /** Ends what is claimed, whether it runs or waits for its turn. */
+  stop(n: number): void {
+    this.#busy.get(n)?.abort()
+  }
+
   /** Once at a time; what fails before it is claimed is begun again by the alarm. */
   async carry(n: number): Promise<void> {
     if (this.#busy.has(n)) return
-    this.#busy.add(n)
+    const stopping = new AbortController()
+    this.#busy.set(n, stopping)
     try {
       await placesOfSkills.take(this.#caller(n), async () => {
         const claimed = await this.#claim(n)
         if (!claimed.ok) return
-        const done = await turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) => this.#inTurn(claimed.value, turn))
+        const { signal } = stopping
+        const done = await turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) => this.#inTurn(claimed.value, turn, signal))
         await this.#settle(claimed.value, done ?? { ...unseen({ kind: 'timeout' }), connections: [] })
       })
     } finally {
@@ -126,22 +133,23 @@ export class SkillWork {
   }
 
   /** Who waited may have waited for long: what was disabled meanwhile does not begin. */
-  async #inTurn(claimed: Claimed, turn: Turn): Promise<Done> {
+  async #inTurn(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {
+    if (signal.aborted) return { ...unseen({ kind: 'cancelled' }), connections: [] }
     const { tenant } = claimed.grant.facts
     const directory = await directoryOf(this.#env, tenant).catch(() => null)
     const { skill, version, digest } = claimed.plan.executor
     if (directory === null)
       // L6
       return { ...unseen({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' }), connections: [] }
-    if (directory.skills.get(skill)?.digest === digest) return this.#perform(claimed, turn)
+    if (directory.skills.get(skill)?.digest === digest) return this.#perform(claimed, turn, signal)
     const detail = `version ${version} of the skill \`${skill}\` was disabled before its turn came`
     return { ...unseen({ kind: 'refused', code: 'skill_disabled', detail }), connections: [] }
   }
 
-  async #perform(claimed: Claimed, turn: Turn): Promise<Done> {
+  async #perform(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {
     const { plan, args, grant, skill, secrets } = claimed
     const host = new HostSide({ plan, secrets, ...outsideOf(this.#env), turn, kept: keptBy(this.#env, grant.facts, plan) })
-    const asked = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claimed) }
+    const asked = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claimed), signal }
     const { outcome, stdout, stderr, used } = await perform(this.#env, grant.facts.tenant, skill, plan, asked, host)
     // V01: all that is the skill's to say, and whole: part of a secret is one too. What is too long is cut after.
     const known = new KnownValues(Object.values(secrets))

@@ -49,8 +49,8 @@ const DETAIL_MAX = 500
 export const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
 const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the isolate failed: ${String(why)}`.slice(0, DETAIL_MAX) })
 
-/** `ends`: by our clock, when its time is over. */
-type Begun = Pick<Asked, 'input' | 'now' | 'random'> & { readonly ends: number }
+/** `ends`: by our clock, when its time is over. `signal`: somebody wants it ended before. */
+type Begun = Pick<Asked, 'input' | 'now' | 'random'> & { readonly ends: number; readonly signal?: AbortSignal }
 
 export const perform = (env: Env, tenant: string, skill: EnabledSkill, plan: SkillPlan, begun: Begun, host: HostSide): Promise<Performed> =>
   performIn(isolate(env, tenant, skill, plan.limits.timeout_ms), plan, begun, host)
@@ -58,17 +58,18 @@ export const perform = (env: Env, tenant: string, skill: EnabledSkill, plan: Ski
 export async function performIn(
   within: Isolate,
   { executor, limits }: SkillPlan,
-  { ends, ...begun }: Begun,
+  { ends, signal, ...begun }: Begun,
   host: HostSide,
 ): Promise<Performed> {
-  const late = Promise.withResolvers<'late'>()
-  const timer = setTimeout(() => late.resolve('late'), ends - Date.now())
+  const stopped = Promise.withResolvers<'timeout' | 'cancelled'>()
+  const timer = setTimeout(() => stopped.resolve('timeout'), ends - Date.now())
+  signal?.addEventListener('abort', () => stopped.resolve('cancelled'))
   const { tool, capabilities: granted } = executor
   try {
     const answering = within.call({ tool, fuel: limits.fuel, granted, ...begun }, new Asking(host))
-    const answer = await Promise.race([answering, late.promise])
-    if (answer === 'late') return await timedOut(answering, host)
-    const read = Answer.safeParse(answer)
+    const first = await Promise.race([answering.then((answer) => ({ answer })), stopped.promise])
+    if (typeof first === 'string') return await farewell(first, answering, host)
+    const read = Answer.safeParse(first.answer)
     return read.success ? seen(read.data, limits.output_bytes) : infra('its answer has another shape')
   } catch (thrown) {
     return infra(thrown instanceof Error ? thrown.message : thrown)
@@ -79,14 +80,14 @@ export async function performIn(
 }
 
 /** It hears so when it asks for its next slice of fuel, or for anything, and may still say what it has burnt. */
-async function timedOut(answering: Promise<unknown>, host: HostSide): Promise<Performed> {
+async function farewell(kind: 'timeout' | 'cancelled', answering: Promise<unknown>, host: HostSide): Promise<Performed> {
   host.shut()
   const patience = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => patience.resolve(undefined), LIMITS.skill_farewell_ms)
   const answer = await Promise.race([answering.catch(() => undefined), patience.promise])
   clearTimeout(timer)
   const read = Answer.safeParse(answer)
-  const nothing = unseen({ kind: 'timeout' })
+  const nothing = unseen({ kind })
   if (!read.success) return nothing
   const { log, end: _, ...used } = read.data
   return { ...nothing, stderr: Buffer.from(log), used }

@@ -71,12 +71,14 @@ async function enabled(parts: Parts, capabilities: SkillManifest['capabilities']
 }
 
 /** Allowed by a yes, where it asks. */
-async function called(tool: string): Promise<Call> {
+async function begun(tool: string): Promise<Call> {
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  if (call.approval === undefined) return call
-  granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
-  return granted(await agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 20 }))
+  if (call.approval !== undefined)
+    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  return call
 }
+const ended = async ({ run, id }: Call): Promise<Call> => granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
+const called = async (tool: string): Promise<Call> => ended(await begun(tool))
 const asks = async (what: Parameters<typeof asking>[0], limits: SkillManifest['limits'] = {}): Promise<Call> =>
   called(await enabled(asking(what), REACHING, desk.name(), limits))
 
@@ -170,6 +172,15 @@ describe('http', () => {
     expect((await slow).state).toBe('timed_out')
     expect((await asks({ url: `https://${HOST}/after` })).state).toBe('succeeded')
   })
+})
+
+test('a cancel ends a call that waits for a host, and its connection is told', async () => {
+  const waiting = await begun(await enabled(asking({ url: `https://${HOST}/never-ends` }), REACHING))
+  await expect.poll(() => came.at(-1)?.request.url, { timeout: 10_000 }).toBe('/never-ends')
+  granted(await agent.client('cancelRun', { params: { run: waiting.run } }))
+  const call = await ended(waiting)
+  expect([call.state, call.result?.error?.code]).toEqual(['failed', 'cancelled'])
+  expect((await connections(call)).connections).toEqual([expect.objectContaining({ host: HOST, verdict: 'failed' })])
 })
 
 describe('secrets', () => {

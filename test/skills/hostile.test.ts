@@ -128,6 +128,20 @@ describe('whatever it does, it ends', () => {
     expect(performance.now() - begun).toBeLessThan(15_000)
   })
 
+  test('a cancel ends it while it computes, and what it has burnt by then is told', async () => {
+    const { fuel, timeout_ms } = MAX_SKILL_LIMITS
+    const tool = await enabled({ run: endless() }, { limits: { fuel, timeout_ms } })
+    const { run, id } = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const params = { run, call: id }
+    await expect.poll(async () => granted(await agent.client('readCall', { params })).state, { timeout: 10_000 }).toBe('running')
+    granted(await agent.client('cancelCall', { params }))
+    const call = granted(await agent.client('readCall', { params, wait: 20 }))
+    const { outcome, skill } = await ran(call)
+    expect([call.state, call.result?.error?.code, outcome.kind]).toEqual(['failed', 'cancelled', 'cancelled'])
+    expect(skill.fuel_used).toBeGreaterThan(0)
+    expect(skill.fuel_used).toBeLessThan(fuel)
+  })
+
   test('W05 how deep calls may go differs by machine, so whoever finds out has burnt all', async () => {
     const deep = [...w.get(0), ...w.get(1), ...w.get(2), ...w.get(3), ...w.call(0), ...w.i32(1), 0x6a]
     const { outcome, skill } = await ran(await called(await enabled({ run: deep }, { limits: { fuel: 40_000_000 } })))
