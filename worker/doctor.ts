@@ -1,7 +1,6 @@
 // Owns `doctor`: everything that serving needs, tried one by one, each with what to do where it fails. It changes nothing but what trying
 // changes, and stops at no failure: what can still be checked is checked.
 
-import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Tier } from '../shared/plan.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
@@ -10,7 +9,7 @@ import { openLink, openUnsigned } from './link.ts'
 import { openEquipment, prove } from './proof.ts'
 import { examineRedis } from './queue.ts'
 import { PreparedStock } from './sandbox/prepared.ts'
-import { SPOOL_BOUNDS } from './spool.ts'
+import { SPOOL_BOUNDS, Spool } from './spool.ts'
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }
 type Tell = (check: string, ok: boolean, found: string, fix: string) => void
@@ -114,20 +113,10 @@ async function examineEdge(config: Config, identity: Identity | undefined, tiers
 
 function examineSpool({ home }: Config, tell: Tell): void {
   const dir = join(home, 'spool')
-  let files: string[] = []
-  try {
-    files = readdirSync(dir)
-  } catch {
-    // Not there before the first run.
-  }
-  const bytes = files.reduce((sum, file) => sum + (statSync(join(dir, file), { throwIfNoEntry: false })?.size ?? 0), 0)
-  const unreadable = files.filter((file) => file.endsWith('.unreadable'))
-  const ok = files.length < SPOOL_BOUNDS.files && bytes < SPOOL_BOUNDS.bytes && unreadable.length === 0
-  const fix =
-    unreadable.length > 0
-      ? `look at ${unreadable.join(', ')} in \`${dir}\`, then remove them`
-      : 'find out why the edge takes no results; `run` says so'
-  tell('spool', ok, `${files.length} files, ${bytes} bytes`, fix)
+  const { settlements, bytes, unreadable } = new Spool(dir).look()
+  const ok = settlements < SPOOL_BOUNDS.settlements && bytes < SPOOL_BOUNDS.bytes && !unreadable
+  const fix = unreadable ? `look at \`${dir}/unreadable\`, then remove it` : 'find out why the edge takes no results; `run` says so'
+  tell('spool', ok, `${settlements} results wait, ${bytes} bytes`, fix)
 }
 
 async function examineSandbox(config: Config, tell: Tell): Promise<readonly Tier[]> {

@@ -48,7 +48,8 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   if (proven.lacking.length > 0) return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
   if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
   for (const call of left.value.lost) log.warn('a call ended with the worker that ran it; the edge will call it indeterminate', { call })
-  for (const file of left.value.unreadable) log.warn('a file of the spool could not be read; it was put aside', { file })
+  const { unreadable } = left.value
+  if (unreadable !== undefined) log.warn('lines of the spool could not be read; they were put aside', { file: unreadable })
   return work({
     config,
     identity: identity.value,

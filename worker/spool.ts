@@ -1,24 +1,28 @@
-// Owns `<home>/spool`: what this worker has begun and what it has not been thanked for, over any death of its process.
-// <call>.<fence>.begun   made just before the process starts. Found after a crash, it says: this ran here, nobody saw the end, never run
-// it
-//                          again (L2).
-//   <call>.json            the settlement, whole, made before it is sent. Found after a crash, it is sent.
-// Both go when the edge has acknowledged. No fsync: a write survives the death of this process in any case, and only a loss of power undoes
-// it; then the call ends `indeterminate` by its lease, which is the truth, and every call is spared the disk's latency. For the same reason
-// no file is renamed over another: ext4 writes such a file out at once, and removing it then waits for the disk (2 ms against 0.02).
+// Owns `<home>/spool`: what this worker has begun and what it has not been thanked for, over any death of its process. It is one file, to
+// which lines are added:
+//   {"begun":CALL,"fence":N,"at_ms":T}   just before the process starts. Found after a crash without its settlement, it says: this ran here,
+//                                        nobody saw the end, never run it again (L2).
+//   {"settled":{…}}                      the settlement, whole, before it is sent. Found after a crash, it is sent.
+//   {"over":CALL}                        the edge has acknowledged it.
+// Once all are over the file is empty again, and where that never happens it is written anew with what still matters. No file is made for a
+// call: ext4 looks at all that were removed of late before it makes one (0.8 ms where hundreds come and go each second). No fsync: a write
+// survives the death of this process in any case, and only a loss of power undoes it; then the call ends `indeterminate` by its lease, which
+// is the truth, and every call is spared the disk's latency.
 // One process owns the folder (serve.ts sees to that). It sends nothing, and throws for nothing that a disk can do.
 
 import {
+  appendFileSync,
   chmodSync,
   closeSync,
+  constants,
+  existsSync,
+  ftruncateSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readFileSync,
+  readSync,
   renameSync,
-  statSync,
-  unlinkSync,
-  writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -27,36 +31,52 @@ import { MAX_LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { Settlement } from '../shared/worker-wire.ts'
 
-const Spooled = z.strictObject({ call: z.string().regex(PATTERNS.call), deadline_ms: z.int(), settlement: Settlement })
+const CallId = z.string().regex(PATTERNS.call)
+const Spooled = z.strictObject({ call: CallId, deadline_ms: z.int(), settlement: Settlement })
 export type Spooled = z.infer<typeof Spooled>
 
+const Line = z.union([
+  z.strictObject({ begun: CallId, fence: z.int(), at_ms: z.int() }),
+  z.strictObject({ settled: Spooled }),
+  z.strictObject({ over: CallId }),
+])
+export type Line = z.infer<typeof Line>
+
 /** Past these, nothing new is claimed: an edge that takes no results gets no more work done. */
-export type SpoolBounds = { readonly files: number; readonly bytes: number }
-export const SPOOL_BOUNDS: SpoolBounds = { files: 1_000, bytes: 256 * 1024 * 1024 }
+export type SpoolBounds = {
+  readonly settlements: number
+  readonly bytes: number
+  /** The file is written anew when it is longer, and twice as long as what matters of it. */
+  readonly file_bytes: number
+}
+export const SPOOL_BOUNDS: SpoolBounds = { settlements: 1_000, bytes: 256 * 1024 * 1024, file_bytes: 64 * 1024 * 1024 }
 
 /** The longest that a grant can last, and then some: what was begun before that can't be granted again. */
 const BEGUN_KEPT_MS = 2 * MAX_LIMITS.timeout_ms
-
-const BEGUN = /^(call_[0-9A-Z]+_[0-9]+)\.([0-9]+)\.begun$/
-const SETTLED = /^(call_[0-9A-Z]+_[0-9]+)\.json$/
 
 export type Left = {
   /** To be sent. */
   readonly settled: Spooled[]
   /** Begun by a former life, and no end seen. */
   readonly lost: string[]
-  /** Put aside under another name. */
-  readonly unreadable: string[]
+  /** The file that holds what could not be read. */
+  readonly unreadable: string | undefined
 }
+
+const UNREADABLE = 'unreadable'
+
+/** Where a line stands in the file. */
+type Place = { readonly at: number; readonly length: number }
+/** `settlement`: none while it runs, as far as is known. */
+type Live = { readonly fence: number; readonly at_ms: number; readonly settlement: Place | undefined }
 
 export class Spool {
   readonly #dir: string
   readonly #bounds: SpoolBounds
-  /** The highest fence under which each call was begun here. */
-  readonly #begun = new Map<string, number>()
-  /** Bytes of each settlement that lies here. */
-  readonly #settled = new Map<string, number>()
-  #bytes = 0
+  readonly #live = new Map<string, Live>()
+  #fd = -1
+  /** Where the next line is written: what a full disk left half written is written over. */
+  #end = 0
 
   constructor(dir: string, bounds: SpoolBounds = SPOOL_BOUNDS) {
     this.#dir = dir
@@ -65,106 +85,163 @@ export class Spool {
 
   /** Reads what a former life left. */
   open(now_ms: number): Result<Left, string> {
-    const left: Left = { settled: [], lost: [], unreadable: [] }
     try {
       mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
       chmodSync(this.#dir, 0o700)
-      for (const name of readdirSync(this.#dir)) this.#adopt(name, now_ms, left)
+      this.#fd = openSync(this.#path, constants.O_RDWR | constants.O_CREAT, 0o600)
+      const { settled, unreadable } = this.#read()
+      for (const [call, { settlement, at_ms }] of this.#live)
+        if (settlement === undefined && now_ms - at_ms > BEGUN_KEPT_MS) this.#live.delete(call)
+      const aside = join(this.#dir, UNREADABLE)
+      if (unreadable.length > 0) appendFileSync(aside, Buffer.concat(unreadable), { mode: 0o600 })
+      if (this.#end > 0) this.#rewrite()
+      return ok({
+        settled: [...settled].flatMap(([call, one]) => (this.#live.has(call) ? [one] : [])),
+        lost: [...this.#live].flatMap(([call, { settlement }]) => (settlement === undefined ? [call] : [])),
+        unreadable: unreadable.length > 0 ? aside : undefined,
+      })
     } catch (error) {
       return err(`the spool \`${this.#dir}\` can't be used (${reason(error)}); let it belong to the user that runs the worker`)
     }
-    return ok({ ...left, lost: [...this.#begun.keys()].filter((call) => !this.#settled.has(call)) })
   }
 
-  #adopt(name: string, now_ms: number, left: Left): void {
-    const path = join(this.#dir, name)
-    const [, begun = '', fence] = BEGUN.exec(name) ?? []
-    const [, call] = SETTLED.exec(name) ?? []
-    if (fence !== undefined) {
-      if (now_ms - statSync(path).mtimeMs > BEGUN_KEPT_MS) remove(path)
-      else this.#begun.set(begun, Math.max(Number(fence), this.#begun.get(begun) ?? 0))
-    } else if (call !== undefined) {
-      const text = readFileSync(path)
-      const spooled = parsed(text.toString('utf8'))
-      if (spooled?.call === call) {
-        left.settled.push(spooled)
-        this.#note(call, text.byteLength)
-        this.#begun.set(call, Math.max(spooled.settlement.fence, this.#begun.get(call) ?? 0))
-      } else {
-        renameSync(path, `${path}.unreadable`)
-        left.unreadable.push(name)
-      }
-    } else if (name.endsWith('.new')) remove(path) // half written when we died: that settlement was never sent
+  /** What waits there, for whoever looks on while another process owns it. */
+  look(): { readonly settlements: number; readonly bytes: number; readonly unreadable: boolean } {
+    if (existsSync(this.#path)) this.#read()
+    const { length: settlements } = this.#settlements
+    return { settlements, bytes: bytesOf(this.#settlements), unreadable: existsSync(join(this.#dir, UNREADABLE)) }
+  }
+
+  #read(): { readonly settled: ReadonlyMap<string, Spooled>; readonly unreadable: readonly Buffer[] } {
+    const settled = new Map<string, Spooled>()
+    const unreadable: Buffer[] = []
+    const bytes = readFileSync(this.#path)
+    // Behind the last end of a line stands what was half written when we died: nothing was done on its word.
+    for (let newline = bytes.indexOf('\n'); newline >= 0; newline = bytes.indexOf('\n', this.#end)) {
+      const place = { at: this.#end, length: newline + 1 - this.#end }
+      const line = parsed(bytes.toString('utf8', place.at, newline))
+      if (line === undefined) unreadable.push(bytes.subarray(place.at, newline + 1))
+      else this.#note(line, place)
+      if (line !== undefined && 'settled' in line) settled.set(line.settled.call, line.settled)
+      this.#end = newline + 1
+    }
+    return { settled, unreadable }
   }
 
   /** Notes that the call is about to run under this fence. `false`: it was begun here before, under this fence or a later one. */
   begin(call: string, fence: number): Result<boolean, string> {
-    const before = this.#begun.get(call)
-    if (before !== undefined && before >= fence) return ok(false)
-    try {
-      closeSync(openSync(this.#begunPath(call, fence), 'wx', 0o600))
-    } catch (error) {
-      return err(reason(error))
-    }
-    // Only a call whose tool is idempotent is granted again, under a higher fence.
-    if (before !== undefined) remove(this.#begunPath(call, before))
-    this.#begun.set(call, fence)
-    return ok(true)
+    const before = this.#live.get(call)
+    if (before !== undefined && before.fence >= fence) return ok(false)
+    const added = this.#add({ begun: call, fence, at_ms: Date.now() }) // only a call whose tool is idempotent is granted again
+    return added.ok ? ok(true) : added
   }
 
   /** Keeps a settlement until `drop`. Whole or not at all. */
-  keep(spooled: Spooled): Result<void, string> {
-    const text = JSON.stringify(spooled)
-    const path = this.#settledPath(spooled.call)
-    const draft = `${path}.new`
-    try {
-      writeFileSync(draft, text, { mode: 0o600 })
-      renameSync(draft, path)
-    } catch (error) {
-      remove(draft)
-      return err(reason(error))
-    }
-    this.#note(spooled.call, Buffer.byteLength(text))
-    return ok(undefined)
+  keep(settled: Spooled): Result<void, string> {
+    return this.#add({ settled })
   }
 
   /** The call is over for us: nothing of it stays. */
   drop(call: string): void {
-    const fence = this.#begun.get(call)
-    if (fence !== undefined) remove(this.#begunPath(call, fence))
-    this.#begun.delete(call)
-    const bytes = this.#settled.get(call)
-    if (bytes === undefined) return
-    remove(this.#settledPath(call))
-    this.#bytes -= bytes
-    this.#settled.delete(call)
+    if (!this.#live.delete(call)) return
+    this.#add({ over: call }) // where that can't be written the next life sends it again, and the edge says that it has it
+    if (this.#live.size > 0) return
+    try {
+      ftruncateSync(this.#fd, 0)
+      this.#end = 0
+    } catch {
+      // its lines say that all are over
+    }
   }
 
   get full(): boolean {
-    return this.#settled.size >= this.#bounds.files || this.#bytes >= this.#bounds.bytes
+    return this.#settlements.length >= this.#bounds.settlements || bytesOf(this.#settlements) >= this.#bounds.bytes
   }
 
-  readonly #begunPath = (call: string, fence: number): string => join(this.#dir, `${call}.${fence}.begun`)
-  readonly #settledPath = (call: string): string => join(this.#dir, `${call}.json`)
+  get #path(): string {
+    return join(this.#dir, 'journal')
+  }
 
-  #note(call: string, bytes: number): void {
-    this.#bytes += bytes - (this.#settled.get(call) ?? 0)
-    this.#settled.set(call, bytes)
+  get #settlements(): Place[] {
+    return [...this.#live.values()].flatMap(({ settlement }) => settlement ?? [])
+  }
+
+  #add(line: Line): Result<void, string> {
+    const bytes = encoded(line)
+    try {
+      if (this.#end > this.#bounds.file_bytes && this.#end > 2 * bytesOf(this.#settlements)) this.#rewrite()
+      fill(this.#fd, bytes, this.#end)
+    } catch (error) {
+      return err(reason(error))
+    }
+    this.#note(line, { at: this.#end, length: bytes.byteLength })
+    this.#end += bytes.byteLength
+    return ok(undefined)
+  }
+
+  #note(line: Line, place: Place): void {
+    if ('over' in line) {
+      this.#live.delete(line.over)
+      return
+    }
+    const call = 'begun' in line ? line.begun : line.settled.call
+    const { fence = 0, at_ms = 0, settlement } = this.#live.get(call) ?? {}
+    this.#live.set(
+      call,
+      'begun' in line
+        ? { fence: Math.max(fence, line.fence), at_ms: line.at_ms, settlement }
+        : { fence: Math.max(fence, line.settled.settlement.fence), at_ms, settlement: place },
+    )
+  }
+
+  /** What still matters, in a file of its own: the one before is whole until that is. */
+  #rewrite(): void {
+    const draft = `${this.#path}.new`
+    const fd = openSync(draft, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC, 0o600)
+    const moved = new Map<string, Live>()
+    let end = 0
+    try {
+      const add = (bytes: Buffer): Place => {
+        fill(fd, bytes, end)
+        end += bytes.byteLength
+        return { at: end - bytes.byteLength, length: bytes.byteLength }
+      }
+      for (const [call, { fence, at_ms, settlement }] of this.#live) {
+        add(encoded({ begun: call, fence, at_ms }))
+        moved.set(call, { fence, at_ms, settlement: settlement && add(contentOf(this.#fd, settlement)) })
+      }
+      renameSync(draft, this.#path)
+    } catch (error) {
+      closeSync(fd)
+      throw error
+    }
+    closeSync(this.#fd)
+    for (const [call, live] of moved) this.#live.set(call, live)
+    this.#fd = fd
+    this.#end = end
   }
 }
 
-/** What can't be removed stays: the next life sends it again, and the edge says that it has it. */
-function remove(path: string): void {
-  try {
-    unlinkSync(path)
-  } catch {
-    // not there, or a disk that refuses
-  }
+const encoded = (line: Line): Buffer => Buffer.from(`${JSON.stringify(line)}\n`)
+const bytesOf = (places: readonly Place[]): number => places.reduce((sum, { length }) => sum + length, 0)
+
+function fill(fd: number, bytes: Buffer, position: number): void {
+  for (let done = 0; done < bytes.byteLength; ) done += writeSync(fd, bytes, done, bytes.byteLength - done, position + done)
 }
 
-function parsed(text: string): Spooled | undefined {
+function contentOf(fd: number, { at, length }: Place): Buffer {
+  const bytes = Buffer.alloc(length)
+  for (let done = 0; done < length; ) {
+    const read = readSync(fd, bytes, done, length - done, at + done)
+    if (read === 0) throw new Error('the spool is shorter than it was')
+    done += read
+  }
+  return bytes
+}
+
+function parsed(text: string): Line | undefined {
   try {
-    return Spooled.safeParse(JSON.parse(text)).data
+    return Line.safeParse(JSON.parse(text)).data
   } catch {
     return undefined
   }

@@ -41,7 +41,7 @@ export type Census = Readonly<Record<'processes' | 'descriptors' | 'mounts' | 'c
 /** A stock of pipes comes and goes in batches, so those are counted by themselves. */
 export function census(pid: number, folder: string): Census & { readonly pipes: number } {
   const links = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))
-  const pipes = links.filter((link) => link.includes('/pipes-')).length
+  const pipes = links.filter((link) => link.includes('/countersign-pipes-')).length
   return {
     pipes,
     processes: below(pid).length,

@@ -82,7 +82,7 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
 
   const secrets = readSecrets(state)
   const keys = [dev.agent_key, dev.operator_key, secrets.edge.d, secrets.redis.edge, secrets.redis.worker]
-  await eventually('the spool is empty', () => hurt.spool().length === 0)
+  await eventually('the spool is empty', () => hurt.spool().size === 0)
   await hurt.stack.redis.stop() // all that it knows is on disk then
   let seen = 0
   for (const folder of [state.redis, state.log]) {

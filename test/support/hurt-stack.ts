@@ -13,6 +13,7 @@ import { readSecrets } from '../../infra/state.ts'
 import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Call, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
+import { spoolIn } from './spool.ts'
 import { startTestStack } from './stack.ts'
 
 /** Polls until `look` finds something. */
@@ -152,8 +153,8 @@ export class HurtStack {
     return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line) // worker/log wrote it
   }
 
-  spool(): string[] {
-    return globSync(join(this.stack.state.worker, 'spool', '*.json'))
+  spool(): ReturnType<typeof spoolIn>['settled'] {
+    return spoolIn(this.stack.state.worker).settled
   }
 
   /** The worker finds its edge at another address from now on. */

@@ -15,6 +15,7 @@ import { redisProgram, redisSpec, redisUrl } from '../../infra/redis.ts'
 import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../infra/state.ts'
 import { enrolWorker, prepareWorker, workerSpec } from '../../infra/worker-process.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
+import { spoolIn } from './spool.ts'
 
 /** One line of the worker's log. */
 export type Line = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
@@ -195,8 +196,7 @@ export class LoneWorker {
     return eventually(`the worker says \`${msg}\` ${JSON.stringify(fields)}`, () => this.log.slice(from).find(fits))
   }
 
-  get spool(): string[] {
-    const dir = join(this.state.worker, 'spool')
-    return existsSync(dir) ? readdirSync(dir) : []
+  get spool(): ReturnType<typeof spoolIn> {
+    return spoolIn(this.state.worker)
   }
 }

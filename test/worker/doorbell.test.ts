@@ -96,7 +96,7 @@ test('Q05 a result that comes after the call has moved on is refused by its fenc
   call.fence += 1 // the edge has given it to somebody else meanwhile
   await lone.said('the edge did not take a result; it is dropped', { call: call.call, code: 'stale_fence' })
   expect(call.settled).toBeUndefined()
-  await eventually('nothing of it is kept', () => !lone.spool.some((file) => file.startsWith(call.call)))
+  await eventually('nothing of it is kept', () => !lone.spool.begun.has(call.call))
   await stillServes()
 })
 

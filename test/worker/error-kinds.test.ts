@@ -1,6 +1,6 @@
 // The kinds of errors that the seeds name are stable codes of ours: each is brought about for real, on a real worker, and says what to do.
 
-import { readdirSync, renameSync } from 'node:fs'
+import { renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { FAILURES } from '../../shared/failures.ts'
@@ -69,7 +69,7 @@ test('whatever the worker can’t do is told: where a call can’t begin, and wh
   } finally {
     renameSync(`${folder}-away`, folder)
   }
-  await eventually('nothing waits in the spool', () => readdirSync(join(lone.state.worker, 'spool')).length === 0, 20_000)
+  await eventually('nothing waits in the spool', () => lone.spool.begun.size === 0, 20_000)
 })
 
 test('disabled: a tier that the worker’s operator switched off', async () => {

@@ -32,7 +32,7 @@ test('a call is run and settled with a statement that worker and edge have signe
   expect(predicate.grant?.worker).toBe(id)
   expect(signedByExactly(envelope, STATEMENT_TYPE, keys)).toBe(true)
   expect(Buffer.from(payloadBytes(envelope)).toString()).toBe(canonical(statement))
-  await eventually('the spool is empty', () => lone.spool.length === 0)
+  await eventually('the spool is empty', () => lone.spool.begun.size === 0)
 })
 
 test('all arguments arrive on standard input in the form that the digest covers', async () => {

@@ -1,6 +1,6 @@
 // No result is lost between the worker and the edge, whatever fails between them and whenever; and none is made up.
 
-import { readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { SPOOL_BOUNDS } from '../../worker/spool.ts'
@@ -19,7 +19,7 @@ const endsOf = async ({ call }: FakeCall): Promise<number> => {
   await lone.said('ended', { call })
   return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
 }
-const spoolIsEmpty = (): Promise<true> => eventually('no result waits', () => !lone.spool.some((name) => name.endsWith('.json')))
+const spoolIsEmpty = (): Promise<true> => eventually('no result waits', () => lone.spool.settled.size === 0)
 
 test.each([
   ['answers 503', busy, false],
@@ -66,7 +66,7 @@ test('the edge away for seconds: the result waits in the spool, the call is not 
   await lone.edge.stop()
   const from = lone.log.length
   await lone.said('ended', { call: running.call, result: 'waiting' }, from)
-  expect(lone.spool).toContain(`${running.call}.json`)
+  expect(lone.spool.settled.has(running.call)).toBe(true)
   const rung = await lone.call({ argv: ['true'] })
   await lone.said('the edge does not answer; running calls go on, and it is asked again', {}, from)
   await lone.edge.start()
@@ -82,7 +82,7 @@ test('kill -9 with a result that nobody has acknowledged: the next life sends it
   const call = await lone.call({ argv: ['echo', 'survives'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
   await lone.process.kill()
-  expect(lone.spool).toContain(`${call.call}.json`)
+  expect(lone.spool.settled.has(call.call)).toBe(true)
   lone.edge.behave()
   const from = lone.edge.heard.length
   await lone.start()
@@ -95,7 +95,7 @@ test('kill -9 with a result that nobody has acknowledged: the next life sends it
 
 test('L2 kill -9 while a call runs: the next life does not run it again, though the edge would hand out the same grant', async () => {
   const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })
-  await eventually('the process was begun', () => lone.spool.includes(`${call.call}.1.begun`))
+  await eventually('the process was begun', () => lone.spool.begun.get(call.call) === 1)
   const from = lone.log.length
   await lone.process.restart()
   await lone.said('a call ended with the worker that ran it; the edge will call it indeterminate', { call: call.call }, from)
@@ -111,18 +111,15 @@ test('a full spool takes no doorbell until the edge has taken what is in it', as
   const call = await lone.call({ argv: ['true'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
   await lone.process.kill()
-  const spool = join(lone.state.worker, 'spool')
-  const spooled = readFileSync(join(spool, `${call.call}.json`), 'utf8')
-  for (let n = 2; n <= SPOOL_BOUNDS.files; n++) {
-    const other = call.call.replace(/_1$/, `_${n}`)
-    writeFileSync(join(spool, `${other}.json`), spooled.replace(call.call, other), { mode: 0o600 })
-  }
-  lone.ownByWorker(spool)
+  const settled = lone.spool.settled.get(call.call)
+  const others = Array.from({ length: SPOOL_BOUNDS.settlements - 1 }, (_, n) => call.call.replace(/_1$/, `_${n + 2}`))
+  const lines = others.map((other) => `${JSON.stringify({ settled: { ...settled, call: other } })}\n`)
+  appendFileSync(join(lone.state.worker, 'spool/journal'), lines.join(''))
   const from = lone.edge.count('claim')
   await lone.start()
   const waiting = await lone.call({ argv: ['true'] })
   const settles = lone.edge.count('settle')
-  await eventually('the whole spool was offered', () => lone.edge.count('settle') > settles + 2 * SPOOL_BOUNDS.files, 60_000)
+  await eventually('the whole spool was offered', () => lone.edge.count('settle') > settles + 2 * SPOOL_BOUNDS.settlements, 60_000)
   expect(lone.edge.count('claim')).toBe(from)
   lone.edge.behave()
   expect((await lone.settled(waiting, 60_000)).statement.predicate.state).toBe('succeeded')

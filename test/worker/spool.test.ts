@@ -1,16 +1,20 @@
 // The spool remembers, over any death of the worker, which calls were begun here and which results nobody has acknowledged.
 
+import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { ROOT } from '../../infra/state.ts'
 import { type PrivateJwk, seal, signerFromJwk } from '../../shared/dsse.ts'
 import { STATEMENT_TYPE } from '../../shared/statement.ts'
 import { Spool, type Spooled } from '../../worker/spool.ts'
 
 const signer = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
 const CALL = 'call_01JZ0000000000000000000000_1'
+const OTHER = 'call_01JZ0000000000000000000000_2'
+const STAYS = Buffer.from('it stays').toString('base64')
 const spooled = (call: string, fence = 1, stdout = ''): Spooled => ({
   call,
   deadline_ms: 0,
@@ -19,6 +23,7 @@ const spooled = (call: string, fence = 1, stdout = ''): Spooled => ({
 
 let home: string
 const dir = (): string => join(home, 'spool')
+const journal = (): string => join(dir(), 'journal')
 const open = (bounds?: ConstructorParameters<typeof Spool>[1]) => {
   const spool = new Spool(dir(), bounds)
   const left = spool.open(Date.now())
@@ -36,13 +41,16 @@ test('a settlement is found again by the next life, until it is dropped', () => 
   expect(next.settled).toEqual([spooled(CALL)])
   next.spool.drop(CALL)
   expect(open().settled).toEqual([])
-  expect(readdirSync(dir())).toEqual([])
+  expect(statSync(journal()).size).toBe(0)
 })
 
 test('nobody else can read it', () => {
-  open().spool.keep(spooled(CALL))
+  const { spool } = open()
+  spool.keep(spooled(CALL))
   expect(statSync(dir()).mode & 0o777).toBe(0o700)
-  expect(statSync(join(dir(), `${CALL}.json`)).mode & 0o777).toBe(0o600)
+  expect(statSync(journal()).mode & 0o777).toBe(0o600)
+  open() // which writes it anew
+  expect(statSync(journal()).mode & 0o777).toBe(0o600)
 })
 
 test('L2 a call is begun once under one fence, in this life and the next', () => {
@@ -63,8 +71,6 @@ test('L2 a later grant of an idempotent call may run, an earlier one may not, in
   expect(next.lost).toEqual([CALL])
   expect(next.spool.begin(CALL, 2)).toEqual({ ok: true, value: false })
   expect(next.spool.begin(CALL, 3)).toEqual({ ok: true, value: false })
-  next.spool.drop(CALL)
-  expect(readdirSync(dir())).toEqual([])
 })
 
 test('L2 a call whose result waits for the edge is not begun again', () => {
@@ -72,6 +78,7 @@ test('L2 a call whose result waits for the edge is not begun again', () => {
   spool.begin(CALL, 1)
   spool.keep(spooled(CALL))
   expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
+  expect(open().spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
   expect(open().spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
 })
 
@@ -82,56 +89,82 @@ test('L2 a beginning and its result are found together, and the result is sent',
   const next = open()
   expect(next.lost).toEqual([])
   expect(next.settled).toEqual([spooled(CALL)])
-  next.spool.drop(CALL)
-  expect(readdirSync(dir())).toEqual([])
+})
+
+test('what is over is over for the next life too, whatever else still runs', () => {
+  const { spool } = open()
+  for (const call of [CALL, OTHER]) {
+    spool.begin(call, 1)
+    spool.keep(spooled(call))
+  }
+  spool.drop(CALL)
+  expect(open().settled).toEqual([spooled(OTHER)])
 })
 
 test('a beginning that can be granted no more is forgotten', () => {
-  const { spool } = open()
-  spool.begin(CALL, 1)
-  const old = Date.now() / 1000 - 2 * 3600
-  utimesSync(join(dir(), `${CALL}.1.begun`), old, old)
-  expect(open().lost).toEqual([])
-  expect(readdirSync(dir())).toEqual([])
+  open().spool.begin(CALL, 1)
+  const left = new Spool(dir()).open(Date.now() + 2 * 3_600_000)
+  expect(left).toMatchObject({ ok: true, value: { lost: [] } })
+  expect(statSync(journal()).size).toBe(0)
 })
 
-test('half a file is never taken for a settlement', () => {
+test('half a line is nothing, and what can’t be read is put aside and not lost', () => {
   open().spool.keep(spooled(CALL))
-  writeFileSync(join(dir(), `${CALL}.json.new`), '{"call":"ca')
-  writeFileSync(join(dir(), 'call_01JZ0000000000000000000000_2.json'), '{"call":"ca')
+  appendFileSync(journal(), `{"settled":{"call":"ca\n{"over":"${CALL}"`)
   const next = open()
-  expect(next.settled).toHaveLength(1)
-  expect(next.unreadable).toEqual(['call_01JZ0000000000000000000000_2.json'])
-  expect(readdirSync(dir()).sort()).toEqual([`${CALL}.json`, 'call_01JZ0000000000000000000000_2.json.unreadable'])
+  expect(next.settled).toEqual([spooled(CALL)])
+  expect(readFileSync(next.unreadable ?? '', 'utf8')).toBe('{"settled":{"call":"ca\n')
+  expect(open()).toMatchObject({ settled: [spooled(CALL)], unreadable: undefined })
 })
 
-test('a settlement under another call’s name is put aside', () => {
-  open()
-  writeFileSync(join(dir(), 'call_01JZ0000000000000000000000_2.json'), JSON.stringify(spooled(CALL)))
-  expect(open()).toMatchObject({ settled: [], unreadable: ['call_01JZ0000000000000000000000_2.json'] })
+test('it is as long as what matters, however many come and go beside one that stays', () => {
+  const { spool } = open({ settlements: 10, bytes: 1_000_000, file_bytes: 20_000 })
+  spool.begin(CALL, 1)
+  spool.keep(spooled(CALL, 1, STAYS))
+  for (let n = 2; n < 200; n++) {
+    const call = CALL.replace(/_1$/, `_${n}`)
+    spool.begin(call, 1)
+    spool.keep(spooled(call))
+    spool.drop(call)
+    expect(statSync(journal()).size).toBeLessThan(25_000)
+  }
+  expect(open().settled).toEqual([spooled(CALL, 1, STAYS)])
 })
 
 test('it is full by number and by bytes, and not when all is dropped', () => {
-  const few = open({ files: 2, bytes: 1_000_000 }).spool
+  const few = open({ settlements: 2, bytes: 1_000_000, file_bytes: 1_000_000 }).spool
   few.keep(spooled(CALL))
   expect(few.full).toBe(false)
-  few.keep(spooled('call_01JZ0000000000000000000000_2'))
+  few.keep(spooled(OTHER))
   expect(few.full).toBe(true)
   few.drop(CALL)
   expect(few.full).toBe(false)
-  const small = open({ files: 100, bytes: 5_000 }).spool
+  few.drop(OTHER)
+  const small = open({ settlements: 100, bytes: 5_000, file_bytes: 1_000_000 }).spool
   expect(small.full).toBe(false)
-  small.keep(spooled('call_01JZ0000000000000000000000_3', 1, Buffer.alloc(6_000).toString('base64')))
+  small.keep(spooled(CALL, 1, Buffer.alloc(6_000).toString('base64')))
   expect(small.full).toBe(true)
-  small.drop('call_01JZ0000000000000000000000_3')
+  small.drop(CALL)
   expect(small.full).toBe(false)
 })
 
-test('a disk that refuses is told, not thrown', () => {
-  const { spool } = open()
-  rmSync(dir(), { recursive: true })
+test('a disk that takes half a line and no more is told, and what it took is nothing', () => {
+  const life = `
+    const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/spool.ts'))})
+    const spool = new Spool(${JSON.stringify(dir())})
+    spool.open(Date.now())
+    spool.keep(${JSON.stringify(spooled(CALL))})
+    console.log(JSON.stringify([spool.keep(${JSON.stringify(spooled(OTHER, 1, 'A'.repeat(8_000)))}), spool.begin('${OTHER}', 1)]))`
+  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=4096', '--', process.execPath, '--input-type=module', '-e', life])
+  expect(JSON.parse(limited.stdout.toString())).toEqual([
+    { ok: false, error: 'EFBIG' },
+    { ok: true, value: true },
+  ])
+  expect(statSync(journal()).size).toBe(4_096)
+  expect(open()).toMatchObject({ settled: [spooled(CALL)], lost: [OTHER], unreadable: undefined })
+})
+
+test('a folder that can’t be used is told, not thrown', () => {
   writeFileSync(dir(), 'a file in the way')
-  expect(spool.keep(spooled(CALL)).ok).toBe(false)
-  expect(spool.begin(CALL, 1).ok).toBe(false)
   expect(new Spool(dir()).open(Date.now()).ok).toBe(false)
 })

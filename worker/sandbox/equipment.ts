@@ -19,7 +19,7 @@ import { type SocketMode, seccompProgram } from './seccomp.ts'
 import { removeLeftOvers, writeProgram } from './workspace.ts'
 
 export type SandboxOptions = {
-  /** A folder of the worker's user alone: for the calls of tier B, pipes and relays. Left-overs of killed workers are removed. */
+  /** A folder of the worker's user alone: for the calls of tier B and relays. Left-overs of killed workers are removed. */
   readonly folder: string
   /** Exact `host:port` that the proxy may reach although the address is private. An operator's decision, in the worker's configuration. */
   readonly privateHosts?: readonly string[]
@@ -54,8 +54,8 @@ export type Filter = { readonly bytes: Buffer; readonly fd: number }
 /** Works on any host: what is lacking shows in the proof, and is refused. */
 export async function equip(host: Host, { folder, privateHosts = [], authorities, profiles = {} }: SandboxOptions): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  await removeLeftOvers(folder)
   const scratch = scratchFolder()
+  await Promise.all([folder, scratch].map(removeLeftOvers))
   const filters = filtersFor(host, scratch)
   const able = wrongPlatform(host) === undefined && obstacles(host, 'egress').length === 0
   const relays = able ? new RelayStock(host.programs, folder) : undefined
@@ -65,7 +65,7 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     folder,
     scratch,
     devNull: openSync('/dev/null', 'r'),
-    pipes: PipeStock.open(host.programs.mkfifo, folder),
+    pipes: PipeStock.open(host.programs.mkfifo, scratch),
     filters,
     fence: fenceFor(host, filters, folder),
     relays,

@@ -59,7 +59,10 @@ export class PipeStock {
     this.#folder = folder
   }
 
-  /** Begins to make the first ones; a failure is told to whoever takes them. */
+  /**
+   * Begins to make the first ones; a failure is told to whoever takes them. `folder` should be in memory: on a disk the kernel looks at all
+   * files that were removed of late before it makes another.
+   */
   static open(mkfifo: string, folder: string): PipeStock {
     const stock = new PipeStock(mkfifo, folder)
     stock.#refill().catch(() => undefined)
@@ -88,7 +91,7 @@ export class PipeStock {
   }
 
   async #make(): Promise<void> {
-    const folder = await ownFolder(this.#folder, 'pipes')
+    const folder = await ownFolder(this.#folder, 'countersign-pipes')
     try {
       const paths = Array.from({ length: BATCH }, (_, index) => join(folder, `${index}`))
       await promisify(execFile)(this.#mkfifo, ['-m', '600', '--', ...paths], { env: {} })

@@ -6,10 +6,10 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** call: the workspace of a call in tier B. canary: that of a program which tries the sandbox. */
-type Kind = 'call' | 'pipes' | 'relay' | 'canary' | 'input' | 'output'
+/** call: the workspace of a call in tier B. canary: that of a program which tries the sandbox. countersign-pipes: where others have theirs, too. */
+type Kind = 'call' | 'relay' | 'canary' | 'input' | 'output' | 'countersign-pipes'
 
-const LEFT_OVER = /^(?:call|pipes|relay|canary|input|output)-([0-9]+)-/
+const LEFT_OVER = /^(?:call|relay|canary|input|output|countersign-pipes)-([0-9]+)-/
 
 export const ownFolder = (root: string, kind: Kind): Promise<string> => mkdtemp(join(root, `${kind}-${process.pid}-`))
 
