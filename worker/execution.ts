@@ -42,14 +42,17 @@ const CLAIM_PATIENCE_MS = 60_000
 export async function execute(doorbell: Doorbell, at: Station): Promise<void> {
   const inHand = at.running.take(doorbell.call)
   if (inHand === undefined) return at.log.say('a doorbell was rung twice', { call: doorbell.call }) // Q04
+  const told = at.proven().sandbox.prepared?.begun() ?? (() => undefined)
   try {
-    await carryOut(doorbell, inHand, at)
+    await carryOut(doorbell, inHand, at, told)
   } finally {
+    told()
     at.running.leave(inHand)
   }
 }
 
-async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promise<void> {
+/** `told`: to be called when there is nothing left to do for the call but to hear what the edge says of its end. */
+async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: () => void): Promise<void> {
   const { call } = doorbell
   const { identity, link, log, spool } = at
   const leaveAlone = (reason: string, code?: string): void => log.say('a call was left alone', { call, reason, code })
@@ -78,7 +81,9 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station): Promis
   const ended = performance.now()
 
   const settlement = settlementOf(grant, judged.grant_sha256, ran, identity.signer)
-  const sent = await at.settling.settle({ call, deadline_ms: grant.deadline_ms, settlement })
+  const settling = at.settling.settle({ call, deadline_ms: grant.deadline_ms, settlement })
+  told()
+  const sent = await settling
   log.say('ended', {
     call,
     tool: grant.facts.tool.name,

@@ -35,6 +35,7 @@ async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, i
   const output = { stdout: '', stderr: '' }
   const input = stdin === undefined ? undefined : Buffer.from(stdin, 'latin1')
   const fromStock = await stocked(plan, input)
+  const told = prepared?.begun()
   const execution = await launch(sandbox, {
     plan,
     stdin: input,
@@ -48,6 +49,7 @@ async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, i
       tell({ id, said })
     },
   })
+  told?.()
   return { ...execution, out: output.stdout, err: output.stderr, fromStock }
 }
 

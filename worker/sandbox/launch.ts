@@ -79,11 +79,7 @@ export async function launch({ equipment, facts, prepared }: Sandbox, call: Call
   const { profile } = admitted.value
   const lacking = unproven(facts, call.plan, profile) ?? ungrouped(facts, call.plan)
   if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
-  try {
-    return await attempt(equipment, admitted.value, call, prepared)
-  } finally {
-    prepared?.over()
-  }
+  return attempt(equipment, admitted.value, call, prepared)
 }
 
 /** What the plan wants counted together can't be where rlimits stand alone. */

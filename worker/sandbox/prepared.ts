@@ -1,7 +1,8 @@
 // Owns the sandboxes that were set up before their call is known. Each is for one shape (whatever of a call is fixed by its set-up), serves
 // one call, and goes with it; it waits behind its whole wall, at the gate. There are as many as were asked for within the last second.
-// They are made while nothing else is, because a call that finds none starts a cold one and loses nothing by it. What is old is dropped.
+// They are made while no call waits for it, because a call that finds none starts a cold one and loses nothing by it. What is old is dropped.
 
+import { availableParallelism } from 'node:os'
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { type Admitted, rlimitsOf, waitingFor } from './argv.ts'
 import type { Equipment } from './equipment.ts'
@@ -22,8 +23,12 @@ const SHAPES_MAX = 64
 const DEMAND_MS = 1_000
 /** A shape that nobody asked for this long has none waiting, and none waits longer: hosts change. */
 const STALE_MS = 20_000
-/** Longer than a settlement and the next claim take, so that setting up is in nobody's way. */
+/** Between two of them. */
 const REST_MS = 2
+/** A call that runs for so long leaves this process nothing to do; most are over sooner, and would wait for what is begun meanwhile. */
+const LONG_MS = 30
+/** With as many calls on their way as there are cores, one more sandbox would be in the way of all of them. */
+const CORES = availableParallelism()
 
 type Shape = { readonly admitted: Admitted; readonly stdin: boolean; asked: number[]; readonly waiting: Waiting[] }
 type Waiting = { readonly setting: Setting; readonly started: Started; readonly since: number; gone: boolean }
@@ -37,6 +42,7 @@ export class PreparedStock {
   readonly #shapes = new Map<string, Shape>()
   #making: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
+  #underWay = 0
   #closed = false
   readonly #stale_ms: number
 
@@ -96,16 +102,29 @@ export class PreparedStock {
     return false
   }
 
-  /** Calls come and go: setting up waits until it is quiet. */
   #rest(): void {
     if (this.#closed) return
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => void this.#tend(), REST_MS)
+    this.#timer = setTimeout(() => void this.#tend(), this.#isBusy ? LONG_MS : REST_MS)
   }
 
-  /** To be told of every end of a call, so that what follows it goes first. */
-  over(): void {
+  get #isBusy(): boolean {
+    return this.#underWay > 0 && this.#underWay + 1 >= CORES
+  }
+
+  /** A call is on its way through this process, whatever becomes of it; until it says that all of it has been done. */
+  begun(): () => void {
+    this.#underWay += 1
     if (this.#shapes.size > 0) this.#rest()
+    let isOver = false
+    return () => {
+      if (isOver) return
+      isOver = true
+      this.#underWay -= 1
+      if (this.#shapes.size === 0 || this.#closed || this.#isBusy) return
+      clearTimeout(this.#timer)
+      setImmediate(() => void this.#tend()) // at once: whoever is told of its end thinks before the next call comes
+    }
   }
 
   async close(): Promise<void> {
