@@ -13,7 +13,7 @@ import { SkillPackage, SkillPayload } from '../../shared/skills.ts'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
 import { javaScriptSkill } from '../support/javascript-skill.ts'
-import { declarationsOf } from '../support/skill.ts'
+import { generatedOf } from '../support/skill.ts'
 
 const TEMPLATES = join(ROOT, 'cli/skills/templates')
 const folder = mkdtempSync(join(tmpdir(), 'countersign-authoring-'))
@@ -287,7 +287,7 @@ function functionsIn(text: string): string[] {
 
 test('the types that authors get are those that jco makes of the world', async () => {
   const types = readFileSync(join(ROOT, 'cli/skills/templates/countersign-skill.d.ts'), 'utf8')
-  const declared = await declarationsOf(await javaScriptSkill(`export const run = () => ''`, SkillCapability.options))
+  const declared = await generatedOf(await javaScriptSkill(`export const run = () => ''`, SkillCapability.options))
   for (const capability of SkillCapability.options) {
     const ours = types.split(`declare module 'countersign:skill/${capability}' {`)[1]?.split('\n}')[0] ?? ''
     const theirs = declared.get(`interfaces/countersign-skill-${capability}.d.ts`) ?? ''

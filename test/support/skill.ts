@@ -122,11 +122,11 @@ export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Ar
 /** What is written in the text format, a module or a component, as bytes. */
 export const assembled = (text: string): Promise<Uint8Array> => parse(text)
 
-/** What jco says of its types, by file. */
-export async function declarationsOf(code: Uint8Array): Promise<Map<string, string>> {
+/** What jco says of its types, and how it would run it, by file. */
+export async function generatedOf(code: Uint8Array): Promise<Map<string, string>> {
   await bindgen.$init
   const { files } = bindgen.generate(code, { name: 'component', instantiation: { tag: 'sync' }, noNodejsCompat: true })
-  return new Map(files.filter(([name]) => name.endsWith('.d.ts')).map(([name, bytes]) => [name, Buffer.from(bytes).toString()]))
+  return new Map(files.filter(([name]) => !name.endsWith('.wasm')).map(([name, bytes]) => [name, Buffer.from(bytes).toString()]))
 }
 
 export const LOG = { from: 'countersign:skill/log@0.1.0', name: 'write', params: [I32, I32, I32, I32] } as const
