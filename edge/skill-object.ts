@@ -1,5 +1,6 @@
 // What one skill keeps from call to call: keys and values of all its versions, and of no other skill or tenant. It bounds them, and checks
-// no grant: which of them a call may use is judged by whoever calls for it. It outlives the skill, until an operator clears it.
+// no grant: which of them a call may use is judged by whoever calls for it. It outlives the skill, until an operator clears it. And it is where
+// a skill is tried: what an object does goes on when whoever asked has gone, so nobody takes a place or a turn with them.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, desc, eq, gt, gte, lt } from 'drizzle-orm'
@@ -8,9 +9,13 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { Clearing, SkillStorage } from '../shared/skill-storage.ts'
+import type { Tried } from '../shared/skill-trials.ts'
 import type { Env } from './env.ts'
 import { tenantSkills } from './env.ts'
+import { placesOfSkills, turnsOfSkills } from './run-skills.ts'
 import { afterSetting, listed, type Sums, sizeOf } from './skills/kept-bounds.ts'
+import type { Caller } from './skills/places.ts'
+import { type Asked, tried } from './skills/trial.ts'
 import { openDatabase } from './tables/open.ts'
 import { clearings, entries, usage } from './tables/skill.ts'
 
@@ -62,6 +67,12 @@ export class SkillObject extends DurableObject<Env> {
       .limit(LIMITS.skill_keys_listed + 1)
       .all()
     return listed(rows.map(({ key }) => key))
+  }
+
+  // ── Authors ──
+
+  async try(author: Caller, trial: Asked): Promise<Result<Tried[]>> {
+    return placesOfSkills.take(author, () => tried(this.env, trial, turnsOfSkills))
   }
 
   // ── Operators ──

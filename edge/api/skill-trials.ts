@@ -3,15 +3,14 @@
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
-import { placesOfSkills, turnsOfSkills } from '../run-skills.ts'
-import { tried } from '../skills/trial.ts'
+import { skillObject } from '../env.ts'
 
 export const skillTrialRoutes: Verbs<'trySkill'> = {
   async trySkill({ env, caller: { directory, principal }, body: { manifest, component, trials } }) {
     const code = Buffer.from(component, 'base64')
     if (code.toString('base64') !== component) return err(failure('invalid_skill', 'the component is not base64 in its one spelling'))
     const author = [directory.tenant, `operator ${principal.name}`, manifest.id] as const
-    const items = await placesOfSkills.take(author, () => tried(env, manifest, code, trials, turnsOfSkills))
+    const items = await skillObject(env, directory.tenant, manifest.id).try(author, { manifest, component: code, trials })
     return items.ok ? ok({ items: items.value }) : items
   },
 }

@@ -29,13 +29,9 @@ import type { Turn, Turns } from './turns.ts'
 type Sent = Tried['requests'][number]
 type Posted = Tried['posts'][number]
 
-export async function tried(
-  env: Env,
-  manifest: UnboundManifest,
-  component: Uint8Array,
-  trials: readonly Trial[],
-  turns: Turns,
-): Promise<Result<Tried[]>> {
+export type Asked = { readonly manifest: UnboundManifest; readonly component: Uint8Array; readonly trials: readonly Trial[] }
+
+export async function tried(env: Env, { manifest, component, trials }: Asked, turns: Turns): Promise<Result<Tried[]>> {
   const digest = sha256(component)
   const plans = trials.map((trial, index) => planOf(manifest, digest, trial, index))
   const misplanned = plans.find((plan) => !plan.ok)
