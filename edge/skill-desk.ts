@@ -15,7 +15,7 @@ import { SKILLS } from './log-object.ts'
 import type { ListedKeys } from './publisher-store.ts'
 import { PublisherStore } from './publisher-store.ts'
 import { SkillJournal } from './skill-journal-store.ts'
-import type { EnabledSkill, Published, StateChange } from './skill-store.ts'
+import type { EnabledSkill, ListedSkill, Published, StateChange } from './skill-store.ts'
 import { SkillStore } from './skill-store.ts'
 import type { CodeFile } from './skills/isolate.ts'
 import type { Change, Database } from './tables/open.ts'
@@ -72,7 +72,7 @@ export class SkillDesk extends RpcTarget {
   }
 
   /** A page of them, behind `skill@version`. */
-  async list(after: string, of?: string): Promise<Skill[]> {
+  async list(after: string, of?: string): Promise<ListedSkill[]> {
     return this.#skills.list(after, of)
   }
   async read(id: string, version: string): Promise<Skill | undefined> {

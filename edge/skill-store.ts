@@ -18,6 +18,10 @@ import type { ToolStore } from './tool-store.ts'
 
 /** What a call of it has to know. */
 export type EnabledSkill = Pick<Skill, 'id' | 'version' | 'digest' | 'component' | 'modules'>
+/** As one of many. */
+export type ListedSkill = Omit<Skill, 'manifest' | 'modules' | 'contents' | 'changes'> & {
+  readonly manifest: Pick<SkillManifest, 'description' | 'publisher'>
+}
 /** What a publisher put: made once, never changed. */
 export type Published = {
   readonly about: Omit<Skill, 'state' | 'changes' | 'denied'>
@@ -127,14 +131,19 @@ export class SkillStore {
     return this.#db.select({ version, publisher, digest, state }).from(skills).where(eq(skills.id, id)).all()
   }
 
-  /** A page of all, or of one skill's, behind `skill@version`. */
-  list(after: string, of?: string): Skill[] {
+  /** A page of all, or of one skill's, behind `skill@version`: without what may be long of each. */
+  list(after: string, of?: string): ListedSkill[] {
     const [id = '', version = ''] = after.split('@')
     const behind = or(gt(skills.id, id), and(eq(skills.id, id), gt(skills.version, version)))
     const wanted = and(behind, of === undefined ? undefined : eq(skills.id, of))
     const rows = this.#db.select().from(skills).where(wanted).orderBy(asc(skills.id), asc(skills.version)).limit(LIMITS.page).all()
     const unwanted = this.#denied.all()
-    return rows.map(({ about, state }) => ({ ...about, state, changes: [], denied: this.#denied.among(about.contents.parts, unwanted) }))
+    return rows.map(({ about: { manifest, modules: _, contents, ...about }, state }) => ({
+      ...about,
+      manifest: { description: manifest.description, publisher: manifest.publisher },
+      state,
+      denied: this.#denied.among(contents.parts, unwanted),
+    }))
   }
 
   read(id: string, version: string): Skill | undefined {

@@ -246,6 +246,8 @@ export const LIMITS = {
   publishers: 100,
   publisher_keys: 4,
   skill_tools: 16,
+  /** What an author says of a skill and its tools, schemas included: a page of a hundred is read at once. */
+  skill_manifest_bytes: 256 * KiB,
   /** A component in base64 in a signed payload in base64. */
   skill_package_bytes: 8 * MiB,
   /** What a package tells of its component: the bill of materials and how many it lists, where it was built, a name or version in either. */
@@ -270,6 +272,9 @@ export const LIMITS = {
   skill_effort: 500_000,
   skill_effort_a_byte: 3,
   skill_tables: 16,
+  /** Of all its modules: what is told of exports becomes a function of ours for each call, and elements are laid out before a call pays for anything. */
+  skill_exports: 1_000,
+  skill_element_bytes: 64 * KiB,
   /** How its code is kept; a Durable Object value ends at 2 MB. */
   skill_part_bytes: 1 * MiB,
   /**
@@ -282,8 +287,14 @@ export const LIMITS = {
   skill_alone_fuel: 1_000_000,
   /** What a call of the host costs beside its bytes, and what of a call's log is kept. */
   skill_host_call_fuel: 2_000,
-  /** A text that it hands over: no more is read of it, for what reads it is no code of its own. */
-  skill_text_bytes: 4 * MiB,
+  /** A text that it hands over: no more is read of it, for what reads it is no code of its own. No result may be longer. */
+  skill_text_bytes: 1 * MiB,
+  /** What it may ask with, beside the body of a request: the least that leaves the words of a refusal to whoever knows what it is about. */
+  skill_asked_bytes: 512 * KiB,
+  /** The longest slice of fuel: what burns little for each unit may burn much the next time. */
+  skill_slice_fuel_most: 10_000_000,
+  /** What a skill says of its own failure, before secrets are hidden in it: the longest one may begin before the end. */
+  skill_detail_chars: 40 * KiB,
   /** Memory of calls that have ended, which an isolate may hold before it sees to it that it is given back. */
   skill_sweep_bytes: 64 * MiB,
   /** How long one whose time is over may take to say what it has burnt. */

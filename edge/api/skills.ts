@@ -56,7 +56,7 @@ export const skillRoutes: Verbs<Names> = {
 
   async listSkills({ env, caller, query: { id, after = '' } }) {
     const skills = await here(env, caller).list(after, id)
-    return ok({ items: skills.map(({ manifest: _, modules: __, changes: ___, contents: ____, ...skill }) => skill) })
+    return ok({ items: skills.map(({ manifest: _, ...skill }) => skill) })
   },
   async readSkill({ env, caller, params: { id, version } }) {
     const skill = await here(env, caller).read(id, version)

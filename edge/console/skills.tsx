@@ -4,13 +4,14 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Skill, SkillState } from '../../shared/skills.ts'
 import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
+import type { ListedSkill } from '../skill-store.ts'
 import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'
 
 /** Waiting for somebody comes before what is settled. */
 export const LOOK: Record<SkillState, string> = { quarantined: 'medium', enabled: 'low', disabled: 'high', revoked: 'high' }
 
-export function skillsPage(session: Session, skills: readonly Skill[]) {
+export function skillsPage(session: Session, skills: readonly ListedSkill[]) {
   const last = skills.at(-1)
   return (
     <ConsolePage title="Skills" session={session} place="/console/skills">
@@ -37,14 +38,14 @@ export function skillsPage(session: Session, skills: readonly Skill[]) {
   )
 }
 
-function cardOf(versions: readonly Skill[]) {
+function cardOf(versions: readonly ListedSkill[]) {
   const newest = versions.toSorted((one, other) => other.published_at_ms - one.published_at_ms)
   const shown = newest.find(({ state }) => state === 'enabled') ?? newest[0]
   const waiting = newest.find(({ state }) => state === 'quarantined')
   return shown === undefined ? '' : <Card newest={newest} shown={shown} waiting={waiting} />
 }
 
-function Card({ newest, shown, waiting }: { newest: readonly Skill[]; shown: Skill; waiting: Skill | undefined }) {
+function Card({ newest, shown, waiting }: { newest: readonly ListedSkill[]; shown: ListedSkill; waiting: ListedSkill | undefined }) {
   return (
     <li class={`card ${waiting === undefined ? LOOK[shown.state] : 'medium'}`} id={shown.id}>
       <h2>

@@ -12,7 +12,7 @@ import { worldly } from './world.ts'
 
 const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00] as const
 const SECTION = { custom: 0, module: 1, component: 4, alias: 6, type: 7, import: 10, export: 11 } as const
-const CORE = { custom: 0, table: 4, memory: 5, header: 8 } as const
+const CORE = { custom: 0, table: 4, memory: 5, export: 7, element: 9, header: 8 } as const
 
 /** Each core module in it, what it imports, and the component without what only tells about it. */
 export type Component = {
@@ -21,10 +21,10 @@ export type Component = {
   readonly capabilities: readonly SkillCapability[]
 }
 
-type Found = { readonly modules: Uint8Array[]; described: number; memories: number; tables: number }
+type Found = { readonly modules: Uint8Array[]; described: number; memories: number; tables: number; exports: number; elements: number }
 
 export function readComponent(component: Uint8Array): Result<Component> {
-  const found: Found = { modules: [], described: 0, memories: 0, tables: 0 }
+  const found: Found = { modules: [], described: 0, memories: 0, tables: 0, exports: 0, elements: 0 }
   const types = new Types()
   try {
     if (component.byteLength > LIMITS.skill_component_bytes) throw new Malformed(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
@@ -69,6 +69,11 @@ function core(module: Bytes, found: Found): void {
     const section = all.part(all.u32())
     if (id === CORE.memory) found.memories += section.u32()
     if (id === CORE.table) found.tables += section.u32()
+    if (id === CORE.element) found.elements += section.end - section.at
+    if (id === CORE.export) found.exports += section.u32()
+    if (found.exports > LIMITS.skill_exports) throw new Malformed(`its modules export more than ${LIMITS.skill_exports} things`)
+    if (found.elements > LIMITS.skill_element_bytes)
+      throw new Malformed(`what it lays out in tables is longer than ${LIMITS.skill_element_bytes} bytes`)
     if (found.tables > LIMITS.skill_tables) throw new Malformed(`it has more than ${LIMITS.skill_tables} tables`)
   }
 }

@@ -3,7 +3,7 @@
 // It is the last thing between a skill and the edge that a skill could reach, so the edge reads its answers as a stranger's.
 
 import { sha256 } from '../../shared/json.ts'
-import { LIMITS } from '../../shared/limits.ts'
+import { LIMITS, MAX_SKILL_LIMITS } from '../../shared/limits.ts'
 import { SkillCapability } from '../../shared/plan.ts'
 import { TANK } from './tank.ts'
 
@@ -41,6 +41,11 @@ export default class extends WorkerEntrypoint {
       hostCalls[name] = (hostCalls[name] ?? 0) + 1
       pay(bytes)
     }
+    /** What is far too much is not sent: whoever judges it would hold copies. */
+    const ask = (name, bytes, most = ${LIMITS.skill_asked_bytes}) => {
+      host(name, bytes)
+      if (bytes > most) throw new Failed('what it hands over has ' + bytes + ' bytes; ' + most + ' are the most')
+    }
     const asked = async (answering) => {
       const answer = await answering
       tank.resumed()
@@ -70,7 +75,7 @@ export default class extends WorkerEntrypoint {
       },
       http: {
         async request(method, url, headers, body) {
-          host('http.request', method.length + url.length + headers.length + body.byteLength)
+          ask('http.request', method.length + url.length + headers.length + body.byteLength, ${LIMITS.skill_asked_bytes + MAX_SKILL_LIMITS.net_bytes})
           const { status, headers: said, body: got } = await asked(asking.request({ method, url, headers, body }))
           host('http.response', got.byteLength)
           return { status, headers: said, body: got }
@@ -78,27 +83,27 @@ export default class extends WorkerEntrypoint {
       },
       secrets: {
         async get(name) {
-          host('secrets.get', name.length)
+          ask('secrets.get', name.length)
           return asked(asking.secret(name))
         },
       },
       kv: {
         async get(key) {
-          host('kv.get', key.length)
+          ask('kv.get', key.length)
           const value = await asked(asking.kvGet(key))
           if (value !== undefined) pay(value.byteLength)
           return value
         },
         async set(key, value) {
-          host('kv.set', key.length + value.byteLength)
+          ask('kv.set', key.length + value.byteLength)
           await asked(asking.kvSet(key, value))
         },
         async delete(key) {
-          host('kv.delete', key.length)
+          ask('kv.delete', key.length)
           await asked(asking.kvDelete(key))
         },
         async keys(beginning) {
-          host('kv.keys', beginning.length)
+          ask('kv.keys', beginning.length)
           const keys = await asked(asking.kvKeys(beginning))
           pay(8 * keys.length + keys.join('').length)
           return keys
@@ -106,7 +111,7 @@ export default class extends WorkerEntrypoint {
       },
       channel: {
         async post(channel, text) {
-          host('channel.post', channel.length + text.length)
+          ask('channel.post', channel.length + text.length)
           await asked(asking.post(channel, text))
         },
       },
@@ -129,10 +134,10 @@ export default class extends WorkerEntrypoint {
       } catch (error) {
         if (tank.isEmpty) return { kind: 'fuel_exhausted' }
         if (refused !== undefined) return { kind: 'capability_denied', detail: refused }
-        if (error?.constructor?.name === 'ComponentError') return { kind: 'skill_error', detail: String(error.payload) }
+        if (error?.constructor?.name === 'ComponentError') return { kind: 'skill_error', detail: String(error.payload).slice(0, ${LIMITS.skill_detail_chars}) }
         const isTooDeep = error instanceof RangeError && /call stack/.test(error.message)
         if (isTooDeep) tank.drain()
-        return { kind: 'trap', detail: isTooDeep ? 'call stack exhausted' : String(error?.message ?? error) }
+        return { kind: 'trap', detail: isTooDeep ? 'call stack exhausted' : String(error?.message ?? error).slice(0, ${LIMITS.skill_detail_chars}) }
       }
     }
     const end = await ending()

@@ -4,6 +4,7 @@
 import { kidOf, publicKey, signedByExactly } from '../../shared/dsse.ts'
 import { failure } from '../../shared/failures.ts'
 import { BODY, canonical, parseJson, sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { SKILL_TYPE, type SkillContents, type SkillManifest, type SkillPackage, SkillPayload } from '../../shared/skills.ts'
@@ -45,6 +46,8 @@ export function open(packed: SkillPackage, publishers: Publishers, pin: string |
   if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, publicKey(key)]])))
     return refused('the signature does not fit what was signed')
   if (canonical(parsed.value) !== bytes.toString()) return refused('the payload is not canonical JSON')
+  if (canonical(manifest).length > LIMITS.skill_manifest_bytes)
+    return refused(`the manifest is longer than ${LIMITS.skill_manifest_bytes} characters; say less in descriptions and schemas`)
   const code = Buffer.from(component, 'base64')
   if (code.toString('base64') !== component) return refused('the component is not base64 in its one spelling')
   const contents = checkContents(read.data, code)

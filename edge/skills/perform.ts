@@ -28,13 +28,14 @@ type Asked = {
 }
 export type Isolate = { call: (asked: Asked, host: Asking) => Promise<unknown> }
 
+const Detail = z.string().max(LIMITS.skill_detail_chars)
 const Answer = z.strictObject({
   end: z.discriminatedUnion('kind', [
     z.strictObject({ kind: z.literal('returned'), output: z.string() }),
-    z.strictObject({ kind: z.literal('skill_error'), detail: z.string() }),
-    z.strictObject({ kind: z.literal('trap'), detail: z.string() }),
+    z.strictObject({ kind: z.literal('skill_error'), detail: Detail }),
+    z.strictObject({ kind: z.literal('trap'), detail: Detail }),
     z.strictObject({ kind: z.literal('fuel_exhausted') }),
-    z.strictObject({ kind: z.literal('capability_denied'), detail: z.string() }),
+    z.strictObject({ kind: z.literal('capability_denied'), detail: Detail }),
   ]),
   log: z.string().max(LIMITS.skill_log_chars + LIMITS.skill_log_spare_chars),
   fuel_used: z.int().min(0),

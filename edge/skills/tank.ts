@@ -9,7 +9,7 @@ import { LIMITS } from '../../shared/limits.ts'
  * its counter is below zero, which waits by JSPI.
  */
 export const TANK = `
-const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 100000, most: 50000000, ms: ${LIMITS.skill_slice_ms}, alone_ms: ${LIMITS.skill_slice_alone_ms}, crowded_ms: 3 }
+const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 100000, most: ${LIMITS.skill_slice_fuel_most}, ms: ${LIMITS.skill_slice_ms}, alone_ms: ${LIMITS.skill_slice_alone_ms}, crowded_ms: 3 }
 const ALONE = ${LIMITS.skill_alone_fuel}
 
 /** What is called from JavaScript stands behind a function of ours; engines and other modules want the exports themselves. */

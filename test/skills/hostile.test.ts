@@ -51,6 +51,9 @@ async function ran(call: Call): Promise<Ran> {
 const others = async (): Promise<string> =>
   granted(await other.client('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true', args: [] } } })).state
 
+/** Of the edge, in MiB. */
+const rss = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${stack.edge.pid}/status`, 'utf8'))?.[1]) / 1_024
+
 const FOREVER = [...w.loop(w.br(0))]
 const endless = (...code: readonly w.Code[]): w.Code => [...w.loop([...code.flat(), ...w.br(0)]), w.UNREACHABLE]
 const FLAG = 8
@@ -142,6 +145,21 @@ describe('whatever it does, it ends', () => {
     expect(skill.fuel_used).toBeLessThan(fuel)
   })
 
+  test('W07 far more than may be kept or sent is not handed on, and the skill is told', async () => {
+    const set = { from: 'countersign:skill/kv@0.1.0', name: 'set', params: Array.from({ length: 5 }, () => w.I32) }
+    const [key, at] = [1_024, 512]
+    const asked = [...w.i32(key), ...w.i32(1), ...w.i32(2_048), ...w.i32(60_000_000), ...w.i32(at), ...w.call(0)]
+    const run = [...w.loop([...asked, ...w.get(4), ...w.i32(1), 0x6a, ...w.tee(4), ...w.i32(20), 0x49, ...w.brIf(0)]), ...OK]
+    const parts: Parts = { imports: [set], locals: [w.I32], memory: { min: 1_000 }, data: [[0, ...w.i32(key), 0x0b, 1, 0x6b]], run }
+    const limits = { fuel: MAX_SKILL_LIMITS.fuel, memory_bytes: MAX_SKILL_LIMITS.memory_bytes, timeout_ms: MAX_SKILL_LIMITS.timeout_ms }
+    const tool = await enabled(parts, { capabilities: { kv: ['k'] }, limits })
+    const before = rss()
+    const calls = await Promise.all(Array.from({ length: 4 }, () => called(tool, { t: 'x' })))
+    expect(calls.map(({ state }) => state)).toEqual(Array(4).fill('succeeded'))
+    expect((await ran(calls[0] as Call)).skill.host_calls['kv.set']).toBe(20)
+    expect(rss() - before).toBeLessThan(1_500) // of 4,800 MB, and copies of it
+  })
+
   test('W05 how deep calls may go differs by machine, so whoever finds out has burnt all', async () => {
     const deep = [...w.get(0), ...w.get(1), ...w.get(2), ...w.get(3), ...w.call(0), ...w.i32(1), 0x6a]
     const { outcome, skill } = await ran(await called(await enabled({ run: deep }, { limits: { fuel: 40_000_000 } })))
@@ -202,7 +220,6 @@ describe('what it burns and what it leaves', () => {
   })
 
   test('W03 the memory of calls that have ended is given back', async () => {
-    const rss = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${stack.edge.pid}/status`, 'utf8'))?.[1]) / 1_024
     const touched = [...w.i32(64), ...w.i32(32), ...w.i32(60_000_000), ...w.bulk(11, 0), ...OK]
     const tool = await enabled({ run: touched, memory: { min: 1_000 } }, { limits: { memory_bytes: MAX_SKILL_LIMITS.memory_bytes } })
     for (let i = 0; i < 4; i++) await called(tool)

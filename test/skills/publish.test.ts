@@ -25,12 +25,14 @@ beforeAll(async () => {
 const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
 const put = (code: Uint8Array, change: Partial<Unbound> = {}) => publish(acme.pack(acme.manifest(desk.name(), change), code))
 /** Why it is refused. */
-async function why(code: Uint8Array): Promise<string> {
-  const answer = await put(code)
+async function why(code: Uint8Array, change: Partial<Unbound> = {}): Promise<string> {
+  const answer = await put(code, change)
   return answer.ok ? 'no refusal' : `${answer.error.status} ${answer.error.code}: ${answer.error.detail}`
 }
 const worldOf = (inside: string): string => `package countersign:skill@0.1.0;
 ${inside}`
+const many = <T>(count: number, made: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => made(i))
+const ELEMENTS = `(elem (i32.const 0) func ${'0 '.repeat(10_000)})`
 const RUN = 'export run: func(tool: string, input: string) -> result<string, string>;'
 
 describe('who may publish, and what stays', () => {
@@ -165,6 +167,36 @@ describe('what is no skill', () => {
     ['W04 many tables', { tables: Array.from({ length: 100 }, () => ({ min: 10 })) }],
     ['W06 blocks inside each other, five thousand deep', { run: [...nested(5_000), w.UNREACHABLE] }],
   ])('%s', async (_, parts) => expect(await why(await component(parts))).toMatch(/^422 invalid_skill/))
+
+  test.each([
+    [
+      'a thousand exports, each of which would be made anew for each call',
+      many(1_001, (i) => `(func (export "f${i}"))`).join(''),
+      /more than 1000 things/,
+    ],
+    [
+      'elements by the ten thousand, laid out before anybody pays',
+      `(table 10 funcref) (func) ${ELEMENTS.repeat(7)}`,
+      /longer than 65536 bytes/,
+    ],
+  ])('W06 %s', async (_, parts, told) => {
+    const code = await assembled(`(component
+      (core module $other ${parts})
+      (core module $m (memory (export "memory") 2)
+        (func (export "run") (param i32 i32 i32 i32) (result i32) (i32.const 16))
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 32768)))
+      (core instance (instantiate $other)) (core instance $i (instantiate $m))
+      (alias core export $i "memory" (core memory $memory)) (alias core export $i "run" (core func $run)) (alias core export $i "realloc" (core func $realloc))
+      (type $answer (result string (error string))) (type $f (func (param "tool" string) (param "input" string) (result $answer)))
+      (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf8))
+      (export "run" (func $go)))`)
+    expect(await why(code)).toMatch(told)
+  })
+
+  test('a manifest that is longer than a page of them could be', async () => {
+    const tools = many(10, (i) => ({ name: `t${i}`, description: 'x', input_schema: { type: 'object', description: 'x'.repeat(30_000) } }))
+    expect(await why(plain, { tools })).toMatch(/the manifest is longer than 262144 characters/)
+  })
 
   test('W06 W10 components that are deep, long, cut short or none are refused before the engine sees them', async () => {
     const header = plain.subarray(0, 8)
