@@ -7,10 +7,11 @@ import { digestOf } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import { capabilitiesIn, type SkillManifest, type UnboundManifest } from '../shared/skills.ts'
+import type { SkillManifest } from '../shared/skills.ts'
 import type { Tool, ToolSpec } from '../shared/wire.ts'
 import type { Directory } from './directory.ts'
 import { checkToolChange } from './policy-check.ts'
+import { specOf } from './skills/contract.ts'
 import type { Change, Database } from './tables/open.ts'
 import { tools } from './tables/tenant.ts'
 
@@ -124,27 +125,5 @@ export class ToolStore {
 }
 
 const ownerOf = (tool: Tool | undefined): string | undefined => (tool?.executor.kind === 'skill' ? tool.executor.skill : undefined)
-
-/** Members that there are. */
-const some = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> } // only undefined ones are gone
-
-/** A skill's tool as a contract: what it reaches and may take is the manifest's. */
-export function specOf(manifest: UnboundManifest, digest: string, tool: UnboundManifest['tools'][number]): ToolSpec {
-  const { id, version, limits } = manifest
-  const { http, secrets, credentials, kv, channels } = manifest.capabilities
-  const { name, ...said } = tool
-  const { table_elements: _, ...bounds } = limits
-  const granted = { capabilities: capabilitiesIn(manifest), ...some({ methods: http?.methods, kv, channels }) }
-  return {
-    ...said,
-    capabilities: channels === undefined ? [] : ['network'], // what it posts leaves the house
-    executor: { kind: 'skill', skill: id, version, digest, tool: name, ...granted },
-    egress: { mode: 'strict', hosts: http?.hosts ?? [] },
-    ...some({ secrets, credentials }),
-    workspace: 'call',
-    limits: bounds,
-  }
-}
 
 const toolOf = ({ name, version, digest, spec }: Row): Tool => ({ ...spec, name, version, digest })

@@ -7,7 +7,7 @@ import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
-import { limitsOf, powersOf } from './skill-words.ts'
+import { limitsOf, powersOf, reachOf, unguarded } from './skill-words.ts'
 import { Denied, LOOK, pathOf } from './skills.tsx'
 
 /** What this operator may do with it now; `own`: they published it, and policy wants somebody else. */
@@ -53,13 +53,12 @@ export function skillPage({ session, skill, beside, before, may }: Shown) {
 }
 
 function Powers({ skill: { manifest }, beside }: Pick<Shown, 'skill' | 'beside'>) {
-  const powers = powersOf(manifest)
+  const powers = powersOf(manifest, beside?.manifest)
   const known = beside === null ? powers : powersOf(beside.manifest)
-  const gone = known.filter((one) => !powers.includes(one))
   return (
     <section aria-labelledby="powers">
       <h2 id="powers">What it may do</h2>
-      {powers.length === 0 ? <p>Nothing but compute: it reaches nobody, keeps nothing and reads no secret.</p> : ''}
+      {reachOf(manifest).length === 0 ? <p>Nothing but compute: it reaches nobody, keeps nothing and reads no secret.</p> : ''}
       <ul class="told">
         {powers.map((one) => (
           <li>
@@ -68,17 +67,39 @@ function Powers({ skill: { manifest }, beside }: Pick<Shown, 'skill' | 'beside'>
           </li>
         ))}
       </ul>
-      {beside === null ? (
-        ''
-      ) : (
-        <p class="quiet">
-          Beside <a href={pathOf(beside)}>{beside.version}</a>, which is enabled,{' '}
-          {powers.every((one) => known.includes(one)) ? 'it asks for nothing new' : 'it asks for what is marked as new'}
-          {gone.length === 0 ? '.' : `, and gives up ${gone.length} of ${known.length}.`}
-        </p>
-      )}
+      {beside === null ? '' : <Beside powers={powers} known={known} manifest={manifest} beside={beside} />}
       <p class="quiet">Each call takes {limitsOf(manifest)} at the most. Policy decides each call on top of that.</p>
     </section>
+  )
+}
+
+type Compared = { readonly powers: string[]; readonly known: string[]; readonly manifest: Skill['manifest']; readonly beside: Skill }
+function Beside({ powers, known, manifest, beside }: Compared) {
+  const gone = known.filter((one) => !powers.includes(one))
+  return (
+    <>
+      {unguarded(manifest, beside.manifest).map((one) => (
+        <p class="alert changed">
+          <Prose text={one} />.
+        </p>
+      ))}
+      <p class="quiet">
+        Beside <a href={pathOf(beside)}>{beside.version}</a>, which is enabled,{' '}
+        {powers.every((one) => known.includes(one)) ? 'it asks for nothing new' : 'it asks for what is marked as new'}
+        {gone.length === 0 ? '.' : ', and this is gone:'}
+      </p>
+      {gone.length === 0 ? (
+        ''
+      ) : (
+        <ul class="told quiet">
+          {gone.map((one) => (
+            <li>
+              <Prose text={one} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
   )
 }
 

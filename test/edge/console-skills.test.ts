@@ -52,7 +52,12 @@ describe.each([
     expect(await page.locator('#powers + ul').textContent()).toMatch(
       /Asks api.example.com:443 \(GET, POST\)new.*Writes lines into the log of its call(?!new)/,
     )
-    expect(await page.getByText('Beside 1.0.0').textContent()).toMatch(/it asks for what is marked as new, and gives up 2 of 3/)
+    expect(await page.getByText('Beside 1.0.0').textContent()).toMatch(/it asks for what is marked as new, and this is gone:/)
+    expect(await page.locator('#powers ~ ul.quiet li').allTextContents()).toEqual([
+      'Is told the time',
+      'Is given random bytes',
+      'Runs run, shown as low risk, without asking anybody',
+    ])
     await page.getByRole('button', { name: 'Enable' }).click()
     await page.getByRole('button', { name: 'Go back to 1.0.0' }).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(`${id} 1.0.0`)
@@ -100,6 +105,24 @@ describe.each([
       expect([name, await page.evaluate(sideways, '200%')]).toEqual([name, 0])
     }
   })
+})
+
+test('a version that is less guarded says so, and what it takes away of the enabled one', async () => {
+  const id = desk.name()
+  const run = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
+  await published(id, { tools: [{ ...run, sensitive: true }] })
+  granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  const page = await opened(await published(id, { version: '1.1.0', tools: [run], limits: { timeout_ms: 9_000 } }))
+  expect(await page.locator('#powers + ul li:has(.tag)').allTextContents()).toEqual([
+    'Runs run, shown as low risk, without asking anybodynew',
+    'Takes up to 9 s for a callnew',
+  ])
+  expect(await page.locator('#powers ~ .alert').allTextContents()).toEqual([
+    'In 1.0.0 run is marked as sensitive, and here it is not: nobody is asked before it runs, unless policy wants it.',
+  ])
+  expect(await page.locator('#powers ~ ul.quiet li').allTextContents()).toEqual([
+    'Runs run, shown as medium risk, once a human has said yes',
+  ])
 })
 
 test('by keyboard alone: what can’t be taken back comes last, and folded', async () => {
