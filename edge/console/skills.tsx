@@ -17,8 +17,8 @@ export function skillsPage(session: Session, skills: readonly ListedSkill[]) {
     <ConsolePage title="Skills" session={session} place="/console/skills">
       <h1>Skills</h1>
       <p class="quiet">
-        A version that is published waits in quarantine until somebody other than who published it has looked at it and enables it. One
-        version of a skill is enabled at a time.
+        A version that is published waits in quarantine until somebody other than who published it enables it. One version of a skill is
+        enabled at a time.
       </p>
       {skills.length === 0 ? (
         <p class="empty">

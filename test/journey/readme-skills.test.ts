@@ -1,7 +1,7 @@
 // Promise: what README says of skills can be typed as it stands, from nothing to a verified call: its commands run in its order, in one shell,
 // against a stack of its own.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -27,6 +27,7 @@ test('every line of README’s skill does what it says', async () => {
   const steps = stepsOf(section).map(leftOut)
   expect(steps.map(({ kind }) => kind)).toContain('command')
   await follow(steps, shell, folder)
+  expect(statSync(join(folder, '.countersign/mia.json')).mode & 0o077).toBe(0)
   const verified = await shell.run('npx countersign verify call.json --keys keys.json')
   expect(verified.answer).toMatch(/^verified[\s\S]*wasm_isolate/m)
 }, 180_000)

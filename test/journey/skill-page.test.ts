@@ -1,7 +1,7 @@
 // Promise: skills/README.md is true. Its commands run in its order, in one shell, against a stack of its own; what the page shows of the answers
 // is what came, and the code that it shows is that of the template.
 
-import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -29,4 +29,5 @@ test('the code of the page is that of the template', () => {
 test('the page says what happens', async () => {
   symlinkSync(join(ROOT, 'skills'), join(folder, 'skills'))
   await follow(stepsOf(page), shell, folder)
+  expect(statSync(join(folder, '.countersign/mia.json')).mode & 0o077).toBe(0)
 }, 180_000)
