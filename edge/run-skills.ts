@@ -154,9 +154,10 @@ export class SkillWork {
     // V01: all that is the skill's to say, and whole: part of a secret is one too. What is too long is cut after.
     const known = new KnownValues(Object.values(secrets))
     const veil = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
+    const output = Buffer.from(veil(stdout.toString()))
     return {
-      outcome: told(promised(outcome, plan, stdout), veil),
-      stdout: Buffer.from(veil(stdout.toString())),
+      outcome: told(promised(outcome, plan, output), veil), // what is promised is what is told
+      stdout: output,
       stderr: Buffer.from(veil(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
       used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
       connections: host.connections.map((one) => ({ ...one, host: veil(one.host).slice(0, HOST_CHARS) })),

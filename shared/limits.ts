@@ -287,8 +287,13 @@ export const LIMITS = {
   skill_alone_fuel: 1_000_000,
   /** What a call of the host costs beside its bytes, and what of a call's log is kept. */
   skill_host_call_fuel: 2_000,
-  /** A text that it hands over: no more is read of it, for what reads it is no code of its own. No result may be longer. */
+  /**
+   * A text that it hands over, as its result and before: no more is read of it, for what reads it is no code of its own, and takes 100 ms for
+   * 1 MiB that is no text.
+   */
   skill_text_bytes: 1 * MiB,
+  skill_asked_text_bytes: 128 * KiB,
+  skill_text_byte_fuel: 10,
   /** What it may ask with, beside the body of a request: the least that leaves the words of a refusal to whoever knows what it is about. */
   skill_asked_bytes: 512 * KiB,
   /** The longest slice of fuel: what burns little for each unit may burn much the next time. */
@@ -323,7 +328,6 @@ export const LIMITS = {
   trials_ms: 60_000,
   trial_answers: 64,
   trial_text_chars: 256 * KiB,
-  trial_cpu_ms: 10_000,
   /** One page of a list. */
   page: 100,
 } as const

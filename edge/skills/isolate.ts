@@ -49,6 +49,7 @@ export default class extends WorkerEntrypoint {
     const asked = async (answering) => {
       const answer = await answering
       tank.resumed()
+      await tank.rest()
       if ('denied' in answer) refuse(answer.denied)
       if ('error' in answer) throw new Failed(answer.error)
       return answer.value
@@ -156,7 +157,7 @@ export type CodeFile = readonly [name: string, bytes: Uint8Array]
 export const HARNESS_SHA256 = sha256(harness([]))
 
 /** What the loader is handed, of the files that the transpiler made. */
-export function isolateOf(files: readonly CodeFile[], cpuMs: number): WorkerLoaderWorkerCode {
+export function isolateOf(files: readonly CodeFile[]): WorkerLoaderWorkerCode {
   const modules: Record<string, { js: string } | { wasm: ArrayBuffer }> = {}
   for (const [name, bytes] of files)
     modules[name] = name.endsWith('.wasm') ? { wasm: Uint8Array.from(bytes).buffer } : { js: new TextDecoder().decode(bytes) }
@@ -167,6 +168,6 @@ export function isolateOf(files: readonly CodeFile[], cpuMs: number): WorkerLoad
     modules: { 'skill.js': { js: harness(core) }, ...modules },
     env: {},
     globalOutbound: null,
-    limits: { cpuMs },
+    limits: { cpuMs: MAX_SKILL_LIMITS.timeout_ms }, // for all calls: one's own time is for whoever waits for it
   }
 }

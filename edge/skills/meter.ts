@@ -319,14 +319,16 @@ function atEnd(section: Bytes, id: number): void {
 
 /**
  * Names of imports and exports come to stand in the glue, which is JavaScript, between quotes that nobody looks for in them: what could
- * end a string or begin a template is refused, and so is the space that would make a word of the glue's own of it.
+ * end a string or begin a template is refused, and so is the space that would make a word of the glue's own of it. And `__proto__`, between
+ * quotes or not, is no name there.
  */
 const NAME = /^[!#-&(-[\]-_a-z|~]*$/
 
 function nameIn(section: Bytes): string {
   const bytes = section.part(section.u32())
   const name = new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
-  if (!NAME.test(name)) throw new Malformed(`it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is no name for that`)
+  if (!NAME.test(name) || name === '__proto__')
+    throw new Malformed(`it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is no name for that`)
   return name
 }
 

@@ -54,7 +54,7 @@ const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the 
 type Begun = Pick<Asked, 'input' | 'now' | 'random'> & { readonly ends: number; readonly signal?: AbortSignal }
 
 export const perform = (env: Env, tenant: string, skill: EnabledSkill, plan: SkillPlan, begun: Begun, host: HostSide): Promise<Performed> =>
-  performIn(isolate(env, tenant, skill, plan.limits.timeout_ms), plan, begun, host)
+  performIn(isolate(env, tenant, skill), plan, begun, host)
 
 export async function performIn(
   within: Isolate,
@@ -94,15 +94,15 @@ async function farewell(kind: 'timeout' | 'cancelled', answering: Promise<unknow
   return { ...nothing, stderr: Buffer.from(log), used }
 }
 
-/** One for each skill and tenant (W13): the platform keeps it while it is used. */
-function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, cpuMs: number): Isolate {
+/** One for each version of a skill and tenant (W13). */
+function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill): Isolate {
   const code = async (): Promise<WorkerLoaderWorkerCode> => {
     const files = await tenantSkills(env, tenant).code(digest)
     if (files === undefined) throw new Error('the skill is not enabled any more')
     // W14: what runs is what was made when it was published, and what will be attested.
     if (canonical(files.map(([name, bytes]) => [name, sha256(bytes)])) !== canonical(modules.map(({ name, sha256 }) => [name, sha256])))
       throw new Error('its code is not what was published')
-    return isolateOf(files, cpuMs)
+    return isolateOf(files)
   }
   // The loader's stub tells no types: what it exports is our own harness.
   return env.LOADER.get(`${tenant}/${digest}/${HARNESS_SHA256}`, code).getEntrypoint() as unknown as Isolate

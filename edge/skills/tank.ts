@@ -15,14 +15,29 @@ const ALONE = ${LIMITS.skill_alone_fuel}
 /** What is called from JavaScript stands behind a function of ours; engines and other modules want the exports themselves. */
 const RAW = new WeakMap()
 const raw = (value) => RAW.get(value) ?? value
-const promising = WebAssembly.promising
-WebAssembly.promising = (shown) => promising(raw(shown))
+/** Whose code runs: another's comes in where it waits, and nowhere else. */
+let running
 
-/** What decodes its texts is no code of its own, and costs no fuel until it is done. */
+/** Where an instance is made, its \`run\` is the last that is to be waited for; when that has returned, what is read is its result. */
+const promising = WebAssembly.promising
+WebAssembly.promising = (shown) => {
+  const tank = running
+  const begun = promising(raw(shown))
+  tank.run = begun
+  return async (...args) => {
+    const returned = await begun(...args)
+    running = tank
+    if (tank.run === begun) tank.longest = ${LIMITS.skill_text_bytes}
+    return returned
+  }
+}
+
+/** What decodes its texts is no code of its own: it is paid before. */
 const decode = TextDecoder.prototype.decode
 TextDecoder.prototype.decode = function (bytes, options) {
   const length = bytes?.byteLength ?? 0
-  if (length > ${LIMITS.skill_text_bytes}) throw new Refused('a text of ' + length + ' bytes, where ${LIMITS.skill_text_bytes} are the most')
+  if (length > running.longest) throw new Refused('a text of ' + length + ' bytes, where ' + running.longest + ' are the most')
+  running.pay(${LIMITS.skill_text_byte_fuel} * length)
   return decode.call(this, bytes, options)
 }
 
@@ -43,17 +58,23 @@ class Tank {
   #aim = SLICE.ms
   #ask
   #since = Date.now()
+  /** When others had their turn last. */
+  #rested = Date.now()
   #isAlone = false
   /** What is left of the fuel for where nobody can wait, and what was left of all when it was last touched: who has run by itself has paid since. */
   #room = 0
   #mark
   isEmpty = false
+  run
+  /** The longest text that is read of it now. */
+  longest = ${LIMITS.skill_asked_text_bytes}
 
   /** \`ask\` waits until it is this call's turn again, and throws where there is none. */
   constructor(all, ask) {
     this.#all = all
     this.#left = all
     this.#ask = ask
+    running = this
     this.#fill(Math.min(all, this.#slice))
   }
 
@@ -89,6 +110,7 @@ class Tank {
 
   /** It waited for something else. */
   resumed() {
+    running = this
     this.#since = Date.now()
   }
 
@@ -99,9 +121,18 @@ class Tank {
     this.#slice = Math.round(Math.min(SLICE.most, this.#slice * 8, Math.max(SLICE.least, aimed)))
     await this.#ask()
     this.resumed()
+    this.#rested = this.#since
     // Who waited long is not alone.
     this.#aim = this.#since - before > SLICE.crowded_ms ? SLICE.ms : Math.min(SLICE.alone_ms, this.#aim * 2)
     this.#fill(Math.min(this.#total, this.#slice))
+  }
+
+  /** Between what it asks for: answers that come at once let nobody in. */
+  async rest() {
+    if (this.#since - this.#rested < SLICE.alone_ms) return
+    await this.#ask()
+    this.resumed()
+    this.#rested = this.#since
   }
 
   alone(work) {
@@ -126,9 +157,10 @@ class Tank {
   }
 
   instance(module, wanted) {
-    const imports = { countersign: { fuel: this.#counter, more: new WebAssembly.Suspending(() => this.#more()) } }
-    for (const [name, values] of Object.entries(wanted ?? {}))
-      imports[name] = Object.fromEntries(Object.entries(values).map(([field, value]) => [field, raw(value)]))
+    const own = (entries) => Object.setPrototypeOf(Object.fromEntries(entries), null) // what is not given is not JavaScript's own
+    const given = Object.entries(wanted ?? {}).map(([name, values]) => [name, own(Object.entries(values).map(([field, value]) => [field, raw(value)]))])
+    const fuel = { fuel: this.#counter, more: new WebAssembly.Suspending(() => this.#more()) }
+    const imports = own([...given, ['countersign', own(Object.entries(fuel))]])
     return new WebAssembly.Instance(module, imports)
   }
 

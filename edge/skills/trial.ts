@@ -41,7 +41,7 @@ export async function tried(env: Env, { manifest, component, trials }: Asked, tu
   const held = holding({ manifest, imports: made.value.capabilities })
   if (!held.ok) return held
   // The loader's stub tells no types: what it exports is our own harness.
-  const isolate = env.LOADER.load(isolateOf(made.value.files, LIMITS.trial_cpu_ms)).getEntrypoint() as unknown as Isolate
+  const isolate = env.LOADER.load(isolateOf(made.value.files)).getEntrypoint() as unknown as Isolate
   const ends = Date.now() + LIMITS.trials_ms
   let left: number = LIMITS.trials_fuel
   const done: Tried[] = []

@@ -205,6 +205,13 @@ describe('secrets', () => {
     expect((await called(reader)).result?.output).toBe('"«secret»"')
   })
 
+  test('V01 what is promised is what is told: a number that is hidden is none any more', async () => {
+    granted(await desk.root('putSecret', { params: { name: 'pin' }, body: { value: '12345678', tools: ['pinned.run'] } }))
+    const call = await called(await enabled(says('{"n":12345678}'), { secrets: ['pin'] }, 'pinned'))
+    expect([call.state, call.result?.error?.code]).toEqual(['failed', 'invalid_output'])
+    expect(JSON.stringify(call)).not.toContain('12345678')
+  })
+
   test('V01 V02 a secret that stands in the name of a host, or at the end of what is cut, is hidden, whole', async () => {
     const value = 'what-it-may-read'
     granted(await desk.root('putSecret', { params: { name: 'spelled' }, body: { value, tools: ['speller.run', 'shouter.run'] } }))

@@ -110,6 +110,7 @@ describe('whatever it does, it ends', () => {
     ['W12 more random bytes than there are at once', { imports: [RANDOM], run: [...drawn(65_537), ...OK] }, 'trap'],
     ['W07 a result of 60 MB', { memory: { min: 1_000 }, run: answer(w.i32(64), w.i32(60_000_000)) }, 'trap'],
     ['W07 an error of 60 MB', { memory: { min: 1_000 }, run: answer(w.i32(64), w.i32(60_000_000), 'error') }, 'trap'],
+    ['W07 a log of 200 KB', { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 200_000), ...OK] }, 'trap'],
     ['W07 a log of 60 MB', { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 60_000_000), ...OK] }, 'trap'],
   ])('%s', async (_, parts, kind) => {
     const call = await called(await enabled(parts, { limits: { fuel: 50_000_000, memory_bytes: MAX_SKILL_LIMITS.memory_bytes } }), {

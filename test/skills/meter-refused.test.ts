@@ -73,6 +73,7 @@ describe('nothing is read otherwise than an engine reads it', () => {
     ['a\u2028b', /is no name/],
     ['$'.concat('{for(;;);}'), /is no name/],
     ['`', /is no name/],
+    ['__proto__', /is no name/], // behind which JavaScript's own `Object` would be handed in
     ['new WebAssembly.Module(new Uint8Array([0]))', /is no name/],
     ['countersign', /imports from `countersign`/],
   ])('W11 a name that would be more than a name where it comes to stand in JavaScript: %s', (name, why) => {
