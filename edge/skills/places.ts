@@ -2,13 +2,18 @@
 // in each of them those who call share its own, and of those each shares it among the skills that it calls. On every level one is kept free, so
 // that whoever comes next waits for nobody; where there are more of them than places, the last one goes to none who holds one.
 
+import { Waiting } from './turns.ts'
+
+/** Those that wait may be many, and wait for a call of somebody else to end. */
+const LOOK_MS = 5
+
 /** Of what, who and what for: a tenant, somebody in it, and a skill. */
 export type Caller = readonly [tenant: string, who: string, skill: string]
 
 /** One of a level, as long as it holds a place or waits; the next level's by turns: who has just been let in is behind the others. */
 class Line {
   held = 0
-  readonly waiting: (() => void)[] = []
+  readonly waiting: Waiting[] = []
   readonly next = new Map<string, Line>()
 
   get isOver(): boolean {
@@ -27,7 +32,11 @@ export class Places {
   /** Does `work` of this caller when there is a place. */
   async take<T>(caller: Caller, work: () => Promise<T>): Promise<T> {
     const lines = this.#linesOf(caller)
-    if (!this.#enters(lines)) await new Promise<void>((resolve) => lines.at(-1)?.waiting.push(resolve))
+    if (!this.#enters(lines)) {
+      const waiting = new Waiting()
+      lines.at(-1)?.waiting.push(waiting)
+      await waiting.isHeard(LOOK_MS)
+    }
     try {
       return await work()
     } finally {
@@ -71,7 +80,8 @@ export class Places {
   #admits(lines: readonly Line[]): boolean {
     const last = lines.at(-1) ?? this.#root
     if (last.waiting.length > 0 && this.#enters(lines)) {
-      last.waiting.shift()?.()
+      const [first] = last.waiting.splice(0, 1)
+      if (first !== undefined) first.isCalled = true
       return true
     }
     const admitted = [...last.next].find(([, line]) => this.#admits([...lines, line]))

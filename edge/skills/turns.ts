@@ -2,11 +2,31 @@
 // of its fuel, and whoever else has something to do comes in between. Who waits for somebody else, or has burnt a slice, lets the next one
 // run. Those that have just come and those that come again stand in two lines, served by turns: most need no second slice.
 
+/**
+ * Somebody who waits: others say that they are called, and they look. A promise that another object keeps goes on in that one's name, where
+ * the platform may refuse what is to be done next.
+ */
+export class Waiting {
+  isCalled = false
+
+  /** Looks each so many milliseconds; `false` where it is late before anybody called. */
+  async isHeard(every_ms: number, until = Number.POSITIVE_INFINITY): Promise<boolean> {
+    while (!this.isCalled) {
+      if (Date.now() >= until) return false
+      await new Promise<void>((resolve) => setTimeout(resolve, every_ms))
+    }
+    return true
+  }
+}
+
+/** Those that wait for a turn are few, for each has a place. */
+const LOOK_MS = 1
+
 export type Turn = { readonly aside: <T>(work: () => Promise<T>) => Promise<T> }
 
 export class Turns {
   #free: number
-  readonly #lines: readonly [come: (() => void)[], again: (() => void)[]] = [[], []]
+  readonly #lines: readonly [come: Waiting[], again: Waiting[]] = [[], []]
   #last: 0 | 1 = 1
 
   constructor(atOnce: number) {
@@ -21,7 +41,7 @@ export class Turns {
 
   /** The same, and undefined where its first turn does not come within so many milliseconds. */
   async takeWithin<T>(ms: number, work: (turn: Turn) => Promise<T>): Promise<T | undefined> {
-    return (await this.#entersWithin(ms)) ? this.#have(work) : undefined
+    return (await this.#enter(0, Date.now() + ms)) ? this.#have(work) : undefined
   }
 
   async #have<T>(work: (turn: Turn) => Promise<T>): Promise<T> {
@@ -36,28 +56,17 @@ export class Turns {
     }
   }
 
-  async #enter(line: 0 | 1): Promise<void> {
-    if (this.#free > 0) this.#free -= 1
-    else await new Promise<void>((resolve) => this.#lines[line].push(resolve))
-  }
-
-  async #entersWithin(ms: number): Promise<boolean> {
-    const [line] = this.#lines
-    const entered = Promise.withResolvers<boolean>()
-    const next = (): void => entered.resolve(true)
-    const timer = setTimeout(() => {
-      const at = line.indexOf(next)
-      if (at < 0) return // it is called already
-      line.splice(at, 1)
-      entered.resolve(false)
-    }, ms)
+  /** `false` where it is late before that. */
+  async #enter(line: 0 | 1, until?: number): Promise<boolean> {
     if (this.#free > 0) {
       this.#free -= 1
-      next()
-    } else line.push(next)
-    const enters = await entered.promise
-    clearTimeout(timer)
-    return enters
+      return true
+    }
+    const waiting = new Waiting()
+    this.#lines[line].push(waiting)
+    if (await waiting.isHeard(LOOK_MS, until)) return true
+    this.#lines[line].splice(this.#lines[line].indexOf(waiting), 1)
+    return false
   }
 
   #leave(): void {
@@ -66,7 +75,7 @@ export class Turns {
     const next = this.#lines[line].shift()
     this.#last = line
     if (next === undefined) this.#free += 1
-    else setTimeout(next, 0)
+    else next.isCalled = true
   }
 }
 
@@ -84,12 +93,12 @@ export async function lull(): Promise<void> {
 
 /** One turn: given up while its work waits, and for good when that has ended, whoever still waits in it. */
 class Held implements Turn {
-  readonly #enter: () => Promise<void>
+  readonly #enter: () => Promise<unknown>
   readonly #leave: () => void
   #holds = true
   #ended = false
 
-  constructor(enter: () => Promise<void>, leave: () => void) {
+  constructor(enter: () => Promise<unknown>, leave: () => void) {
     this.#enter = enter
     this.#leave = leave
   }

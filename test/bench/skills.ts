@@ -3,8 +3,9 @@
 
 import type { Stack } from '../../infra/stack.ts'
 import { bearer, type Client, client } from '../../shared/client.ts'
+import { MAX_SKILL_LIMITS } from '../../shared/limits.ts'
 import { javaScriptSkill } from '../support/javascript-skill.ts'
-import { component, type Parts, Publisher, type Unbound } from '../support/skill.ts'
+import { component, LOG, type Parts, Publisher, type Unbound } from '../support/skill.ts'
 import * as w from '../support/wasm.ts'
 import { bytesOf, Connection, type Request } from './connection.ts'
 import { type Kernel, timeKernels } from './kernels.ts'
@@ -15,7 +16,11 @@ import { type Extent, median, type Slice } from './slice.ts'
 import { done, type Sent, type Subjects } from './subjects.ts'
 
 export const HOSTILE_LANES = 8
-/** What burns: each is called by all lanes at once. */
+/** Others come one each so many milliseconds, and each has a connection. */
+const OTHERS = { every_ms: 25, lanes: 64 } as const
+const { fuel, timeout_ms, memory_bytes } = MAX_SKILL_LIMITS
+const MOST = { capabilities: { log: true as const }, limits: { fuel, timeout_ms, memory_bytes } }
+/** What burns: each is called by all lanes at once, with as much fuel, memory and time as a skill may have. */
 const HOSTILE: Readonly<Record<string, Parts>> = {
   'loops for ever': { run: [...w.loop(w.br(0)), w.UNREACHABLE] },
   'reads memory all over': {
@@ -27,12 +32,37 @@ const HOSTILE: Readonly<Record<string, Parts>> = {
     memory: { min: 256 },
     run: [...w.loop([...w.i32(0), ...w.i32(0), ...w.i32(16_700_000), ...w.bulk(11, 0), ...w.br(0)]), w.UNREACHABLE],
   },
+  'burns cheaply, then reads memory all over': {
+    locals: [w.I32],
+    memory: { min: 1_000 },
+    run: [
+      ...w.loop([
+        ...again(2_000, Array.from({ length: 5_000 }, () => [...w.i32(1), w.DROP]).flat()),
+        ...again(60_000, Array.from({ length: 32 }, () => somewhere(4)).flat()),
+        ...w.br(0),
+      ]),
+      w.UNREACHABLE,
+    ],
+  },
+  'says what is no text': {
+    imports: [LOG],
+    memory: { min: 16 },
+    run: [
+      ...[...w.i32(65_536), ...w.i32(0xff), ...w.i32(130_000), ...w.bulk(11, 0)],
+      ...w.loop([...w.i32(65_536), ...w.i32(130_000), ...w.i32(65_536), ...w.i32(130_000), ...w.call(0), ...w.br(0)]),
+      w.UNREACHABLE,
+    ],
+  },
   'loops where memory is asked for': { realloc: { ...w.REALLOC_SHAPE, body: [...w.loop(w.br(0)), w.UNREACHABLE] } },
 }
 /** A load from an address that follows from the last one as if by chance. */
 function somewhere(local: number): w.Code {
   const next = [...w.get(local), ...w.i32(1_664_525), 0x6c, ...w.i32(1_013_904_223), 0x6a, ...w.tee(local)]
   return [...next, ...w.i32(0xfffffc), 0x71, ...w.load(), w.DROP]
+}
+/** So many times, counted in the first of the skill's own parameters, which it needs no more. */
+function again(times: number, body: w.Code): w.Code {
+  return [...w.i32(times), ...w.set(0), ...w.loop([...body, ...w.get(0), ...w.i32(1), 0x6b, ...w.tee(0), ...w.brIf(0)])]
 }
 const GREETING = 'export const run = (tool, input) => JSON.stringify({ hello: JSON.parse(input).name })'
 
@@ -62,7 +92,7 @@ export async function timeSkills(stack: Stack, load: Peer<Load, Slice>, { health
   const small = await maker.enabled('bench.small', await component())
   const javascript = await maker.enabled('bench.javascript', await javaScriptSkill(GREETING, []))
   const warm = { healthz, denial, small: await maker.sent(small), javascript: await maker.sent(javascript) }
-  const measured = (sent: Sent, extent: Extent) => load.ask({ port: maker.port, concurrency: 1, extent, ...sent })
+  const measured = (sent: Sent, extent: Extent, concurrency = 1) => load.ask({ port: maker.port, concurrency, extent, ...sent })
   const subjects = (Object.keys(warm) as WarmName[]).map((name) => ({
     name,
     measure: (_: number, extent: Extent) => measured(warm[name], extent),
@@ -95,17 +125,17 @@ export async function timeSkills(stack: Stack, load: Peer<Load, Slice>, { health
 async function timeBeside(
   maker: Maker,
   subjects: Readonly<Record<'denial' | 'small', Sent>>,
-  measured: (sent: Sent, extent: Extent) => Promise<Slice>,
+  measured: (sent: Sent, extent: Extent, concurrency: number) => Promise<Slice>,
   extent: Extent,
 ): Promise<Skills['beside']> {
   const p95 = async (name: 'denial' | 'small'): Promise<number> => {
-    const slice = await measured(subjects[name], extent)
+    const slice = await measured(subjects[name], { ...extent, every_ms: OTHERS.every_ms }, OTHERS.lanes)
     if (slice.faults.length > 0) throw new Error(slice.faults.join('\n'))
     return slice.p95
   }
   const found = { denial: [{ p95: await p95('denial'), kind: '' }], small: [{ p95: await p95('small'), kind: '' }] }
   for (const [kind, hostile] of Object.entries(HOSTILE)) {
-    const stop = await maker.burning(await maker.enabled(`bench.hostile${found.small.length}`, await component(hostile)))
+    const stop = await maker.burning(await maker.enabled(`bench.hostile${found.small.length}`, await component(hostile), MOST))
     for (const name of ['denial', 'small'] as const) found[name].push({ p95: await p95(name), kind })
     await stop()
   }
@@ -210,8 +240,11 @@ class Maker {
     let goesOn = true
     const lane = async (): Promise<void> => {
       while (goesOn) {
-        const { state, result } = done(await agent('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
-        if (state !== 'timed_out' && result?.error?.code !== 'quota_exceeded') throw new Error(`a hostile call ended ${state}`)
+        let call = done(await agent('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
+        // Whoever waits for a place has not begun, and has its time before it.
+        while (call.result === undefined) call = done(await agent('readCall', { params: { run: call.run, call: call.id }, wait: 20 }))
+        const { state, result } = call
+        if (state !== 'timed_out' && result?.error?.code !== 'quota_exceeded') throw new Error(`a hostile call of ${tool} ended ${state}: ${JSON.stringify(result?.error)}`)
       }
     }
     const lanes = Promise.all(Array.from({ length: HOSTILE_LANES }, lane))

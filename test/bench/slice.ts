@@ -1,13 +1,13 @@
 // Owns one slice of measuring: N workers in a closed loop, each beginning its next operation when its last has ended, until the time or the
-// count is over. And the arithmetic of slices: what one was like, and what several of the same were like together.
+// count is over; or one operation each so many milliseconds, whatever became of those before, so that a stall counts for all it held up. And the arithmetic of slices: what one was like, and what several of the same were like together.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
  * How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. Each lane rests before each of
- * its own.
+ * its own. With `every_ms` they begin by the clock, and what finds no lane has begun all the same.
  */
-export type Extent = { readonly ms: number; readonly count: number; readonly rest_ms?: number }
+export type Extent = { readonly ms: number; readonly count: number; readonly rest_ms?: number; readonly every_ms?: number }
 
 /** Times in milliseconds. */
 export type Slice = {
@@ -26,7 +26,7 @@ const FAULTS_TOLD = 3
 /** Throws nothing: an operation that fails says why, and counts for nothing else. */
 export async function measure(
   concurrency: number,
-  { ms, count, rest_ms = 0 }: Extent,
+  { ms, count, rest_ms = 0, every_ms }: Extent,
   operate: (lane: number) => Promise<string | undefined>,
 ): Promise<Slice> {
   const took: number[] = []
@@ -36,7 +36,11 @@ export async function measure(
   let begun = 0
   const lane = async (index: number): Promise<void> => {
     for (let now = performance.now(); begun < count && now < until && faults.length < FAULTS_TOLD; ) {
-      begun++
+      const nth = begun++
+      if (every_ms !== undefined) {
+        now = started + nth * every_ms
+        await sleep(Math.max(0, now - performance.now()))
+      }
       if (rest_ms > 0) {
         await sleep(rest_ms)
         now = performance.now()

@@ -266,19 +266,25 @@ describe('W08 what it says is text, whatever it was', () => {
 describe('others meanwhile', () => {
   test('W01 a call that comes while eight burn all they have has ended before any of them', async () => {
     const limits = { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: MAX_SKILL_LIMITS.timeout_ms }
-    const hostile = await enabled({ run: endless() }, { limits })
+    const fills = endless(w.i32(0), w.i32(0), w.i32(16_700_000), w.bulk(11, 0))
+    const hostile = await enabled({ memory: { min: 256 }, run: fills }, { limits })
     const good = await enabled({})
     const burner = await desk.agent()
     await called(good)
     let ended = 0
     const burning = Array.from({ length: 8 }, async () => {
-      const { state } = granted(await burner.client('proposeCallInNewRun', { body: { tool: hostile, args: {} }, wait: 30 }))
+      const { result } = granted(await burner.client('proposeCallInNewRun', { body: { tool: hostile, args: {} }, wait: 30 }))
       ended += 1
-      return state
+      return result?.error?.code
     })
     for (let i = 0; i < 3; i++) expect([await others(), (await called(good, { i })).result?.output]).toEqual(['denied', `{"i":${i}}`])
     expect(ended).toBe(0)
-    for (const state of await Promise.all(burning)) expect(['timed_out', 'failed']).toContain(state)
+    // Of as many runs, which are objects of their own and take turns with those that burn.
+    for (let wave = 0; wave < 5; wave++) {
+      const crowd = Array.from({ length: 30 }, (_, i) => i).map(async (i) => (await called(good, { i })).result?.output)
+      expect(await Promise.all(crowd)).toEqual(Array.from({ length: 30 }, (_, i) => `{"i":${i}}`))
+    }
+    for (const code of await Promise.all(burning)) expect(['timed_out', 'quota_exceeded']).toContain(code)
   })
 
   test('W06 the largest that is let through is published, and called for the first time, while others are answered', async () => {
