@@ -244,7 +244,8 @@ class Maker {
         // Whoever waits for a place has not begun, and has its time before it.
         while (call.result === undefined) call = done(await agent('readCall', { params: { run: call.run, call: call.id }, wait: 20 }))
         const { state, result } = call
-        if (state !== 'timed_out' && result?.error?.code !== 'quota_exceeded') throw new Error(`a hostile call of ${tool} ended ${state}: ${JSON.stringify(result?.error)}`)
+        if (state !== 'timed_out' && result?.error?.code !== 'quota_exceeded')
+          throw new Error(`a hostile call of ${tool} ended ${state}: ${JSON.stringify(result?.error)}`)
       }
     }
     const lanes = Promise.all(Array.from({ length: HOSTILE_LANES }, lane))
