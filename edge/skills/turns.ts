@@ -64,7 +64,7 @@ export class Turns {
     }
     const waiting = new Waiting()
     this.#lines[line].push(waiting)
-    if (await waiting.isHeard(LOOK_MS, until)) return true
+    if ((await waiting.isHeard(LOOK_MS, until)) || waiting.isCalled) return true // called at the very moment at which it was late
     this.#lines[line].splice(this.#lines[line].indexOf(waiting), 1)
     return false
   }

@@ -104,6 +104,30 @@ describe('places', () => {
 })
 
 describe('turns', () => {
+  test('who is called at the very moment at which they are late has their turn, and loses nobody’s', async () => {
+    for (let moment = 0; moment < 12; moment++) {
+      const turns = new Turns(1)
+      const held = Promise.withResolvers<void>()
+      const holder = turns.take(() => held.promise)
+      const last = turns.takeWithin(1_000, async () => 'last')
+      const late = turns.takeWithin(-1, async () => 'late')
+      for (let i = 0; i < moment; i++) await Promise.resolve()
+      held.resolve()
+      await Promise.all([holder, late])
+      expect([moment, await last, await turns.takeWithin(1_000, async () => 'next')]).toEqual([moment, 'last', 'next'])
+    }
+    for (let moment = 0; moment < 12; moment++) {
+      const turns = new Turns(1)
+      const held = Promise.withResolvers<void>()
+      const holder = turns.take(() => held.promise)
+      held.resolve()
+      for (let i = 0; i < moment % 4; i++) await Promise.resolve()
+      const late = turns.takeWithin(-1, async () => 'late')
+      await Promise.all([holder, late])
+      expect([moment, await turns.takeWithin(1_000, async () => 'next')]).toEqual([moment, 'next'])
+    }
+  })
+
   /** Burns as many slices, and notes each. */
   const burning = (turns: Turns, order: string[], name: string, slices: number): Promise<void> =>
     turns.take(async (turn) => {
