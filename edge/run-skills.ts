@@ -25,7 +25,7 @@ import { finishedOf } from './settlement.ts'
 import type { EnabledSkill } from './skill-store.ts'
 import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
-import { type Performed, perform, unseen } from './skills/perform.ts'
+import { disabledBefore, type Performed, perform, unseen } from './skills/perform.ts'
 import { type Caller, Places } from './skills/places.ts'
 import { promised, told } from './skills/promised.ts'
 import { type Turn, Turns } from './skills/turns.ts'
@@ -137,13 +137,12 @@ export class SkillWork {
     if (signal.aborted) return { ...unseen({ kind: 'cancelled' }), connections: [] }
     const { tenant } = claimed.grant.facts
     const directory = await directoryOf(this.#env, tenant).catch(() => null)
-    const { skill, version, digest } = claimed.plan.executor
+    const { skill, digest } = claimed.plan.executor
     if (directory === null)
       // L6
       return { ...unseen({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' }), connections: [] }
     if (directory.skills.get(skill)?.digest === digest) return this.#perform(claimed, turn, signal)
-    const detail = `version ${version} of the skill \`${skill}\` was disabled before its turn came`
-    return { ...unseen({ kind: 'refused', code: 'skill_disabled', detail }), connections: [] }
+    return { ...unseen({ kind: 'refused', code: 'skill_disabled', detail: disabledBefore(claimed.plan) }), connections: [] }
   }
 
   async #perform(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {

@@ -53,8 +53,24 @@ const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the 
 /** `ends`: by our clock, when its time is over. `signal`: somebody wants it ended before. */
 type Begun = Pick<Asked, 'input' | 'now' | 'random'> & { readonly ends: number; readonly signal?: AbortSignal }
 
-export const perform = (env: Env, tenant: string, skill: EnabledSkill, plan: SkillPlan, begun: Begun, host: HostSide): Promise<Performed> =>
-  performIn(isolate(env, tenant, skill), plan, begun, host)
+export async function perform(
+  env: Env,
+  tenant: string,
+  skill: EnabledSkill,
+  plan: SkillPlan,
+  begun: Begun,
+  host: HostSide,
+): Promise<Performed> {
+  let isGone = false
+  const within = isolate(env, tenant, skill, () => {
+    isGone = true
+  })
+  const performed = await performIn(within, plan, begun, host)
+  return isGone ? unseen({ kind: 'refused', code: 'skill_disabled', detail: disabledBefore(plan) }) : performed
+}
+
+export const disabledBefore = ({ executor: { skill, version } }: SkillPlan): string =>
+  `version ${version} of the skill \`${skill}\` was disabled before its turn came`
 
 export async function performIn(
   within: Isolate,
@@ -94,18 +110,32 @@ async function farewell(kind: 'timeout' | 'cancelled', answering: Promise<unknow
   return { ...nothing, stderr: Buffer.from(log), used }
 }
 
-/** One for each version of a skill and tenant (W13). */
-function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill): Isolate {
+/** How often each could not be made: the platform keeps what it failed to load, and fails each call after with the same error. */
+const failures = new Map<string, number>()
+
+/** One for each version of a skill and tenant (W13). `gone`: it has no code any more, so nothing of it runs. */
+function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, gone: () => void): Isolate {
+  const name = `${tenant}/${digest}/${HARNESS_SHA256}`
+  const failed = failures.get(name) ?? 0
+  const fail = (why: string): never => {
+    failures.set(name, failed + 1)
+    throw new Error(why)
+  }
   const code = async (): Promise<WorkerLoaderWorkerCode> => {
-    const files = await tenantSkills(env, tenant).code(digest)
-    if (files === undefined) throw new Error('the skill is not enabled any more')
+    const files = await tenantSkills(env, tenant)
+      .code(digest)
+      .catch((error) => fail(`its code could not be read: ${String(error)}`))
+    if (files === undefined) {
+      gone()
+      return fail('the skill is not enabled any more')
+    }
     // W14: what runs is what was made when it was published, and what will be attested.
     if (canonical(files.map(([name, bytes]) => [name, sha256(bytes)])) !== canonical(modules.map(({ name, sha256 }) => [name, sha256])))
-      throw new Error('its code is not what was published')
+      return fail('its code is not what was published')
     return isolateOf(files)
   }
   // The loader's stub tells no types: what it exports is our own harness.
-  return env.LOADER.get(`${tenant}/${digest}/${HARNESS_SHA256}`, code).getEntrypoint() as unknown as Isolate
+  return env.LOADER.get(`${name}/${failed}`, code).getEntrypoint() as unknown as Isolate
 }
 
 function seen({ end, log, ...used }: Answer, most: number): Performed {

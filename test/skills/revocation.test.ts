@@ -36,6 +36,9 @@ async function endOf({ run, id }: Call): Promise<number | undefined> {
   return verifyBundle(bundle, granted(await agent.client('keys', {}))).statement?.predicate.execution.ended_at_ms
 }
 
+/** Enough that without what is promised one of them ends otherwise. */
+const ROUNDS = 12
+
 /** Every way in which a skill ends. */
 const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
   ['disabled', async ({ id }) => granted(await desk.root('disableSkill', { params: { id, version: '1.0.0' }, body: {} }))],
@@ -89,6 +92,18 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     expect((await propose(made.tool, 20, run)).state).toBe('denied')
   })
 
+  test('is so for a call whose isolate is only being made: it says so, and nothing of it ran', async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const by = await own()
+      const made = await Promise.all(Array.from({ length: 6 }, () => enabled({}, {}, by)))
+      const calls = await Promise.all(made.map(({ tool }) => propose(tool)))
+      await new Promise((resolve) => setTimeout(resolve, 2 * round))
+      await Promise.all(made.map(end).map((ending) => ending.catch(() => 'ended with another'))) // the publisher's key is one
+      for (const { state, result } of await Promise.all(calls.map(ended)))
+        if (state === 'failed') expect(result?.error?.code).toBe('skill_disabled')
+    }
+  })
+
   test('is so for calls that wait for their turn, claimed or not: none of them begins', async () => {
     const burner = await enabled({ limits: { fuel: 150_000_000 } }, { run: [...w.loop(w.br(0)), w.UNREACHABLE] })
     const made = await enabled({}, {}, await own())
@@ -117,4 +132,16 @@ test('one that is enabled again, or gone back to, runs again at once', async () 
   expect((await propose(tool, 20)).state).toBe('denied')
   granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   expect((await propose(tool, 20)).state).toBe('succeeded')
+})
+
+test('one that was disabled while its isolate was being made runs when it is enabled again', async () => {
+  for (let round = 0; round < ROUNDS; round++) {
+    const made = await Promise.all(Array.from({ length: 6 }, () => enabled()))
+    const calls = await Promise.all(made.map(({ tool }) => propose(tool)))
+    await new Promise((resolve) => setTimeout(resolve, 2 * round))
+    for (const change of ['disableSkill', 'enableSkill'] as const)
+      await Promise.all(made.map(async ({ id }) => granted(await desk.root(change, { params: { id, version: '1.0.0' }, body: {} }))))
+    await Promise.all(calls.map(ended))
+    for (const { tool } of made) expect((await propose(tool, 20)).state).toBe('succeeded')
+  }
 })
