@@ -6,7 +6,7 @@ import { seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
 import { canonical, digestOf, sha256 } from '../shared/json.ts'
-import { LIMITS } from '../shared/limits.ts'
+import { LIMITS, MAX_SKILL_LIMITS } from '../shared/limits.ts'
 import { type Connection, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -47,6 +47,9 @@ type Claimed = {
 export const placesOfSkills = new Places(12)
 export const turnsOfSkills = new Turns(1)
 
+/** Nobody's call has a place for so long: claimed, run and settled. */
+const PLACE_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
+
 const endOf = ({ grant, plan }: Claimed): number => grant.issued_at_ms + plan.limits.timeout_ms
 
 /** Of a connection, as a statement has it. */
@@ -77,7 +80,7 @@ export class SkillWork {
     const stopping = new AbortController()
     this.#busy.set(n, stopping)
     try {
-      await placesOfSkills.take(this.#caller(n), async () => {
+      await placesOfSkills.take(this.#caller(n), PLACE_MS, async () => {
         const claimed = await this.#claim(n)
         if (!claimed.ok) return
         const { signal } = stopping

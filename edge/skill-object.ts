@@ -72,7 +72,7 @@ export class SkillObject extends DurableObject<Env> {
   // ── Authors ──
 
   async try(author: Caller, trial: Asked): Promise<Result<Tried[]>> {
-    return placesOfSkills.take(author, () => tried(this.env, trial, turnsOfSkills))
+    return placesOfSkills.take(author, 2 * LIMITS.trials_ms, () => tried(this.env, trial, turnsOfSkills))
   }
 
   // ── Operators ──

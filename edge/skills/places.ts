@@ -2,7 +2,7 @@
 // in each of them those who call share its own, and of those each shares it among the skills that it calls. On every level one is kept free, so
 // that whoever comes next waits for nobody; where there are more of them than places, the last one goes to none who holds one.
 
-import { Waiting } from './turns.ts'
+import { Leases, Waiting } from './turns.ts'
 
 /** Those that wait may be many, and wait for a call of somebody else to end. */
 const LOOK_MS = 5
@@ -12,9 +12,14 @@ export type Caller = readonly [tenant: string, who: string, skill: string]
 
 /** One of a level, as long as it holds a place or waits; the next level's by turns: who has just been let in is behind the others. */
 class Line {
+  readonly name: string
   held = 0
   readonly waiting: Waiting[] = []
   readonly next = new Map<string, Line>()
+
+  constructor(name: string) {
+    this.name = name
+  }
 
   get isOver(): boolean {
     return this.held === 0 && this.waiting.length === 0 && this.next.size === 0
@@ -23,25 +28,37 @@ class Line {
 
 export class Places {
   readonly #all: number
-  readonly #root = new Line()
+  readonly #root = new Line('')
+  readonly #taken = new Leases<readonly Line[]>()
 
   constructor(all: number) {
     this.#all = all
   }
 
-  /** Does `work` of this caller when there is a place. */
-  async take<T>(caller: Caller, work: () => Promise<T>): Promise<T> {
-    const lines = this.#linesOf(caller)
-    if (!this.#enters(lines)) {
-      const waiting = new Waiting()
-      lines.at(-1)?.waiting.push(waiting)
-      await waiting.isHeard(LOOK_MS)
-    }
+  /** Does `work` of this caller when there is a place, which is somebody else's if it has not ended after so many milliseconds. */
+  async take<T>(caller: Caller, ms: number, work: () => Promise<T>): Promise<T> {
+    const own = new Waiting()
+    await this.#enter(own, caller, ms)
     try {
       return await work()
     } finally {
-      this.#leave(lines, caller)
+      this.#leave(own)
     }
+  }
+
+  async #enter(own: Waiting, caller: Caller, ms: number): Promise<void> {
+    this.#takeBack()
+    const lines = this.#linesOf(caller)
+    if (this.#enters(lines)) return this.#taken.give(own, lines, ms)
+    do {
+      this.#linesOf(caller).at(-1)?.waiting.push(own)
+      await own.isHeard(LOOK_MS, () => this.#takeBack())
+    } while (!this.#taken.comes(own, ms))
+  }
+
+  /** What the dead hold. */
+  #takeBack(): void {
+    for (const dead of this.#taken.overdue()) this.#leave(dead)
   }
 
   /** The root first, of which everybody is. */
@@ -49,7 +66,7 @@ export class Places {
     const lines = [this.#root]
     let last = this.#root
     for (const name of caller) {
-      const line = last.next.get(name) ?? new Line()
+      const line = last.next.get(name) ?? new Line(name)
       last.next.set(name, line)
       lines.push(line)
       last = line
@@ -70,9 +87,11 @@ export class Places {
     return true
   }
 
-  #leave(lines: readonly Line[], caller: Caller): void {
+  #leave(own: Waiting): void {
+    const lines = this.#taken.end(own)
+    if (lines === undefined) return
     for (const line of lines) line.held -= 1
-    for (const index of [2, 1, 0]) if (lines[index + 1]?.isOver) lines[index]?.next.delete(caller[index] ?? '')
+    for (const [above, line] of [2, 1, 0].map((index) => [lines[index], lines[index + 1]])) if (line?.isOver) above?.next.delete(line.name)
     while (this.#admits([this.#root]));
   }
 
@@ -81,14 +100,13 @@ export class Places {
     const last = lines.at(-1) ?? this.#root
     if (last.waiting.length > 0 && this.#enters(lines)) {
       const [first] = last.waiting.splice(0, 1)
-      if (first !== undefined) first.isCalled = true
+      if (first !== undefined) this.#taken.call(first, lines)
       return true
     }
-    const admitted = [...last.next].find(([, line]) => this.#admits([...lines, line]))
+    const admitted = [...last.next.values()].find((line) => this.#admits([...lines, line]))
     if (admitted === undefined) return false
-    const [name, line] = admitted
-    last.next.delete(name)
-    last.next.set(name, line)
+    last.next.delete(admitted.name)
+    last.next.set(admitted.name, admitted)
     return true
   }
 }

@@ -8,6 +8,11 @@ import { type Turn, Turns } from '../../edge/skills/turns.ts'
 /** Everything that can go on goes on. */
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20))
 
+const WAITED = { timeout: 20_000 }
+const LONG_MS = 60_000
+/** What an object that died in the middle left: nobody ends it. */
+const dead = (): Promise<never> => new Promise(() => undefined)
+
 class Work {
   readonly begun: string[] = []
   readonly #open = new Map<string, () => void>()
@@ -29,7 +34,7 @@ describe('places', () => {
   /** Each named `tenant/agent/skill`. */
   const flood = (places: Places, work: Work, caller: string, count: number) => {
     const [tenant = '', who = '', skill = ''] = caller.split('/')
-    return Array.from({ length: count }, (_, i) => places.take([tenant, who, skill], work.of(`${caller}${i}`)))
+    return Array.from({ length: count }, (_, i) => places.take([tenant, who, skill], LONG_MS, work.of(`${caller}${i}`)))
   }
 
   test('W01 one caller never has them all, and the next one waits for nobody, on each level', async () => {
@@ -91,9 +96,23 @@ describe('places', () => {
     expect(work.begun).toEqual(order)
   })
 
+  test('what the dead hold is given to others when its time is over, and who comes back from there takes nobody’s', async () => {
+    const [places, work] = [new Places(2), new Work()]
+    const back = places.take(['a', '', ''], 50, work.of('late'))
+    void places.take(['b', '', ''], 50, dead)
+    flood(places, work, 'c', 2)
+    await expect.poll(() => work.begun, WAITED).toEqual(['late', 'c0'])
+    flood(places, work, 'd', 1)
+    await expect.poll(() => work.begun, WAITED).toEqual(['late', 'c0', 'd0'])
+    await work.end('late')
+    expect([await back, work.begun]).toEqual(['late', ['late', 'c0', 'd0']])
+    await work.end('c0')
+    expect(work.begun.at(-1)).toBe('c1')
+  })
+
   test('what ends badly gives its place back', async () => {
     const [places, work] = [new Places(2), new Work()]
-    const failing = places.take(['a', '', ''], () => Promise.reject(new Error('no')))
+    const failing = places.take(['a', '', ''], LONG_MS, () => Promise.reject(new Error('no')))
     await expect(failing).rejects.toThrow('no')
     flood(places, work, 'a', 2)
     await settled()
@@ -126,6 +145,22 @@ describe('turns', () => {
       await Promise.all([holder, late])
       expect([moment, await turns.takeWithin(1_000, async () => 'next')]).toEqual([moment, 'next'])
     }
+  })
+
+  test('what the dead hold is given to others when its time is over, and who comes back from there takes nobody’s', async () => {
+    const [turns, work] = [new Turns(1, 800), new Work()]
+    void turns.take(dead)
+    const late = turns.take(work.of('late'))
+    await expect.poll(() => work.begun, WAITED).toEqual(['late'])
+    const next = turns.take(work.of('next'))
+    const last = turns.take(work.of('last'))
+    await expect.poll(() => work.begun, WAITED).toEqual(['late', 'next'])
+    await work.end('late') // its turn is over: the present one is not ended by that
+    expect([await late, work.begun]).toEqual(['late', ['late', 'next']])
+    await work.end('next')
+    expect([await next, work.begun.at(-1)]).toEqual(['next', 'last'])
+    await work.end('last')
+    await last
   })
 
   /** Burns as many slices, and notes each. */

@@ -1,0 +1,97 @@
+// Promise: an edge whose disk is full takes nothing more; what it has taken stays, and once there is room again all of it goes on
+// by itself: objects that died of it held places and turns of skills.
+
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Stack } from '../../infra/stack.ts'
+import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
+import { verifyBundle } from '../../shared/statement.ts'
+import type { Call } from '../../shared/wire.ts'
+import { eventually, insist, must } from '../support/hurt-stack.ts'
+import { component, Publisher } from '../support/skill.ts'
+import { startTestStack } from '../support/stack.ts'
+
+const state = mkdtempSync(join(tmpdir(), 'countersign-'))
+let stack: Stack
+let agent: Client
+beforeAll(async () => {
+  expect(process.getuid?.(), 'this test must run as root, for it mounts a small disk; `npm test` in CI does').toBe(0)
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'none', state])
+  stack = await startTestStack({ state })
+  agent = client(stack.url, bearer(stack.dev.agent_key))
+  const { operator } = stack
+  must(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } } }))
+  const acme = await Publisher.listed('full-acme', operator)
+  const { key = '' } = must(await operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }))
+  const maker = client(stack.url, bearer(key))
+  must(await maker('publishSkill', { body: acme.pack(acme.manifest('full'), await component()) }))
+  must(await operator('enableSkill', { params: { id: 'full', version: '1.0.0' }, body: {} }))
+})
+afterAll(async () => {
+  await stack?.stop()
+  execFileSync('umount', ['--lazy', state])
+  rmSync(state, { recursive: true })
+})
+
+const FILLER = join(state, 'filler')
+function fill(): void {
+  try {
+    for (;;) writeFileSync(FILLER, Buffer.alloc(1_000_000), { flag: 'a' })
+  } catch {
+    const { bavail, bsize } = statfsSync(state)
+    writeFileSync(FILLER, Buffer.alloc(bavail * bsize), { flag: 'a' })
+  }
+}
+
+const propose = (tool: string, args = {}) => agent('proposeCallInNewRun', { body: { tool, args } })
+const read = async ({ run, id }: Call): Promise<Call> => must(await insist(() => agent('readCall', { params: { run, call: id } })))
+
+test('it takes nothing then, keeps what it took, and goes on when there is room', async () => {
+  const taken: Call[] = []
+  const refusals: Problem[] = []
+  let done = false
+  const callers = Array.from({ length: 16 }, async () => {
+    while (!done) {
+      const answer = await propose('full.run')
+      if (answer.ok) taken.push(answer.value)
+      else refusals.push(answer.error)
+      await sleep(10)
+    }
+  })
+  await eventually('calls are taken', () => taken.length > 32)
+  fill()
+  await eventually('none is taken any more', async () => {
+    const [before, refused] = [taken.length, refusals.length]
+    await eventually('some are refused', () => refusals.length > refused + 32)
+    return taken.length === before
+  })
+  done = true
+  await Promise.all(callers)
+  expect(refusals.filter(({ status }) => status < 500)).toEqual([])
+  rmSync(FILLER)
+
+  const calls = [must(await insist(() => propose('full.run'))), must(await insist(() => propose('text.stats', { text: 'room again' })))]
+  for (const call of calls) await eventually('a new call runs', async () => (await read(call)).state === 'succeeded', 30_000)
+
+  // What was taken has ended and is attested, or nobody saw its end; nothing is gone, and nothing stays under way.
+  const keys = must(await agent('keys', {}))
+  const left = new Set(taken)
+  await eventually(
+    'each that was taken has ended',
+    async () => {
+      for (const call of left) {
+        const { state, attestation } = await read(call)
+        expect(['granted', 'running', 'succeeded', 'indeterminate']).toContain(state)
+        if (attestation !== undefined)
+          expect(verifyBundle(must(await agent('readAttestation', { params: { run: call.run, call: call.id } })), keys).ok).toBe(true)
+        if (state === 'succeeded' || state === 'indeterminate') left.delete(call)
+      }
+      return left.size === 0
+    },
+    60_000,
+  )
+})
