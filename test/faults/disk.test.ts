@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../infra/stack.ts'
 import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
 import { verifyBundle } from '../../shared/statement.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
 import { eventually, insist, must } from '../support/hurt-stack.ts'
 import { component, Publisher } from '../support/skill.ts'
 import { startTestStack } from '../support/stack.ts'
@@ -47,6 +47,16 @@ function fill(): void {
   }
 }
 
+const TOOL: ToolSpec = {
+  description: 'one more',
+  input_schema: { type: 'object' },
+  capabilities: [],
+  executor: { kind: 'process', tiers: ['C'], argv: ['true'], stdin: 'none' },
+  egress: { mode: 'strict', hosts: [] },
+  workspace: 'call',
+  limits: {},
+}
+
 const propose = (tool: string, args = {}) => agent('proposeCallInNewRun', { body: { tool, args } })
 const read = async ({ run, id }: Call): Promise<Call> => must(await insist(() => agent('readCall', { params: { run, call: id } })))
 
@@ -72,7 +82,19 @@ test('it takes nothing then, keeps what it took, and goes on when there is room'
   done = true
   await Promise.all(callers)
   expect(refusals.filter(({ status }) => status < 500)).toEqual([])
+  const { operator } = stack
+  const shown: Record<'yes' | 'no', string[]> = { yes: [], no: [] }
+  for (let i = 0; i < 20; i++) {
+    const name = `tool${i}`
+    shown[(await operator('putTool', { params: { name }, body: TOOL })).ok ? 'yes' : 'no'].push(name)
+  }
+  expect(shown.no).not.toEqual([])
   rmSync(FILLER)
+  // Nobody sees a change that was never kept, and the next one is seen at once.
+  shown.yes.push('at-last')
+  must(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: TOOL })))
+  for (const name of shown.yes) expect(await propose(name)).toMatchObject({ ok: true })
+  for (const name of shown.no) expect(await propose(name)).toMatchObject({ ok: false, error: { code: 'not_found' } })
 
   const calls = [must(await insist(() => propose('full.run'))), must(await insist(() => propose('text.stats', { text: 'room again' })))]
   for (const call of calls) await eventually('a new call runs', async () => (await read(call)).state === 'succeeded', 30_000)
