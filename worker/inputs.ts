@@ -1,9 +1,9 @@
 // Owns the files that a call brings, on their way from the edge into a folder that the sandbox shows read-only: fetched by digest, each
-// held against the plan before anything runs (P08). The folder is new and ours alone, so no link of an earlier call leads out of it (S40,
-// S41).
+// held, as it lies there, against the plan before anything runs (P08). The folder is new and ours alone, so no link of an earlier call
+// leads out of it (S40, S41).
 
 import { createHash } from 'node:crypto'
-import { mkdir, open } from 'node:fs/promises'
+import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { InputFile } from '../shared/files.ts'
 import type { Outcome } from '../shared/plan.ts'
@@ -38,8 +38,7 @@ export async function layInputs(files: readonly InputFile[] | undefined, from: F
 async function lay({ path, sha256, bytes }: InputFile, folder: string, { call, link, signal }: From): Promise<Result<void, NotRun>> {
   const at = join(folder, path)
   await mkdir(dirname(at), { recursive: true })
-  const file = await open(at, 'wx', 0o444)
-  const hash = createHash('sha256')
+  const file = await open(at, 'wx+', 0o444)
   try {
     let left = bytes
     for (let part = 0; left > 0; part++) {
@@ -49,13 +48,19 @@ async function lay({ path, sha256, bytes }: InputFile, folder: string, { call, l
       const data = Buffer.from(answer.value.data, 'base64')
       if (data.byteLength === 0 || data.byteLength > left) return err(NOT_IT)
       left -= data.byteLength
-      hash.update(data)
-      await file.write(data)
+      await file.appendFile(data)
     }
+    return (await digestOf(file)) === sha256 ? ok(undefined) : err(NOT_IT)
   } finally {
     await file.close()
   }
-  return hash.digest('hex') === sha256 ? ok(undefined) : err(NOT_IT)
+}
+
+/** Of what lies there now, not of what came: the disk is between the two. */
+async function digestOf(file: FileHandle): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const data of file.createReadStream({ start: 0, autoClose: false })) hash.update(data)
+  return hash.digest('hex')
 }
 
 const NOT_IT: NotRun = { kind: 'refused', code: 'grant_invalid', detail: 'a file of the call is not the one that was decided' }

@@ -1,7 +1,8 @@
 // The files that a call brings are those that were decided, whole, and stay as they are: fetched by digest, read-only, beside the
 // workspace.
 
-import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/json.ts'
@@ -62,6 +63,18 @@ test('P08 bytes that are not those of the digest never reach a tool', { timeout:
     expect(predicate).toMatchObject({ state: 'failed', error: 'grant_invalid', execution: { argv_sha256: null } })
   }
   expect(leftOver()).toEqual([])
+})
+
+test('P08 a disk that takes half a file is told, and the half never reaches a tool', { timeout: 60_000 }, async () => {
+  const { uid, gid } = statSync(lone.state.worker) // as the worker itself could
+  const mayWrite = (bytes: string) => execFileSync('/usr/bin/prlimit', ['--pid', `${lone.process.pid}`, `--fsize=${bytes}:`], { uid, gid })
+  const argv = sh('wc -c < /input/a')
+  const files = { a: Buffer.alloc(2 * LIMITS.file_part_bytes, 'countersign ') }
+  mayWrite(`${1.5 * LIMITS.file_part_bytes}`) // the write of the second part is cut short there, as on a full disk
+  const { predicate } = await ended({ argv, files }).finally(() => mayWrite('unlimited'))
+  expect(predicate).toMatchObject({ state: 'failed', error: 'sandbox_failed', execution: { argv_sha256: null } })
+  expect(leftOver()).toEqual([])
+  expect((await ended({ argv, files })).stdout).toBe(`${2 * LIMITS.file_part_bytes}\n`)
 })
 
 test('a file that can’t be had is no failure of the tool, which does not begin', { timeout: 60_000 }, async () => {
