@@ -75,7 +75,7 @@ export function compileAssemblyScript(folder: string, main: string): Result<Comp
   const found = ascFor(folder)
   if (found === undefined)
     return err(
-      trouble('toolchain_missing', 'there is no AssemblyScript here', `\`npm install\` in \`${folder}\`, whose package.json names it`),
+      trouble('toolchain_missing', 'there is no AssemblyScript here', `\`npm install --prefix ${folder}\`: its package.json names it`),
     )
   const out = resolve(folder, 'dist', 'assembly.wasm')
   const built = ran(folder, process.execPath, [found.path, main, '--outFile', out, ...ASC])

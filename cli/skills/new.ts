@@ -53,12 +53,12 @@ export const newSkill = command({
       return err(trouble('unwritable', `\`${id}\` can't be written: ${reason(thrown)}`))
     }
     const paths = [...files.keys()].sort()
+    // Typed here: in a folder with a package.json of its own `npx` would ask the npm registry for `countersign`, and run whatever it got.
     const next = [
-      `cd ${id}`,
-      ...(template === 'assemblyscript' ? ['npm install'] : []),
+      ...(template === 'assemblyscript' ? [`npm install --prefix ${id}`] : []),
       ...(publishersHere().includes(publisher.value) ? [] : [`npx countersign skill keygen ${publisher.value}`]),
-      'npx countersign skill test',
-      'npx countersign skill build',
+      `npx countersign skill test ${id}`,
+      `npx countersign skill build ${id}`,
     ].join(' && ')
     return ok({
       ok: true,
