@@ -51,6 +51,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
     if (tier === 'B' && executor.profile !== undefined) continue // there are none of that tier
+    if (tier === 'B' && tool.workspace === 'run') continue // what others left there could be run as the worker’s user
     if (tier === 'B' && secretsOf(tool).length > 0) continue // others of the worker’s user could read them there
     if (tier === 'B' && (files.length > 0 || tool.output_files === true)) continue // nothing keeps them as they are there
     for (const mode of modesFor(tier, tool.egress.mode))
@@ -170,6 +171,12 @@ export function checkCredentials({ credentials = [], egress, executor }: Process
     ? ok(true)
     : err(failure('invalid_request', '/credentials: only in tier C there is a proxy that adds them; allow tier C'))
 }
+
+/** What tier C alone has, and a tool of tier B alone would wait for. */
+export const checkWorkspace = ({ workspace, executor }: ProcessToolSpec): Result<true> =>
+  workspace === 'call' || executor.tiers.includes('C')
+    ? ok(true)
+    : err(failure('invalid_request', '/workspace: only in tier C do calls share the folder of their run; allow tier C, or say `call`'))
 
 const defined = (limits: ToolSpec['limits']): Partial<Limits> =>
   Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)) as Partial<Limits> // only undefined members are gone

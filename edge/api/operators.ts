@@ -12,7 +12,7 @@ import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
 import { linkOf } from '../link-of.ts'
 import { askMetrics, metricsText, workerMetrics } from '../metrics.ts'
-import { checkCredentials } from '../planner.ts'
+import { checkCredentials, checkWorkspace } from '../planner.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema, checkSpends } from '../schemas.ts'
 import { argumentTypes, typeText } from '../typed-arguments.ts'
@@ -107,6 +107,8 @@ export const operatorRoutes: Verbs<Names> = {
     if (!adds.ok) return adds
     const reached = checkCredentials(body)
     if (!reached.ok) return reached
+    const placed = checkWorkspace(body)
+    if (!placed.ok) return placed
     const put = await here(env, caller).putTool(params.name, body, caller.principal.name)
     return put.ok ? ok(withTypes(put.value)) : put
   },

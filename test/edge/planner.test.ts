@@ -165,6 +165,14 @@ test('L8 tier B enforces nothing, so it is never planned where egress is strict'
   expect(plans({ executor: { tiers: ['B'] }, egress: { mode: 'strict', hosts: [] } })).toEqual([])
 })
 
+test('tier B shares no folder with other calls: the worker’s user would run what they left there', () => {
+  const shape = (tiers: ('B' | 'C')[], workspace: 'call' | 'run') =>
+    plans({ executor: { tiers }, egress: { mode: 'none', hosts: [] }, workspace }).map(({ tier, workspace }) => `${tier} ${workspace}`)
+  expect(shape(['B', 'C'], 'run')).toEqual(['C run'])
+  expect(shape(['B'], 'run')).toEqual([])
+  expect(shape(['B', 'C'], 'call')).toEqual(['B call', 'C call'])
+})
+
 test('plans of one call differ in tier and egress alone', () => {
   const [b, c] = plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'none', hosts: [] } })
   expect({ ...b, tier: 'C', egress: c?.egress }).toEqual(c)

@@ -133,7 +133,7 @@ test('S27 S28 the canaries of cgroups notice that nothing counts a call’s proc
     const { here, there } = alone.runFolder()
     furnish(here, program)
     const limits = { ...GROUP_LIMITS, file_bytes: 1024 * 1024 * 1024 }
-    const seen = await alone.launch({ plan: planOf(['./canary'], { tier: 'B', workspace: 'run', limits }), runFolder: there })
+    const seen = await alone.launch({ plan: planOf([join(there, 'canary')], { tier: 'B', limits }) })
     const [check] = judge({ outcome: seen.outcome, stdout: seen.out, stderr: '', uid: UID, left: 0 })
     expect(check).toMatchObject({ ok: false, detail: expect.stringContaining('ended by exit') })
   }

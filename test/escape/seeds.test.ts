@@ -65,9 +65,9 @@ describe('what reads', () => {
   test.each(LINKED)('%s leads to nothing of the host', async (_title, words) => {
     const { here, there } = arena.runFolder()
     for (const name of ['link', '-x']) symlinkSync(`${home}/canary`, join(here, name))
-    const plan = (tier: 'B' | 'C') => planOf(words({ file: '', folder: '' }), { tier, workspace: 'run' })
-    expect((await arena.launch({ plan: plan('B'), runFolder: there })).out).toContain(CANARY)
-    expect((await arena.launch({ plan: plan('C'), runFolder: there })).out).toBe('')
+    const argv = words({ file: '', folder: '' })
+    expect((await arena.launch({ plan: planOf(['env', '-C', there, ...argv], { tier: 'B' }) })).out).toContain(CANARY)
+    expect((await arena.launch({ plan: planOf(argv, { workspace: 'run' }), runFolder: there })).out).toBe('')
   })
 })
 
@@ -80,13 +80,16 @@ describe('what writes', () => {
   test.each(WRITES)('%s makes no file on the host', async (_title, words) => {
     const { here, there } = arena.runFolder()
     symlinkSync(`${home}/made`, join(here, 'dangling'))
-    const run = async (tier: 'B' | 'C'): Promise<boolean> => {
-      await arena.launch({ plan: planOf(words({ file: `${home}/made`, folder: home }), { tier, workspace: 'run' }), runFolder: there })
+    const argv = words({ file: `${home}/made`, folder: home })
+    const run = async (call: Parameters<Arena['launch']>[0]): Promise<boolean> => {
+      await arena.launch(call)
       const made = existsSync(join(arena.home, 'made'))
       rmSync(join(arena.home, 'made'), { force: true })
       return made
     }
-    expect([await run('B'), await run('C')]).toEqual([true, false])
+    const inB = await run({ plan: planOf(['env', '-C', there, ...argv], { tier: 'B' }) })
+    const inC = await run({ plan: planOf(argv, { workspace: 'run' }), runFolder: there })
+    expect([inB, inC]).toEqual([true, false])
   })
 })
 

@@ -295,6 +295,12 @@ describe('S48 a host that can’t (seed T56)', () => {
     expect(await run('C', 'strict')).toBe('exit')
   })
 
+  test('tier B is given no folder that other calls have been in', async () => {
+    const plan = planOf(['true'], { tier: 'B', workspace: 'run' })
+    const { outcome } = await arena.launch({ plan, runFolder: arena.runFolder().there })
+    expect(outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable', detail: expect.stringContaining('plan tier C') })
+  })
+
   test('the worker runs as root: everything is refused (seed N11)', async () => {
     const host = await Arena.open({ host: { uid: 0 } })
     const { tiers, egress } = await host.facts()

@@ -36,7 +36,7 @@ export type Relay = {
 
 /** Where this one call runs. */
 export type Place = {
-  /** C: the run's folder on the host, if the calls of a run share one. B: the folder to run in, always. */
+  /** C: the run's folder on the host, if the calls of a run share one. B: a folder that no other call has been in, always. */
   readonly folder?: string
   /** C: the folder of the files that the call brings. */
   readonly inputs?: string

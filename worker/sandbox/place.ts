@@ -2,8 +2,6 @@
 // the call has ended. It starts no tool.
 
 import { randomBytes } from 'node:crypto'
-import { realpath } from 'node:fs/promises'
-import { posix, sep } from 'node:path'
 import type { Connection, ProcessPlan as Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { faultOf } from '../fault.ts'
@@ -73,7 +71,7 @@ async function placeFor(
   if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a folder is for the plan that shares one')
   if ((plan.files !== undefined) !== (inputs !== undefined)) throw new Error('files are for the plan that names them')
   if ((plan.outputs !== undefined) !== (outputs !== undefined)) throw new Error('what is left is for the plan that keeps it')
-  if (profile === 'b_host') return onHost(equipment, admitted, runFolder)
+  if (profile === 'b_host') return onHost(equipment, admitted)
   const folder = {
     ...(runFolder === undefined ? {} : { folder: runFolder }),
     ...(inputs === undefined ? {} : { inputs }),
@@ -83,42 +81,23 @@ async function placeFor(
   return withRelay(equipment, plan, folder, secrets)
 }
 
-async function onHost(
-  { folder: root, fence, privateHosts }: Equipment,
-  { plan, cwd }: Admitted,
-  runFolder: string | undefined,
-): Promise<Result<Setting, NotRun>> {
+async function onHost({ folder: root, fence, privateHosts }: Equipment, { plan, cwd }: Admitted): Promise<Result<Setting, NotRun>> {
   if (fence === undefined) return err(refused('sandbox_unavailable', 'what tier B needs is missing; run `countersign-worker doctor`'))
   const unreachable = await preflight(plan, privateHosts)
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
   let folder: string
   try {
-    folder = runFolder ?? (await callFolder(root, cwd))
+    folder = await callFolder(root, cwd)
   } catch (error) {
     return err(infra(`the call's folder could not be made (${faultOf(error).code})`)) // the error's own text tells `cwd`
   }
-  if (runFolder !== undefined && !(await leadsInside(folder, cwd)))
-    return err(refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace'))
   return ok({
     place: { folder, mark: newMark(), fence },
     hangUp: nothing,
     leave: async () => {
-      if (runFolder === undefined) await removeFolder(folder)
+      await removeFolder(folder)
     },
   })
-}
-
-/**
- * An earlier call of the run may have left a symbolic link there. What is outside is told like what is not there: nobody learns which
- * (T98).
- */
-async function leadsInside(folder: string, cwd: string): Promise<boolean> {
-  try {
-    const [root, real] = [await realpath(folder), await realpath(posix.join(folder, cwd))]
-    return real === root || real.startsWith(`${root}${sep}`)
-  } catch {
-    return false
-  }
 }
 
 /** Egress `preflight`: what is named must lead to the public internet now. Nothing holds the process to it. */

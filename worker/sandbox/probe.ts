@@ -150,7 +150,7 @@ type Where = {
 
 async function released(equipment: Equipment, canary: Canary, { own, stock, folder }: Where): Promise<readonly Check[]> {
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
-  const plan = { ...planFor(canary, secret), ...(own === undefined ? {} : { profile: own }) }
+  const plan = { ...planFor(canary, secret, folder), ...(own === undefined ? {} : { profile: own }) }
   const admitted = admit(plan, equipment.profiles)
   if (!admitted.ok) throw new Error(`a canary's plan is not admitted: ${admitted.error.detail}`)
   const abort = new AbortController()
@@ -161,7 +161,7 @@ async function released(equipment: Equipment, canary: Canary, { own, stock, fold
     return [{ name: `${canary.name}: it is set up in advance`, ok: false, detail: `it could not be; ${namespaceHint()}` }]
   const call: Call = {
     plan,
-    runFolder: folder,
+    runFolder: plan.workspace === 'run' ? folder : undefined,
     stdin,
     signal: abort.signal,
     onOutput: ({ stream, bytes }) => {
@@ -179,14 +179,20 @@ async function released(equipment: Equipment, canary: Canary, { own, stock, fold
   return canary.judge(seen).map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
 }
 
-const planFor = ({ ability, argv, program, limits = {} }: Canary, secret: string): Plan => ({
-  tier: ability === 'B' ? 'B' : 'C',
-  executor: { kind: 'process', argv: argv(secret), stdin: 'none', env: {}, cwd: '' },
-  egress: ability === 'B' ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
-  secrets: [],
-  workspace: program === undefined ? 'call' : 'run',
-  limits: { ...LIMITS, ...(program === undefined ? {} : { file_bytes: FILE_BYTES }), ...limits },
-})
+/** `folder`: where its own program lies. No call of tier B shares one, so there it is named from outside. */
+function planFor({ ability, argv, program, limits = {} }: Canary, secret: string, folder: string | undefined): Plan {
+  const inB = ability === 'B'
+  const placed = inB && folder !== undefined ? join(folder, OWN_PROGRAM) : OWN_PROGRAM
+  const words = argv(secret).map((word) => (word === OWN_PROGRAM ? placed : word))
+  return {
+    tier: inB ? 'B' : 'C',
+    executor: { kind: 'process', argv: words, stdin: 'none', env: {}, cwd: '' },
+    egress: inB ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
+    secrets: [],
+    workspace: inB || folder === undefined ? 'call' : 'run',
+    limits: { ...LIMITS, ...(program === undefined ? {} : { file_bytes: FILE_BYTES }), ...limits },
+  }
+}
 
 /** Seen from the host, not by the code under test: whoever has that word in its command line is still there. */
 function processesWith(secret: string): number {

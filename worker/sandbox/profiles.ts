@@ -97,10 +97,12 @@ export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
 }
 
 /** Which profile carries out what the plan promises. A promise that a tier can't keep is refused, never weakened (L8). */
-export function profileOf({ tier, egress, files, outputs, ...given }: Plan): Result<ProfileName, Refusal> {
+export function profileOf({ tier, egress, files, outputs, workspace, ...given }: Plan): Result<ProfileName, Refusal> {
   if (tier === 'B') {
     if (secretsOf(given).length > 0)
       return err(refused('sandbox_unavailable', 'tier B keeps no secret from the worker’s other processes; plan tier C'))
+    if (workspace === 'run')
+      return err(refused('sandbox_unavailable', 'tier B would run what other calls left in the folder of their run; plan tier C'))
     if (files !== undefined || outputs !== undefined)
       return err(refused('sandbox_unavailable', 'tier B cannot keep files from being changed; plan tier C'))
     return egress.mode === 'strict'

@@ -1,0 +1,52 @@
+// Promise: what a call of tier C leaves is never run as the worker's user. Calls of a run share a folder in tier C alone; each call of tier B
+// finds a home, a folder for what is temporary and a place to begin that nobody has been in before it.
+
+import { expect, test } from 'vitest'
+import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('tiers', sharedStack())
+const agent = await desk.agent({ pool: 'default', groups: ['unrestricted-egress'] })
+
+/** Where Python looks before it runs what it was asked to: in its user's folder, and for each module where it was started. */
+const PLANT = `
+at=$(python3 -c "import sys; print('.local/lib/python%d.%d/site-packages' % sys.version_info[:2])")
+mkdir -p "$at" && cat > "$at/usercustomize.py" && cp "$at/usercustomize.py" platform.py && ls`
+const PLANTED = `
+import os
+home = os.environ['HOME']
+print('planted; the worker’s key:', os.path.exists(os.path.join(home, '../../key.json')), os.path.exists(os.path.join(home, '../../../key.json')))
+def python_version(): return 'planted'
+`
+/** Harmless: its operator wrote all of it. */
+const ASKS = ['python3', '-c', 'import os, platform; print(platform.python_version(), os.listdir("."), os.listdir(os.environ["HOME"]))']
+
+const none = { mode: 'none', hosts: [] } as { mode: 'none'; hosts: string[] }
+const plants = await desk.tool({ executor: { argv: ['sh', '-c', PLANT], stdin: { arg: 'text' } }, workspace: 'run' })
+const both = await desk.tool({ executor: { tiers: ['B', 'C'], argv: ASKS }, egress: none, workspace: 'run' })
+const apart = await desk.tool({ executor: { tiers: ['B'], argv: ASKS }, egress: none })
+
+async function ran(run: string, tool: string, args: Record<string, unknown> = {}) {
+  const { id } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }))
+  const call = granted(await agent.client('readCall', { params: { run, call: id } }))
+  expect([call.state, call.result?.error]).toEqual(['succeeded', undefined])
+  return { tier: call.plan?.tier, executor: call.attestation?.executor, output: call.result?.output ?? '' }
+}
+
+test('what tier C planted runs in tier C, and tier B finds nothing of it', { timeout: 90_000 }, async () => {
+  const run = granted(await agent.client('createRun', { body: {} })).id
+  expect((await ran(run, plants, { text: PLANTED })).output).toContain('platform.py')
+  const shared = await ran(run, both)
+  expect(shared).toMatchObject({ tier: 'C', output: expect.stringContaining('planted; the worker’s key: False False') }) // it bites there
+  const onHost = await ran(run, apart)
+  expect(onHost.tier).toBe('B')
+  expect(onHost.output).toMatch(/^3\.[0-9.]+ \[\] \[\]\n$/)
+  expect([shared.executor, onHost.executor].map((executor) => executor?.slice(0, 14))).toEqual(['sandbox_tier_c', 'sandbox_tier_b'])
+})
+
+test('a tool of tier B alone can’t ask for the folder of its run, and is told what to say instead', async () => {
+  const body = toolSpec({ executor: { tiers: ['B'] }, egress: none, workspace: 'run' })
+  const put = await desk.root('putTool', { params: { name: desk.name() }, body })
+  expect(refusal(put)).toBe('400 invalid_request')
+  expect(put).toMatchObject({ error: { detail: expect.stringContaining('allow tier C, or say `call`') } })
+})
