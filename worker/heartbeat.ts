@@ -1,7 +1,8 @@
 // Owns the pulse: every LIMITS.heartbeat_ms it says which calls run here, so that the edge keeps their leases, and hears which of them to
-// end. It is also how the worker learns the edge's clock, and that the edge is away, back, or knows us no more.
+// end. It is also how the worker learns the edge's clock, and that the edge is away, back, refuses us for now, or knows us no more.
 
 import type { Problem } from '../shared/client.ts'
+import type { Code } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Tier } from '../shared/plan.ts'
 import { type Link, unreachable } from './link.ts'
@@ -9,8 +10,13 @@ import type { Log } from './log.ts'
 import type { Running } from './running.ts'
 import type { Settling } from './settling.ts'
 
-/** unwelcome: the edge answers, and does not accept us. */
-export type Pulse = 'unknown' | 'well' | 'away' | 'unwelcome'
+/** refused: the edge answers and knows us, and takes no heartbeat. unwelcome: it knows no worker that signs like us. */
+export type Pulse = 'unknown' | 'well' | 'away' | 'refused' | 'unwelcome'
+
+/** What the edge says to a worker that was revoked or that it never had; every other refusal may be over with the next beat. */
+const UNKNOWN_TO_IT: Code = 'bad_signature'
+/** Said so often in a row, it has stood for as long as a lease: no one word of an edge ends what runs. */
+const DISOWNED_AFTER = 1 + LIMITS.lease_ms / LIMITS.heartbeat_ms
 
 /** As many as a heartbeat may name; more than any concurrency that we allow. */
 const SPOKEN_FOR_MAX = 1_000
@@ -28,11 +34,14 @@ type Parts = {
   readonly tiers: () => readonly Tier[]
   readonly log: Log
   readonly changed: (pulse: Pulse) => void
+  /** The edge has not known us for the length of a lease, so it takes no result of what runs here. Told again while that stands. */
+  readonly disowned: () => void
 }
 
 export function startHeartbeat(parts: Parts): Heartbeat {
   let pulse: Pulse = 'unknown'
   let beating = false
+  let unknownFor = 0
   let welcome: () => void
   const first = new Promise<void>((done) => {
     welcome = done
@@ -52,7 +61,10 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     const answer = await ask(parts, spokenFor).finally(() => {
       beating = false
     })
-    if (!answer.ok) return feel(unreachable(answer.error) || answer.error.status >= 500 ? 'away' : 'unwelcome', answer.error)
+    unknownFor = !answer.ok && answer.error.code === UNKNOWN_TO_IT ? unknownFor + 1 : 0
+    if (unknownFor === DISOWNED_AFTER) parts.log.warn('the edge has not known this worker for the length of a lease; what runs is ended')
+    if (unknownFor >= DISOWNED_AFTER) parts.disowned()
+    if (!answer.ok) return feel(pulseAt(answer.error), answer.error)
     const stop = new Set(answer.value.stop)
     for (const { call, fence } of spokenFor) if (stop.has(call)) parts.running.stop(call, fence, 'cancelled')
     feel('well')
@@ -65,6 +77,11 @@ export function startHeartbeat(parts: Parts): Heartbeat {
   return { first, stop: () => clearInterval(timer) }
 }
 
+function pulseAt(problem: Problem): Pulse {
+  if (unreachable(problem) || problem.status >= 500) return 'away'
+  return problem.code === UNKNOWN_TO_IT ? 'unwelcome' : 'refused'
+}
+
 async function ask({ link, tiers }: Parts, running: { call: string; fence: number }[]): ReturnType<typeof link.ask<'heartbeat'>> {
   const asked = link.clock.mark()
   const answer = await link.ask('heartbeat', { body: { tiers: [...tiers()], running } })
@@ -75,6 +92,7 @@ async function ask({ link, tiers }: Parts, running: { call: string; fence: numbe
 function tell(log: Log, before: Pulse, now: Pulse, problem?: Problem): void {
   const why = { code: problem?.code, detail: problem?.detail }
   if (now === 'away') log.warn('the edge does not answer; running calls go on, and it is asked again', why)
+  if (now === 'refused') log.warn('the edge takes no heartbeat; running calls go on, nothing new is taken, and it is asked again', why)
   if (now === 'unwelcome') log.warn('the edge does not accept this worker; ask an operator, or enrol anew', why)
   if (now === 'well' && before !== 'unknown') log.say('the edge answers again')
 }

@@ -11,7 +11,7 @@ import type { Link } from './link.ts'
 import { collect } from './outputs.ts'
 import { judged } from './result.ts'
 import type { NoFolder, RunFolders } from './run-folders.ts'
-import type { InHand } from './running.ts'
+import type { InHand, StopReason } from './running.ts'
 import { launch, type Sandbox } from './sandbox/launch.ts'
 import { Veil } from './sandbox/veil.ts'
 import { ownFolder, removeFolder } from './sandbox/workspace.ts'
@@ -81,7 +81,7 @@ async function performIn(
     const execution = {
       ...seen,
       connections: [...seen.connections],
-      outcome: signal.reason === 'shutdown' ? interrupted(seen.outcome) : judged(seen.outcome, plan, seen.stdout, kept.stdout),
+      outcome: interrupted(signal, seen.outcome) ?? judged(seen.outcome, plan, seen.stdout, kept.stdout),
       sandbox_enforcement: enforcement,
       limits,
       ...(files === undefined ? {} : { files }),
@@ -94,7 +94,7 @@ async function performIn(
   }
 }
 
-const withoutFolder = (why: NoFolder): Parameters<typeof unrun>[0] => {
+const withoutFolder = (why: NoFolder): Unrun => {
   if (why === 'lost')
     return {
       kind: 'refused',
@@ -132,10 +132,16 @@ function lowered(limits: Limits, ceilings: Config['limits']): Limits {
   return { ...limits, ...Object.fromEntries(least.filter(([, value]) => value !== Number.POSITIVE_INFINITY)) }
 }
 
-const SHUT_DOWN = { kind: 'infra', detail: 'the worker was stopped while the call ran' } as const
+type Unrun = Parameters<typeof unrun>[0]
 
-/** The worker was stopped; nobody cancelled the call. */
-const interrupted = (outcome: Outcome): Outcome => (outcome.kind === 'cancelled' ? SHUT_DOWN : outcome)
+/** The ends that nobody asked for: no call was cancelled. */
+const INTERRUPTED = new Map<unknown, Unrun>([
+  ['shutdown', { kind: 'infra', detail: 'the worker was stopped while the call ran' }],
+  ['disowned', { kind: 'infra', detail: 'the edge knew this worker no more while the call ran' }],
+] satisfies [StopReason, Unrun][])
+
+const interrupted = ({ reason }: AbortSignal, outcome: Outcome): Outcome | undefined =>
+  outcome.kind === 'cancelled' ? INTERRUPTED.get(reason) : undefined
 
 /** Before anything of it ran. */
-const stopped = ({ reason }: AbortSignal): Parameters<typeof unrun>[0] => (reason === 'shutdown' ? SHUT_DOWN : { kind: 'cancelled' })
+const stopped = ({ reason }: AbortSignal): Unrun => INTERRUPTED.get(reason) ?? { kind: 'cancelled' }

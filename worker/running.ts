@@ -1,8 +1,8 @@
 // Owns the list of calls that this worker has in hand, and the switch that ends each one. A call is in it once (Q04): the second doorbell
 // of the same call finds it there and is dropped.
 
-/** Why a running process is to end. The first reason stays. */
-export type StopReason = 'cancelled' | 'shutdown'
+/** Why a running process is to end. The first reason stays. disowned: the edge knows this worker no more. */
+export type StopReason = 'cancelled' | 'shutdown' | 'disowned'
 
 export type InHand = {
   readonly call: string

@@ -105,9 +105,9 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
     tiers: () => proving.proven.tiers,
     changed: (pulse) => {
       if (pulse === 'well') settling.wake()
-      if (pulse === 'unwelcome') running.stopAll('cancelled') // a revoked worker does no more work
-      intake.close('unwelcome', pulse === 'unwelcome')
+      intake.close('unwelcome', pulse === 'unwelcome' || pulse === 'refused') // nobody would speak for what it claims
     },
+    disowned: () => running.stopAll('disowned'), // a revoked worker does no more work
   })
   const anew = (): void => proving.anew()
   process.on('SIGHUP', anew) // whoever mended the host need not wait

@@ -6,7 +6,7 @@ import { countersign, type PrivateJwk, signerFromJwk } from '../../shared/dsse.t
 import { contentDigest } from '../../shared/http-signature.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { sealGrant } from '../../shared/statement.ts'
-import { eventually, LoneWorker } from '../support/lone-worker.ts'
+import { eventually, type Line, LoneWorker } from '../support/lone-worker.ts'
 
 const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
 
@@ -90,17 +90,47 @@ test('Q02 a grant for another worker or another call is nothing that we speak ab
   await stillServes()
 })
 
-test('K01 a revoked worker ends what it runs, takes no more, and serves again when it is let in', async () => {
+test('a heartbeat that is refused ends nothing, whatever the reason: overload, a policy that forbids it, one word of an edge that knows nobody', {
+  timeout: 60_000,
+}, async () => {
+  const from = lone.log.length
+  const running = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
+  await eventually('the call runs', () => running.state === 'running')
+  for (const [status, code] of [
+    [429, 'overloaded'],
+    [403, 'denied'],
+    [401, 'bad_signature'],
+  ] as const)
+    lone.edge.misbehave('heartbeat', { status, body: { status, code, detail: 'no' } })
+  await lone.said(
+    'the edge takes no heartbeat; running calls go on, nothing new is taken, and it is asked again',
+    { code: 'overloaded' },
+    from,
+  )
+  await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
+  await lone.said('the edge answers again', {}, from)
+  expect(running.settled).toBeUndefined()
+  running.cancelled = true
+  expect((await lone.settled(running)).statement.predicate.error).toBe('cancelled')
+  await stillServes()
+})
+
+test('K01 a revoked worker takes no more at once, ends what it runs after a lease, and serves again when it is let in', {
+  timeout: 60_000,
+}, async () => {
   const from = lone.log.length
   const running = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
   await eventually('the call runs', () => running.state === 'running')
   lone.edge.revoked = true
   await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
-  await lone.said('ended', { call: running.call, code: 'cancelled' }, from)
+  const ended = (): Line | undefined => lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
+  expect(await eventually('the call is ended', ended, 30_000)).toMatchObject({ code: 'sandbox_failed' }) // nobody cancelled it
   // Doorbells stay in Redis, but for one that was on its way: the edge rings again for what nobody claims.
   const calls = [await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] })]
   const before = lone.log.length
   lone.edge.revoked = false
+  const { predicate } = (await lone.settled(running)).statement
+  expect(predicate.execution.outcome).toEqual({ kind: 'infra', detail: 'the edge knew this worker no more while the call ran' })
   await lone.said('the edge answers again', {}, before)
   await lone.settled(calls[2] ?? running)
   for (const call of calls) if (call.settled === undefined) await lone.ringFor(call)
