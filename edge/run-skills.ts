@@ -7,7 +7,7 @@ import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
 import { canonical, digestOf, sha256 } from '../shared/json.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../shared/limits.ts'
-import { type Connection, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
+import { type Connection, type Outcome, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Grant } from '../shared/statement.ts'
@@ -27,7 +27,7 @@ import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
 import { disabledBefore, type Performed, perform, unseen } from './skills/perform.ts'
 import { type Caller, Places } from './skills/places.ts'
-import { promised, told } from './skills/promised.ts'
+import { endedAnyway, promised, told } from './skills/promised.ts'
 import { type Turn, Turns } from './skills/turns.ts'
 
 type Done = Performed & { readonly connections: readonly Connection[] }
@@ -51,6 +51,8 @@ export const turnsOfSkills = new Turns(1)
 const PLACE_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
 
 const endOf = ({ grant, plan }: Claimed): number => grant.issued_at_ms + plan.limits.timeout_ms
+
+const unbegun = (outcome: Outcome): Done => ({ ...unseen(outcome), connections: [] })
 
 /** Of a connection, as a statement has it. */
 const HOST_CHARS = 260
@@ -84,8 +86,8 @@ export class SkillWork {
         const claimed = await this.#claim(n)
         if (!claimed.ok) return
         const { signal } = stopping
-        const done = await turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) => this.#inTurn(claimed.value, turn, signal))
-        await this.#settle(claimed.value, done ?? { ...unseen({ kind: 'timeout' }), connections: [] })
+        const inTurn = turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) => this.#inTurn(claimed.value, turn, signal))
+        await this.#settle(claimed.value, (await endedAnyway<Done | undefined>(inTurn, unbegun)) ?? unbegun({ kind: 'timeout' }))
       })
     } finally {
       this.#busy.delete(n)
@@ -137,15 +139,15 @@ export class SkillWork {
 
   /** Who waited may have waited for long: what was disabled meanwhile does not begin. */
   async #inTurn(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {
-    if (signal.aborted) return { ...unseen({ kind: 'cancelled' }), connections: [] }
+    if (signal.aborted) return unbegun({ kind: 'cancelled' })
     const { tenant } = claimed.grant.facts
     const directory = await directoryOf(this.#env, tenant).catch(() => null)
     const { skill, digest } = claimed.plan.executor
     if (directory === null)
       // L6
-      return { ...unseen({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' }), connections: [] }
+      return unbegun({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' })
     if (directory.skills.get(skill)?.digest === digest) return this.#perform(claimed, turn, signal)
-    return { ...unseen({ kind: 'refused', code: 'skill_disabled', detail: disabledBefore(claimed.plan) }), connections: [] }
+    return unbegun({ kind: 'refused', code: 'skill_disabled', detail: disabledBefore(claimed.plan) })
   }
 
   async #perform(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {

@@ -1,12 +1,13 @@
 // Which JSON Schemas a tool may bring. A schema is code of somebody else's that runs on every call: keywords are a closed
 // list, each value is what its keyword takes (a bound that can't be read would bound nothing), and the work that the whole
-// asks for is bounded. Nothing here looks at arguments.
+// asks for is bounded. Nothing here looks at arguments: what each takes is counted beside them (shared/schema-effort).
 
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import { sizeOf } from '../shared/schema-effort.ts'
 import type { ToolSpec } from '../shared/wire.ts'
 
 export type Schema = Record<string, unknown>
@@ -57,6 +58,9 @@ const KEYWORDS: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['$ref', { takes: 'a reference that stays inside: `#/$defs/name`', fits: (value) => isText(value) && LOCAL_REF.test(String(value)) }],
 ])
 
+/** What values are compared with, each time: what it is made of are steps too. */
+const COMPARED: ReadonlySet<string> = new Set(['enum', 'const', 'required', 'dependentRequired', 'type'])
+
 /** Whether a tool may bring this schema. No `pattern`: a regular expression of somebody else's can stall the edge (G06). */
 export function checkSchema(schema: Schema): Result<Schema> {
   if (JSON.stringify(schema).length > LIMITS.schema_bytes)
@@ -90,6 +94,7 @@ export function checkSpends({ spends, input_schema }: Pick<ToolSpec, 'spends' | 
 }
 
 const DEPTH = 16
+const TOO_MANY = `from here on, more than ${LIMITS.schema_steps} checks and values to compare with, references counted each time`
 
 /** Walks the schema as its evaluation would, references followed: what this walk can't finish, no call shall begin. */
 class Inspection {
@@ -111,7 +116,7 @@ class Inspection {
 
   #stop(depth: number): string | null {
     this.#left--
-    if (this.#left < 0) return `from here on, more than ${LIMITS.schema_steps} checks, references counted each time`
+    if (this.#left < 0) return TOO_MANY
     return depth > DEPTH ? `nested deeper than ${DEPTH}` : null
   }
 
@@ -123,9 +128,15 @@ class Inspection {
     else if (keyword === 'uniqueItems' && value === true && !(Number(schema['maxItems'] ?? Number.NaN) <= LIMITS.schema_unique_items))
       this.#errors.add(here, `each item is held against each other: say \`maxItems\` of ${LIMITS.schema_unique_items} at most`)
     else if (keyword === '$ref') this.#follow(String(value), here, depth, through)
+    else if (COMPARED.has(keyword)) this.#compare(value, here)
     else if (rule.holds === 'one') this.inspect(value, here, depth + 1, through)
     else if (rule.holds !== undefined)
       for (const [name, inner] of Object.entries(value as object)) this.inspect(inner, `${here}/${name}`, depth + 1, through) // a list or a map: the rule fits
+  }
+
+  #compare(value: unknown, at: string): void {
+    this.#left -= sizeOf(value)
+    if (this.#left < 0) this.#errors.add(at, TOO_MANY)
   }
 
   #follow(reference: string, at: string, depth: number, through: readonly string[]): void {

@@ -21,8 +21,14 @@ export const LIMITS = {
   evidence_nodes: 500_000,
   /** A tool's JSON Schema. */
   schema_bytes: 64 * KiB,
-  /** Subschemas that one evaluation of it visits, each as often as it is referred to: references to references multiply. */
-  schema_steps: 2_000,
+  /** Subschemas that one evaluation of it visits, and values it compares with, as often as they are referred to: references multiply. */
+  schema_steps: 10_000,
+  /** What holding one value against it may take, in some 25 ns of the one thread that there is (shared/schema-effort): 50 ms. */
+  schema_effort: 2_000_000,
+  /** As long as it takes no more than this, all that is wrong is looked for, and not the first thing alone. */
+  schema_effort_telling: 100_000,
+  /** What is told of one place that does not fit: a value of the schema, or a name, may stand in it. */
+  schema_told_chars: 300,
   /** Items of a list that must be unique: each is held against each other. */
   schema_unique_items: 1_000,
   /** All headers of a request together; a signed one has less than 2 KiB. */
@@ -119,15 +125,9 @@ export const LIMITS = {
   policy_conditions: 256,
   /** Arguments of a tool that policy sees: each is a part of the type that every rule over all tools is held against. */
   policy_attributes: 256,
-  /**
-   * Parts of rules, each as often as there are tools that the rule is held against when a set is put: about 0.3 µs each, while all
-   * others wait.
-   */
+  /** Parts of rules, as often as there are tools that the rule is held against when a set is put: 0.3 µs each, while all others wait. */
   policy_checks: 3_000_000,
-  /**
-   * What telling all that may be wrong with one rule may take at the worst, in µs: each mistake is told for each action that the rule
-   * covers.
-   */
+  /** What telling all that is wrong with one rule may take, in µs: each mistake is told for each action that the rule covers. */
   policy_check_us: 2_000_000,
   /** Characters of patterns times characters of a question: at the worst, the engine holds each against each, about 1 ns for both. */
   policy_looks: 100_000_000,
@@ -173,10 +173,7 @@ export const LIMITS = {
   explanation_chars: 120,
   /** Of a value that is longer than this, its length is told: what is told is searched for secrets first. */
   explanation_read_chars: 4_096,
-  /**
-   * An operator's sign-in to the console: how long it lasts unused, how long at the most, and how many one operator has; the oldest
-   * ends.
-   */
+  /** An operator's sign-in to the console: how long it lasts unused, and at the most, and how many one operator has; the oldest ends. */
   console_idle_ms: 30 * 60_000,
   console_ms: 12 * 3600_000,
   console_sessions: 16,
@@ -206,10 +203,7 @@ export const LIMITS = {
   message_chars: 4_000,
   /** The same in Slack, which takes 3,000 in one text; what is cut says so in less than the rest. */
   slack_chars: 2_800,
-  /**
-   * What Slack sends of a press: the message is in it again, nine bytes for a letter that is not ASCII. Whoever sends it has it
-   * digested.
-   */
+  /** What Slack sends of a press: the message again, nine bytes for a letter that is not ASCII. Whoever sends it has it digested. */
   slack_body_bytes: 512 * KiB,
   /** Age of a request that Slack has signed, and how far a clock may stand off; as Slack says. */
   slack_age_s: 5 * 60,

@@ -1,4 +1,5 @@
-// Whether what a skill returned is what its tool promises: one JSON value, that fits; and what is told of how it ended. Pure.
+// Whether what a skill returned is what its tool promises: one JSON value, that fits; and what is told of how it ended. Pure. A call that
+// was claimed ends here whatever happens: what nobody settles is lost, and nobody knows how it ended.
 
 import { schemaCheck } from '../../shared/fits-schema.ts'
 import { parseJson } from '../../shared/json.ts'
@@ -17,3 +18,7 @@ const DETAIL_MAX = 500
 /** What a skill says of its end is cut last: where a secret is to be hidden in it, a part of one would be left. */
 export const told = (outcome: Outcome, shown: (text: string) => string): Outcome =>
   'detail' in outcome ? { ...outcome, detail: shown(outcome.detail).slice(0, DETAIL_MAX) } : outcome
+
+/** What came of it, or what it failed with: a mistake of ours is no reason to leave a call without an end. */
+export const endedAnyway = <T>(work: Promise<T>, failed: (outcome: Outcome) => T): Promise<T> =>
+  work.catch((thrown: unknown) => failed({ kind: 'infra', detail: `the edge failed: ${String(thrown)}`.slice(0, DETAIL_MAX) }))

@@ -139,6 +139,18 @@ describe('what a skill says', () => {
     expect((await called(await enabled(says('{}'), { tools }))).result?.error?.code).toBe('invalid_output')
   })
 
+  test('G06 a result that is too much for its schema is no result, and holds nobody up', async () => {
+    const items = { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) }
+    const output_schema = { type: 'object', properties: { a: { items } } }
+    const tools = [{ name: 'run', description: 'bursts', input_schema: { type: 'object' }, output_schema }]
+    const call = await called(await enabled(says(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) })), { tools }))
+    expect(call).toMatchObject({
+      state: 'failed',
+      result: { error: { code: 'invalid_output', detail: expect.stringContaining('too much') } },
+    })
+    expect((await called(await enabled({}))).state).toBe('succeeded')
+  })
+
   test('what it logs is kept with the call', async () => {
     const { data } = text('warnmind the gap')
     const run = [...w.i32(1_024), ...w.i32(4), ...w.i32(1_028), ...w.i32(12), ...w.call(0), ...answer(w.get(2), w.get(3))]

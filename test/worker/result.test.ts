@@ -53,6 +53,16 @@ test.each([
   expect(faultOf(text)).toMatch(code)
 })
 
+test('G06 what is too much to be held against its schema is no result', () => {
+  const output = { properties: { a: { contains: { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) } } } }
+  const stdout = Buffer.from(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) }))
+  const summary = { bytes: stdout.length, sha256: '', kept: stdout.length, truncated: false }
+  expect(judged(WELL, { ...free, executor: { ...free.executor, output } }, summary, stdout)).toEqual({
+    kind: 'invalid_output',
+    detail: expect.stringContaining('too much'),
+  })
+})
+
 test('what was cut is no result, whatever is left of it', () => {
   expect(faultOf('{"lines":1}', true)).toContain('`output_bytes`')
 })
