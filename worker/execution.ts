@@ -58,6 +58,8 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: (
   const leaveAlone = (reason: string, code?: string): void => log.say('a call was left alone', { call, reason, code })
   await at.settling.offered()
   if (spool.full) return leaveAlone('the spool is full')
+  const room = spool.prepare()
+  if (!room.ok) return leaveAlone(`the spool can’t be written (${room.error})`)
 
   const rung = performance.now()
   const claim = await link.insist(

@@ -111,7 +111,15 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   })
   const anew = (): void => proving.anew()
   process.on('SIGHUP', anew) // whoever mended the host need not wait
-  const watching = setInterval(() => intake.close('spool full', spool.full), SPOOL_WATCH_MS)
+  spool.watch((refused) => {
+    if (refused === undefined) log.say('the spool can be written again')
+    else log.warn('the spool can’t be written; running calls go on, and nothing new is taken until it can', { reason: refused })
+    intake.close('spool unwritable', refused !== undefined)
+  })
+  const watching = setInterval(() => {
+    intake.close('spool full', spool.full)
+    if (spool.refused) spool.prepare()
+  }, SPOOL_WATCH_MS)
 
   // What waits in the spool goes first; doorbells are heard once the edge has had it.
   settling.adopt(left)

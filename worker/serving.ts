@@ -1,8 +1,10 @@
 // Owns the start of the process that serves, as main.ts leaves it: a configuration and a way to log. It reads no other argument.
 
 import { parseArgs } from 'node:util'
-import { readConfig } from './config.ts'
+import { err, type Result } from '../shared/result.ts'
+import { type Refusal, readConfig } from './config.ts'
 import { openLog } from './log.ts'
+import { remedyFor } from './remedies.ts'
 import { closeInheritedDescriptors } from './sandbox/descriptors.ts'
 import { serve } from './serve.ts'
 
@@ -14,9 +16,15 @@ export async function startServing(args: readonly string[]): Promise<number> {
     options: { config: { type: 'string', default: '' }, json: { type: 'boolean', default: false } },
   })
   const config = readConfig(values.config)
-  const served = config.ok ? await serve(config.value, openLog(values.json)) : config
+  const served = config.ok ? await serve(config.value, openLog(values.json)).catch(refusedByHost) : config
   if (!served.ok) process.stderr.write(`countersign-worker: ${served.error}\n`)
   return served.ok ? 0 : 1
+}
+
+/** What the kernel denies us is told in a sentence. Everything else is a bug, and shows where it is. */
+function refusedByHost(error: unknown): Result<never, Refusal> {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error
+  return err(`this host does not give what serving needs (${error.message}); ${remedyFor(String(error.code))}`)
 }
 
 if (import.meta.main) process.exit(await startServing(process.argv.slice(2)))

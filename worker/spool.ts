@@ -22,14 +22,16 @@ import {
   readFileSync,
   readSync,
   renameSync,
+  rmSync,
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
-import { MAX_LIMITS } from '../shared/limits.ts'
+import { LIMITS, MAX_LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { Settlement } from '../shared/worker-wire.ts'
+import { remedyFor } from './remedies.ts'
 
 const CallId = z.string().regex(PATTERNS.call)
 const Spooled = z.strictObject({ call: CallId, deadline_ms: z.int(), settlement: Settlement })
@@ -63,6 +65,10 @@ export type Left = {
   readonly unreadable: string | undefined
 }
 
+/** For the beginnings of a few calls, and for the end of one that says much. */
+const ROOM_TO_BEGIN = 4_096
+const ROOM_TO_END = LIMITS.body_bytes
+
 const UNREADABLE = 'unreadable'
 
 /** Where a line stands in the file. */
@@ -77,6 +83,11 @@ export class Spool {
   #fd = -1
   /** Where the next line is written: what a full disk left half written is written over. */
   #end = 0
+  /** How far the disk has given room: blanks stand there, which are half a line. */
+  #room = 0
+  /** Why the disk did not take what was last written. */
+  #refused: string | undefined
+  #told: (refused: string | undefined) => void = () => undefined
 
   constructor(dir: string, bounds: SpoolBounds = SPOOL_BOUNDS) {
     this.#dir = dir
@@ -101,7 +112,7 @@ export class Spool {
         unreadable: unreadable.length > 0 ? aside : undefined,
       })
     } catch (error) {
-      return err(`the spool \`${this.#dir}\` can't be used (${reason(error)}); let it belong to the user that runs the worker`)
+      return err(`the spool \`${this.#dir}\` can't be used (${reason(error)}); ${remedyFor(reason(error))}`)
     }
   }
 
@@ -128,6 +139,50 @@ export class Spool {
     return { settled, unreadable }
   }
 
+  /** `told` when the disk begins to refuse lines, with its reason, and when it takes them again. */
+  watch(told: (refused: string | undefined) => void): void {
+    this.#told = told
+  }
+
+  /**
+   * Before a call is claimed: whether its beginning can be noted. The room for that is taken now. After the disk refused a line, it has to
+   * have room for an end too.
+   */
+  prepare(): Result<void, string> {
+    if (this.#refused === undefined && this.#end + ROOM_TO_BEGIN <= this.#room) return ok(undefined)
+    const bytes = Buffer.alloc(this.#refused === undefined ? ROOM_TO_BEGIN : ROOM_TO_END, ' ')
+    try {
+      fill(this.#fd, bytes, this.#end)
+    } catch (error) {
+      this.#cut(this.#end)
+      this.#refuse(reason(error))
+      return err(reason(error))
+    }
+    this.#room = this.#end + bytes.byteLength
+    this.#refuse(undefined)
+    return ok(undefined)
+  }
+
+  get refused(): boolean {
+    return this.#refused !== undefined
+  }
+
+  #refuse(why: string | undefined): void {
+    const before = this.#refused
+    this.#refused = why
+    if ((before === undefined) !== (why === undefined)) this.#told(why)
+  }
+
+  #cut(end: number): void {
+    try {
+      ftruncateSync(this.#fd, end)
+      this.#end = end
+      this.#room = end
+    } catch {
+      // what is behind `#end` is written over; before it, lines say that all are over
+    }
+  }
+
   /** Notes that the call is about to run under this fence. `false`: it was begun here before, under this fence or a later one. */
   begin(call: string, fence: number): Result<boolean, string> {
     const before = this.#live.get(call)
@@ -146,12 +201,7 @@ export class Spool {
     if (!this.#live.delete(call)) return
     this.#add({ over: call }) // where that can't be written the next life sends it again, and the edge says that it has it
     if (this.#live.size > 0) return
-    try {
-      ftruncateSync(this.#fd, 0)
-      this.#end = 0
-    } catch {
-      // its lines say that all are over
-    }
+    this.#cut(0)
   }
 
   get full(): boolean {
@@ -172,6 +222,7 @@ export class Spool {
       if (this.#end > this.#bounds.file_bytes && this.#end > 2 * bytesOf(this.#settlements)) this.#rewrite()
       fill(this.#fd, bytes, this.#end)
     } catch (error) {
+      this.#refuse(reason(error))
       return err(reason(error))
     }
     this.#note(line, { at: this.#end, length: bytes.byteLength })
@@ -213,12 +264,14 @@ export class Spool {
       renameSync(draft, this.#path)
     } catch (error) {
       closeSync(fd)
+      rmSync(draft, { force: true }) // its room is what others lack
       throw error
     }
     closeSync(this.#fd)
     for (const [call, live] of moved) this.#live.set(call, live)
     this.#fd = fd
     this.#end = end
+    this.#room = end
   }
 }
 

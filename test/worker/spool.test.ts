@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -164,7 +164,42 @@ test('a disk that takes half a line and no more is told, and what it took is not
   expect(open()).toMatchObject({ settled: [spooled(CALL)], lost: [OTHER], unreadable: undefined })
 })
 
-test('a folder that can’t be used is told, not thrown', () => {
+test('room for a beginning is there before a call is claimed; a disk that refused a line has to have more, and that it did is told', () => {
+  const life = `
+    const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/spool.ts'))})
+    const spool = new Spool(${JSON.stringify(dir())})
+    const told = []
+    spool.watch((refused) => told.push(refused ?? 'takes'))
+    spool.open(Date.now())
+    const prepared = [spool.prepare()]
+    spool.keep(${JSON.stringify(spooled(OTHER, 1, 'A'.repeat(8_000)))})
+    prepared.push(spool.prepare())
+    process.getBuiltinModule('node:child_process').execFileSync('/usr/bin/prlimit', ['--pid', String(process.pid), '--fsize=unlimited:'])
+    prepared.push(spool.prepare())
+    console.log(JSON.stringify([prepared, told, spool.refused]))`
+  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=5000:', '--', process.execPath, '--input-type=module', '-e', life])
+  const [good, bad] = [{ ok: true }, { ok: false, error: 'EFBIG' }]
+  expect(JSON.parse(limited.stdout.toString())).toEqual([[good, bad, good], ['EFBIG', 'takes'], false])
+})
+
+test('room that was taken is nothing to the next life', () => {
+  const { spool } = open()
+  spool.prepare()
+  spool.begin(CALL, 1)
+  spool.prepare()
+  expect(open()).toMatchObject({ lost: [CALL], unreadable: undefined })
+})
+
+test('a folder that can’t be used is told, not thrown, with what to do about it', () => {
+  open().spool.keep(spooled(CALL, 1, 'A'.repeat(8_000)))
+  const life = `
+    const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/spool.ts'))})
+    console.log(JSON.stringify(new Spool(${JSON.stringify(dir())}).open(Date.now())))`
+  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=4096', '--', process.execPath, '--input-type=module', '-e', life])
+  expect(JSON.parse(limited.stdout.toString()).error).toMatch(/\(EFBIG\); raise the limit of what a file may hold$/)
+  expect(readdirSync(dir())).toEqual(['journal']) // no half of another takes room
+  expect(open().settled).toHaveLength(1)
+  rmSync(dir(), { recursive: true })
   writeFileSync(dir(), 'a file in the way')
-  expect(new Spool(dir()).open(Date.now()).ok).toBe(false)
+  expect(new Spool(dir()).open(Date.now())).toMatchObject({ ok: false, error: expect.stringMatching(/; remove what stands in its way$/) })
 })
