@@ -54,9 +54,6 @@ const endOf = ({ grant, plan }: Claimed): number => grant.issued_at_ms + plan.li
 
 const unbegun = (outcome: Outcome): Done => ({ ...unseen(outcome), connections: [] })
 
-/** Of a connection, as a statement has it. */
-const HOST_CHARS = 260
-
 export class SkillWork {
   readonly #env: Env
   readonly #store: RunStore
@@ -164,7 +161,7 @@ export class SkillWork {
       stdout: output,
       stderr: Buffer.from(veil(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
       used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
-      connections: host.connections.map((one) => ({ ...one, host: veil(one.host).slice(0, HOST_CHARS) })),
+      connections: host.connections.map((one) => ({ ...one, host: veil(one.host) })),
     }
   }
 

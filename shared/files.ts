@@ -6,6 +6,7 @@ import { DECEIVING } from './deceiving.ts'
 import { PATTERNS } from './ids.ts'
 import { sha256 } from './json.ts'
 import { LIMITS } from './limits.ts'
+import { TOLD_CHARS } from './told.ts'
 
 /** Where a call finds the files that it brings: a folder of its own, which nothing of an earlier call can reach into. */
 export const INPUT_FOLDER = '/input'
@@ -64,7 +65,7 @@ export const SupposedFiles = listed(
  * hold as much as they may. `secret`: a value of one that the call was given stands in it, or in its name. `path` as JSON writes it.
  */
 const LeftFile = z.strictObject({
-  path: z.string().max(600),
+  path: z.string().max(TOLD_CHARS.left),
   why: z.enum(['name', 'no_file', 'too_much', 'no_room', 'not_sent', 'secret']),
 })
 export type LeftFile = z.infer<typeof LeftFile>

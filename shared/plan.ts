@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { InputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
+import { TOLD_CHARS } from './told.ts'
 
 const bounded = (max: number) => z.int().min(1).max(max)
 
@@ -205,22 +206,22 @@ export const Outcome = z.discriminatedUnion('kind', [
   /** Its workspace on disk took more bytes or files than its limit. */
   z.strictObject({ kind: z.literal('workspace_cap') }),
   /** It ended well, and what it wrote is not the result that its tool promises. */
-  z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(500) }),
+  z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(TOLD_CHARS.detail) }),
   z.strictObject({ kind: z.literal('cancelled') }),
   /** Of a skill: it returned a result, or an error of its own; it trapped; it had paid for more than it had; or it used what it had not been granted. */
   z.strictObject({ kind: z.literal('returned') }),
-  z.strictObject({ kind: z.literal('skill_error'), detail: z.string().max(500) }),
-  z.strictObject({ kind: z.literal('trap'), detail: z.string().max(500) }),
+  z.strictObject({ kind: z.literal('skill_error'), detail: z.string().max(TOLD_CHARS.detail) }),
+  z.strictObject({ kind: z.literal('trap'), detail: z.string().max(TOLD_CHARS.detail) }),
   z.strictObject({ kind: z.literal('fuel_exhausted') }),
-  z.strictObject({ kind: z.literal('capability_denied'), detail: z.string().max(500) }),
+  z.strictObject({ kind: z.literal('capability_denied'), detail: z.string().max(TOLD_CHARS.detail) }),
   /** The worker would not run it: the plan asks for what this host has not proven or has no more, or names a host it may not reach. */
   z.strictObject({
     kind: z.literal('refused'),
     code: RefusalCode,
-    detail: z.string().max(500),
+    detail: z.string().max(TOLD_CHARS.detail),
   }),
   /** The sandbox itself failed before or beside the tool; what the tool did, if anything, did not finish. */
-  z.strictObject({ kind: z.literal('infra'), detail: z.string().max(500) }),
+  z.strictObject({ kind: z.literal('infra'), detail: z.string().max(TOLD_CHARS.detail) }),
 ])
 export type Outcome = z.infer<typeof Outcome>
 
@@ -235,7 +236,7 @@ export type StreamSummary = z.infer<typeof StreamSummary>
 
 /** One connection that the egress proxy saw, or the sum of many. */
 export const Connection = z.strictObject({
-  host: z.string().max(260),
+  host: z.string().max(TOLD_CHARS.host),
   port: z.int().min(0).max(65535),
   address: z.string().max(64),
   bytes_out: z.int().min(0),

@@ -12,6 +12,7 @@ import type { Json } from './json.ts'
 import { canonical, digestOf, parseJson } from './json.ts'
 import { LIMITS } from './limits.ts'
 import { Connection, EgressMode, Limits, Outcome, Plan, SkillLimits, StreamSummary } from './plan.ts'
+import { asTold, TOLD_CHARS } from './told.ts'
 
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
@@ -167,12 +168,23 @@ export type Statement = z.infer<typeof Statement>
 export const executionDigest = (digest: string, execution: Execution): string => digestOf({ digest, execution })
 
 export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'timed_out'>): Statement {
-  const { facts, execution, state } = predicate
+  const { facts, state } = predicate
+  const execution = readable(predicate.execution)
   return {
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: facts.call, digest: { sha256: facts.digest } }],
     predicateType: PREDICATE_TYPE,
-    predicate: { ...predicate, timed_out: state === 'timed_out', execution_sha256: executionDigest(facts.digest, execution) },
+    predicate: { ...predicate, execution, timed_out: state === 'timed_out', execution_sha256: executionDigest(facts.digest, execution) },
+  }
+}
+
+/** The one place where texts of tools, skills and hosts are made fit to be told. Whoever hides a secret in them has done so before: part of one is one too. */
+function readable({ outcome, connections, files, ...rest }: Execution): Execution {
+  return {
+    ...rest,
+    outcome: outcome !== null && 'detail' in outcome ? { ...outcome, detail: asTold(outcome.detail, TOLD_CHARS.detail) } : outcome,
+    connections: connections.map((one) => ({ ...one, host: asTold(one.host, TOLD_CHARS.host) })),
+    ...(files && { files: { ...files, left: files.left.map(({ path, why }) => ({ path: asTold(path, TOLD_CHARS.left), why })) } }),
   }
 }
 

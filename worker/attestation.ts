@@ -1,17 +1,59 @@
 // Owns what this worker signs: the statement of what it saw of one call, in the shape that the edge countersigns. Pure.
 // The facts are the grant's, verbatim; the execution is what the sandbox reported. It adds no opinion of its own.
 
-import { type Signer, seal } from '../shared/dsse.ts'
+import { payloadBytes, type Signer, seal } from '../shared/dsse.ts'
 import { attestationId, split } from '../shared/ids.ts'
+import { parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Outcome, StreamSummary } from '../shared/plan.ts'
-import { type Execution, endingOf, type Grant, STATEMENT_TYPE, statementOf } from '../shared/statement.ts'
+import { type Execution, endingOf, type Grant, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
 import type { Settlement } from '../shared/worker-wire.ts'
 
 /** What came of a call, and the bytes that were kept of its output. */
 export type Ran = { readonly execution: Execution; readonly stdout: Uint8Array; readonly stderr: Uint8Array }
 
+/** What no edge could read is not sent: then it says less, and the same ending (L5). */
 export function settlementOf(grant: Grant, grant_sha256: string, ran: Ran, signer: Signer): Settlement {
+  const whole = bounded(grant, grant_sha256, ran, signer)
+  return isReadable(whole) ? whole : (inShort(whole, signer) ?? whole)
+}
+
+/**
+ * The ending alone, and nothing that anybody else had a say in: for an edge that does not take the whole. What was written is told by
+ * length and digest. Undefined where it is no shorter.
+ */
+export function inShort({ fence, envelope }: Settlement, signer: Signer): Settlement | undefined {
+  const { predicate } = JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Statement // our own
+  const { execution_sha256: _, timed_out: __, ...of } = predicate
+  const { files: ___, outcome, stdout, stderr, ...execution } = of.execution
+  const short = seal(
+    STATEMENT_TYPE,
+    statementOf({
+      ...of,
+      execution: {
+        ...execution,
+        outcome: outcome !== null && 'detail' in outcome ? { ...outcome, detail: UNTOLD } : outcome,
+        stdout: leftOut(stdout),
+        stderr: leftOut(stderr),
+        connections: [],
+      },
+    }),
+    signer,
+  )
+  return short.payload === envelope.payload ? undefined : { fence, envelope: short, output: { stdout: '', stderr: '' } }
+}
+
+const UNTOLD = 'the edge could not read what this worker told of the end; the worker’s log says why'
+
+const leftOut = (of: StreamSummary | null): StreamSummary | null => of && { ...of, kept: 0, truncated: of.bytes > 0 }
+
+/** As the edge reads it. */
+function isReadable({ envelope }: Settlement): boolean {
+  const read = parseJson(payloadBytes(envelope))
+  return read.ok && envelope.payload.length <= LIMITS.body_bytes && Statement.safeParse(read.value).success
+}
+
+function bounded(grant: Grant, grant_sha256: string, ran: Ran, signer: Signer): Settlement {
   const settlement = sealed(grant, grant_sha256, ran, signer)
   const { envelope, output } = settlement
   const beside = envelope.payload.length + BESIDE_BYTES

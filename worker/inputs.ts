@@ -25,7 +25,7 @@ export async function layInputs(files: readonly InputFile[] | undefined, from: F
       (error): Result<never, NotRun> =>
         err({
           kind: 'infra',
-          detail: `a file of the call could not be written (${error instanceof Error ? error.message : error})`.slice(0, 500),
+          detail: `a file of the call could not be written (${error instanceof Error ? error.message : error})`,
         }),
     )
     if (laid.ok) continue

@@ -43,7 +43,7 @@ class Taken {
   #more = 0
 
   leave(path: string, why: LeftFile['why']): void {
-    if (this.#left.length < LEFT_TOLD) this.#left.push({ path: JSON.stringify(path).slice(1, -1).slice(0, 600), why })
+    if (this.#left.length < LEFT_TOLD) this.#left.push({ path: JSON.stringify(path).slice(1, -1), why })
     else this.#more += 1
   }
 

@@ -79,7 +79,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   const stop = AbortSignal.any([asked, refusal.signal])
   const link = openLink(config.edge_url, identity)
   const running = new Running()
-  const settling = new Settling(link, spool, log)
+  const settling = new Settling(link, spool, identity.signer, log)
   const runFolders = new RunFolders(join(config.home, 'runs'), { bytes: config.runs_bytes, free_bytes: config.free_bytes })
   const intake = new Intake()
   let older = new AbortController()

@@ -1,7 +1,12 @@
 // Owns the way of every settlement to the edge: kept in the spool, sent, and dropped when the edge has acknowledged it or said finally no.
-// What the edge can't take now is sent again until it can, before anything new is claimed. It never changes what it sends.
+// What the edge can't take now is sent again until it can, before anything new is claimed. It never changes what it sends; where the edge
+// says that it can't be read, the ending alone goes in its place, so that no call is lost for what a tool said.
 
 import type { Problem } from '../shared/client.ts'
+import type { Signer } from '../shared/dsse.ts'
+import type { Result } from '../shared/result.ts'
+import type { Settlement } from '../shared/worker-wire.ts'
+import { inShort } from './attestation.ts'
 import { backoff, type Link, mayChange, unreachable, waited } from './link.ts'
 import type { Log } from './log.ts'
 import type { Spool, Spooled } from './spool.ts'
@@ -16,6 +21,7 @@ const WORTHLESS_AFTER_MS = 3_600_000
 export class Settling {
   readonly #link: Link
   readonly #spool: Spool
+  readonly #signer: Signer
   readonly #log: Log
   readonly #backlog = new Map<string, Spooled>()
   /** Aborts the pause between two rounds. */
@@ -25,9 +31,10 @@ export class Settling {
   #markReached: (() => void) | undefined
   #ended = false
 
-  constructor(link: Link, spool: Spool, log: Log) {
+  constructor(link: Link, spool: Spool, signer: Signer, log: Log) {
     this.#link = link
     this.#spool = spool
+    this.#signer = signer
     this.#log = log
   }
 
@@ -112,7 +119,7 @@ export class Settling {
   }
 
   async #send({ call, deadline_ms, settlement }: Spooled): Promise<Sent | 'away'> {
-    const answer = await this.#link.ask('settle', { body: settlement })
+    const answer = await this.#tell(call, settlement)
     if (answer.ok) {
       this.#spool.drop(call)
       return 'acknowledged'
@@ -125,7 +132,21 @@ export class Settling {
     this.#log.warn('the edge did not take a result; it is dropped', { call, status, code, detail })
     return 'dropped'
   }
+
+  /** Whole, and in short where that can't be read. The whole is what the spool keeps. */
+  async #tell(call: string, whole: Settlement): Promise<Result<unknown, Problem>> {
+    const answer = await this.#link.ask('settle', { body: whole })
+    const short = answer.ok || !UNREAD.includes(answer.error.status) ? undefined : inShort(whole, this.#signer)
+    if (answer.ok || short === undefined) return answer
+    const { status, code, detail } = answer.error
+    const again = await this.#link.ask('settle', { body: short })
+    if (again.ok) this.#log.warn('the edge did not take a result as it was; it has the ending alone', { call, status, code, detail })
+    return again
+  }
 }
+
+/** The edge could not read what we said, or did not believe it: another word of us may be taken. */
+const UNREAD: readonly number[] = [400, 413, 422]
 
 /** A revoked worker may be let in again, and a policy may change: those refusals keep the result. */
 const final = (problem: Problem): boolean => !mayChange(problem) && problem.status !== 401 && problem.status !== 403

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { canonical, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Outcome, SkillPlan } from '../../shared/plan.ts'
+import { asTold, TOLD_CHARS } from '../../shared/told.ts'
 import type { Env } from '../env.ts'
 import { tenantSkills } from '../env.ts'
 import type { EnabledSkill } from '../skill-store.ts'
@@ -45,10 +46,10 @@ const Answer = z.strictObject({
 type Answer = z.infer<typeof Answer>
 
 const NOTHING = { fuel_used: 0, memory_bytes: 0, host_calls: {} }
-const DETAIL_MAX = 500
 /** Of what never began, or whose end nobody saw. */
 export const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
-const infra = (why: unknown): Performed => unseen({ kind: 'infra', detail: `the isolate failed: ${String(why)}`.slice(0, DETAIL_MAX) })
+const infra = (why: unknown): Performed =>
+  unseen({ kind: 'infra', detail: asTold(`the isolate failed: ${String(why)}`, TOLD_CHARS.detail) })
 
 /** `ends`: by our clock, when its time is over. `signal`: somebody wants it ended before. */
 type Begun = Pick<Asked, 'input' | 'now' | 'random'> & { readonly ends: number; readonly signal?: AbortSignal }

@@ -4,6 +4,7 @@
 import { schemaCheck } from '../../shared/fits-schema.ts'
 import { parseJson } from '../../shared/json.ts'
 import type { Outcome, SkillPlan } from '../../shared/plan.ts'
+import { asTold, TOLD_CHARS } from '../../shared/told.ts'
 
 export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
   if (outcome.kind !== 'returned') return outcome
@@ -14,11 +15,10 @@ export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, 
   return faults.length === 0 ? outcome : { kind: 'invalid_output', detail: `the result does not fit: ${told}` }
 }
 
-const DETAIL_MAX = 500
 /** What a skill says of its end is cut last: where a secret is to be hidden in it, a part of one would be left. */
 export const told = (outcome: Outcome, shown: (text: string) => string): Outcome =>
-  'detail' in outcome ? { ...outcome, detail: shown(outcome.detail).slice(0, DETAIL_MAX) } : outcome
+  'detail' in outcome ? { ...outcome, detail: asTold(shown(outcome.detail), TOLD_CHARS.detail) } : outcome
 
 /** What came of it, or what it failed with: a mistake of ours is no reason to leave a call without an end. */
 export const endedAnyway = <T>(work: Promise<T>, failed: (outcome: Outcome) => T): Promise<T> =>
-  work.catch((thrown: unknown) => failed({ kind: 'infra', detail: `the edge failed: ${String(thrown)}`.slice(0, DETAIL_MAX) }))
+  work.catch((thrown: unknown) => failed({ kind: 'infra', detail: asTold(`the edge failed: ${String(thrown)}`, TOLD_CHARS.detail) }))

@@ -1,11 +1,13 @@
-// Promise: a settlement fits into its request, whatever was seen; what of the output does not is cut out of the middle, and the statement
-// says so.
+// Promise: a settlement fits into its request and is read by the edge, whatever was seen and whatever a tool said; what of the output does
+// not fit is cut out of the middle, and the statement says so.
 
 import { expect, test } from 'vitest'
-import { digestOf, sha256 } from '../../shared/json.ts'
+import { digestOf, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Execution } from '../../shared/statement.ts'
-import { settlementOf, unrun } from '../../worker/attestation.ts'
+import type { Connection } from '../../shared/plan.ts'
+import { type Execution, Statement } from '../../shared/statement.ts'
+import type { Settlement } from '../../shared/worker-wire.ts'
+import { inShort, settlementOf, unrun } from '../../worker/attestation.ts'
 import { FakeEdge } from '../support/fake-edge.ts'
 import { newSigner } from '../support/peer-worker.ts'
 
@@ -14,13 +16,30 @@ const call = edge.propose({ argv: ['/usr/bin/true'] })
 call.fence = 1
 const grant = edge.grantFor(call, 'wrk_01JZ0000000000000000000000')
 
+const signer = newSigner()
+/** About 880 bytes of a statement, and as it may be. */
+const CONNECTION: Connection = {
+  host: '€'.repeat(260),
+  port: 443,
+  address: '192.0.2.1',
+  bytes_out: 1,
+  bytes_in: 1,
+  verdict: 'failed',
+}
+const toldBy = ({ envelope }: Settlement): Statement => JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Statement // our own
+const { execution: NOTHING } = unrun({ kind: 'cancelled' }, 1)
+
 /** With so much beside its output. */
 function settled(beside: number, out: Buffer, error: Buffer) {
   const stream = (bytes: Buffer) => ({ bytes: bytes.length, kept: bytes.length, sha256: sha256(bytes), truncated: false })
-  const { execution } = unrun({ kind: 'cancelled' }, 1)
-  const seen: Execution = { ...execution, executor: 'x'.repeat(beside), stdout: stream(out), stderr: stream(error) }
-  const settlement = settlementOf(grant, digestOf(grant), { execution: seen, stdout: out, stderr: error }, newSigner())
-  const { predicate } = JSON.parse(Buffer.from(settlement.envelope.payload, 'base64').toString()) as { predicate: { execution: Execution } } // our own
+  const seen: Execution = {
+    ...NOTHING,
+    connections: Array.from({ length: beside / 880 }, () => CONNECTION),
+    stdout: stream(out),
+    stderr: stream(error),
+  }
+  const settlement = settlementOf(grant, digestOf(grant), { execution: seen, stdout: out, stderr: error }, signer)
+  const { predicate } = toldBy(settlement)
   const [stdout, stderr] = [Buffer.from(settlement.output.stdout, 'base64'), Buffer.from(settlement.output.stderr, 'base64')]
   expect(JSON.stringify(settlement).length).toBeLessThanOrEqual(LIMITS.settlement_bytes)
   return { told: predicate.execution, stdout, stderr }
@@ -44,4 +63,55 @@ test('beside a statement that takes their room they are cut, each in its middle'
     expect(kept.length).toBeGreaterThan(900_000)
     expect(kept.subarray(-4).toString()).toMatch(/^(o|e)end$/)
   }
+})
+
+/** Whatever the edge reads of it, it reads strictly. */
+const readAs = (settlement: Settlement): Statement => {
+  const read = parseJson(Buffer.from(settlement.envelope.payload, 'base64'))
+  if (!read.ok) throw new Error(read.error.code)
+  return Statement.parse(read.value)
+}
+const settle = (execution: Partial<Execution>): Settlement =>
+  settlementOf(
+    grant,
+    digestOf(grant),
+    { execution: { ...NOTHING, ...execution }, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) },
+    signer,
+  )
+
+test('L5 G05 a text of a tool’s own making is told so that the edge can read it, and never in half a character', () => {
+  const hostile = `a\0b\ud800${'\u{1f600}'.repeat(400)}`
+  const { execution } = readAs(
+    settle({
+      outcome: { kind: 'invalid_output', detail: hostile },
+      connections: [{ ...CONNECTION, host: hostile }],
+      files: { files: [], left: [{ path: hostile, why: 'name' }], more: 0 },
+    }),
+  ).predicate
+  const told = [
+    execution.outcome?.kind === 'invalid_output' ? execution.outcome.detail : '',
+    execution.connections[0]?.host ?? '',
+    execution.files?.left[0]?.path ?? '',
+  ]
+  for (const [index, most] of [500, 260, 600].entries()) expect(told[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
+  const odd = readAs(settle({ outcome: { kind: 'infra', detail: `-${hostile}` } })).predicate.execution.outcome
+  expect(odd).toEqual({ kind: 'infra', detail: `-a\ufffdb\ufffd${'\u{1f600}'.repeat(247)}` })
+})
+
+test('L5 what the edge could not read for another reason is told by its ending alone', () => {
+  const { predicate } = readAs(settle({ outcome: { kind: 'exit', code: 3 }, connections: [{ ...CONNECTION, port: -1 }] }))
+  expect([predicate.state, predicate.execution.outcome, predicate.execution.connections]).toEqual(['failed', { kind: 'exit', code: 3 }, []])
+})
+
+test('a settlement in short says how long the output was, and there is nothing shorter', () => {
+  const out = Buffer.from('what it wrote')
+  const stdout = { bytes: out.length, kept: out.length, sha256: sha256(out), truncated: false }
+  const execution: Execution = { ...NOTHING, outcome: { kind: 'exit', code: 0 }, connections: [CONNECTION], stdout, cgroup: true }
+  const whole = settlementOf(grant, digestOf(grant), { execution, stdout: out, stderr: Buffer.alloc(0) }, signer)
+  const short = inShort(whole, signer)
+  if (short === undefined) throw new Error('it is shorter')
+  expect(short.output).toEqual({ stdout: '', stderr: '' })
+  const shortened = { ...execution, connections: [], stdout: { ...stdout, kept: 0, truncated: true } }
+  expect(readAs(short).predicate).toMatchObject({ ...readAs(whole).predicate, execution: shortened, execution_sha256: expect.any(String) })
+  expect(inShort(short, signer)).toBeUndefined()
 })

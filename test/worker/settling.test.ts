@@ -3,6 +3,7 @@
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sha256 } from '../../shared/json.ts'
 import { SPOOL_BOUNDS } from '../../worker/spool.ts'
 import type { FakeCall } from '../support/fake-edge.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
@@ -50,11 +51,30 @@ test.each([
 
 test.each([
   ['attestation_invalid', 422],
-  ['already_ended', 409],
-  ['link_invalid', 410],
-])('a final no (%s) ends the trying, and is logged', async (code, status) => {
+  ['invalid_request', 400],
+  ['body_too_large', 413],
+])('L5 what the edge can’t read (%s) is told by its ending alone, and logged', async (code, status) => {
   lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } })
-  const call = await lone.call({ argv: ['true'] })
+  const call = await lone.call({ argv: ['sh', '-c', 'echo lost; exit 3'] })
+  const { statement, stdout } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'runtime_failure',
+    execution: { outcome: { kind: 'exit', code: 3 } },
+  })
+  expect(statement.predicate.execution.stdout).toEqual({ bytes: 5, sha256: sha256('lost\n'), kept: 0, truncated: true })
+  expect(stdout.byteLength).toBe(0)
+  await lone.said('the edge did not take a result as it was; it has the ending alone', { call: call.call, code, status })
+  await spoolIsEmpty()
+})
+
+test.each([
+  ['attestation_invalid', 422, 2],
+  ['already_ended', 409, 1],
+  ['link_invalid', 410, 1],
+])('a final no (%s) ends the trying, and is logged', async (code, status, times) => {
+  lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } }, { times })
+  const call = await lone.call({ argv: ['echo', 'lost'] })
   await lone.said('the edge did not take a result; it is dropped', { call: call.call, code, status })
   await spoolIsEmpty()
   expect(call.settled).toBeUndefined()

@@ -7,6 +7,7 @@ import { connect, type LookupFunction, type Socket } from 'node:net'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Connection, Limits } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import { asTold, TOLD_CHARS } from '../../shared/told.ts'
 import { type Addition, additionsFor, type Over } from './credentials.ts'
 import { checkedAddresses, type Destination, isHttpAlone, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
 import { folded } from './ledger.ts'
@@ -172,7 +173,7 @@ export class Egress {
   }
 
   #enter({ host, port }: Destination, verdict: Refused): Entry {
-    const entry: Entry = { host: host.slice(0, 260), port, address: '', bytes_out: 0, bytes_in: 0, verdict }
+    const entry: Entry = { host: asTold(host, TOLD_CHARS.host), port, address: '', bytes_out: 0, bytes_in: 0, verdict }
     if (this.#entries.length <= this.#most.connections) this.#entries.push(entry) // the one beyond the cap tells of the cap
     return entry
   }

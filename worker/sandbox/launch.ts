@@ -105,7 +105,7 @@ export async function attempt(
       ...notRun(plan, profile, ran.outcome, started),
       stdout: ran.stdout,
       stderr: ran.stderr,
-      connections: hangUp().map((connection) => ({ ...connection, host: veil.text(connection.host).slice(0, 260) })),
+      connections: hangUp().map((connection) => ({ ...connection, host: veil.text(connection.host) })),
       cgroup: place.group !== undefined,
       profile_sha256: ownDigest(equipment.profileDigests[profile], admitted.own),
       argv_sha256: begun.value.argv_sha256,

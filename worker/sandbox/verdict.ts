@@ -3,6 +3,7 @@
 
 import { constants } from 'node:os'
 import type { Outcome } from '../../shared/plan.ts'
+import { asTold, TOLD_CHARS } from '../../shared/told.ts'
 import { neverEntered } from './enter.ts'
 import { neverFenced } from './fence.ts'
 
@@ -31,12 +32,10 @@ export type Ending = {
 /** child: bubblewrap's init as the host numbers it. code: only when the tool was started and ended. */
 export type Status = { readonly child: number | undefined; readonly code: number | undefined }
 
-const DETAIL_MAX = 500
-
 export const refused = (code: Refusal['code'], detail: string): Refusal => ({ kind: 'refused', code, detail: short(detail) })
 export const infra = (detail: string): NotRun => ({ kind: 'infra', detail: short(detail) })
 
-const short = (detail: string): string => (detail.length > DETAIL_MAX ? `${detail.slice(0, DETAIL_MAX - 1)}…` : detail)
+const short = (detail: string): string => (detail.length > TOLD_CHARS.detail ? `${asTold(detail, TOLD_CHARS.detail - 1)}…` : detail)
 
 /** What bubblewrap says when the host does not let it work; each has its fix in `countersign-worker doctor`. */
 const NO_NAMESPACES =
