@@ -25,7 +25,7 @@ import { finishedOf } from './settlement.ts'
 import type { EnabledSkill } from './skill-store.ts'
 import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
-import { disabledBefore, type Performed, perform, unseen } from './skills/perform.ts'
+import { disabled, type Performed, perform, unseen } from './skills/perform.ts'
 import { type Caller, Places } from './skills/places.ts'
 import { endedAnyway, promised, told } from './skills/promised.ts'
 import { type Turn, Turns } from './skills/turns.ts'
@@ -144,7 +144,7 @@ export class SkillWork {
       // L6
       return unbegun({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' })
     if (directory.skills.get(skill)?.digest === digest) return this.#perform(claimed, turn, signal)
-    return unbegun({ kind: 'refused', code: 'skill_disabled', detail: disabledBefore(claimed.plan) })
+    return unbegun(disabled(claimed.plan, 'before its turn came'))
   }
 
   async #perform(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {

@@ -67,11 +67,15 @@ export async function perform(
     isGone = true
   })
   const performed = await performIn(within, plan, begun, host)
-  return isGone ? unseen({ kind: 'refused', code: 'skill_disabled', detail: disabledBefore(plan) }) : performed
+  return isGone ? unseen(disabled(plan, 'while its isolate was made')) : performed
 }
 
-export const disabledBefore = ({ executor: { skill, version } }: SkillPlan): string =>
-  `version ${version} of the skill \`${skill}\` was disabled before its turn came`
+/** Nothing of it ran. */
+export const disabled = ({ executor: { skill, version } }: SkillPlan, when: string): Outcome => ({
+  kind: 'refused',
+  code: 'skill_disabled',
+  detail: `version ${version} of the skill \`${skill}\` was disabled ${when}`,
+})
 
 export async function performIn(
   within: Isolate,
