@@ -2,6 +2,7 @@
 
 import type { Output as Answered } from '../shared/client.ts'
 import { broughtBy, type Plan } from '../shared/plan.ts'
+import { ISOLATE } from '../shared/statement.ts'
 import type { Approval, Call, Decision, Edit } from '../shared/wire.ts'
 import { standingInWords } from './standing.ts'
 import type { Paint } from './text.ts'
@@ -48,7 +49,7 @@ export function showCall(call: Call, paint: Paint): string {
   const shown =
     result === undefined
       ? ''
-      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text('errors', result.stderr)}`
+      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text(attestation?.executor === ISOLATE ? 'log' : 'errors', result.stderr)}`
   const cut = result?.truncated === true ? `${paint.warn('the output was cut')}\n` : ''
   return `${brushFor(state, paint)(inline(state))}  ${inline(tool)}  ${inline(id)}${took}\n${columns(rows, '  ')}${shown}${cut}`
 }

@@ -48,6 +48,8 @@ test('from nothing to a verified call of a skill of one’s own', async () => {
   const called = await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}'))
   expect(called).toMatch(/^succeeded {2}hello\.greet/)
   expect(called).toContain('{"greeting":"Hello, Ada!"}')
+  expect(called).toMatch(/^log:\n {2}│ info: greeting Ada\n$/m)
+  expect(called).not.toContain('errors')
   const id = /call_[0-9A-Z]{26}_\d+/.exec(called)?.[0] ?? ''
   await done(run('attestation', id, '-o', 'call.json'))
   writeFileSync(join(folder, 'keys.json'), await done(run('keys')))
