@@ -3,7 +3,7 @@
 // tells a worker that a run is over, so idleness has to. A run that comes back later is told that its folder is gone; it never finds an
 // empty one in its place.
 
-import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, lutimesSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PATTERNS } from '../shared/ids.ts'
@@ -30,7 +30,7 @@ const BOUNDS: Bounds = {
 type RunFolder = {
   /** Calls that are in it now. */
   inside: number
-  /** When the last one left. */
+  /** When the last one left, by a clock that nobody sets: a step of the host's would make all folders old at once. */
   left_ms: number
   /** What it takes; while calls are in it, what they may make of it. */
   bytes: number
@@ -65,8 +65,9 @@ export class RunFolders {
 
   /** Of a former life: what its calls might have there nobody knows any more. */
   #adopt(run: string): void {
-    const { mtimeMs } = statSync(join(this.#root, run))
-    const known = { inside: 0, left_ms: mtimeMs, bytes: 0, grows: 0, most: MAX_LIMITS }
+    const { mtimeMs } = lstatSync(join(this.#root, run))
+    const left_ms = performance.now() - Math.max(0, Date.now() - mtimeMs)
+    const known = { inside: 0, left_ms, bytes: 0, grows: 0, most: MAX_LIMITS }
     this.#runs.set(run, known)
     this.#measure(run, known)
   }
@@ -83,8 +84,10 @@ export class RunFolders {
     this.#runs.set(run, known)
     try {
       const room = await this.#makeRoom(limits)
-      if (room) mkdirSync(folder, { recursive: true, mode: 0o700 })
-      else this.leave(run)
+      if (room) {
+        mkdirSync(folder, { recursive: true, mode: 0o700 })
+        touch(folder)
+      } else this.leave(run)
       return room ? ok(folder) : err('full')
     } catch (error) {
       this.leave(run)
@@ -96,18 +99,19 @@ export class RunFolders {
     const known = this.#runs.get(run)
     if (known === undefined) return
     known.inside -= 1
-    known.left_ms = Date.now()
+    known.left_ms = performance.now()
+    touch(join(this.#root, run))
     if (known.inside === 0) this.#measure(run, known)
   }
 
   /** It never throws: what a disk can do, and what a tool left, is no reason for a worker to end. */
-  async sweep(now_ms = Date.now()): Promise<void> {
+  async sweep(now_ms = performance.now()): Promise<void> {
     for (const [run] of this.#resting(this.#bounds.idle_ms, now_ms)) this.#drop(run)
     await this.#remove()
   }
 
   /** Those that were left that long ago, the longest first. */
-  #resting(since_ms: number, now_ms = Date.now()): [string, RunFolder][] {
+  #resting(since_ms: number, now_ms = performance.now()): [string, RunFolder][] {
     const resting = [...this.#runs].filter(([, { inside, left_ms }]) => inside === 0 && now_ms - left_ms >= since_ms)
     return resting.sort(([, one], [, other]) => one.left_ms - other.left_ms)
   }
@@ -174,6 +178,15 @@ export class RunFolders {
 
   close(): void {
     clearInterval(this.#sweeping)
+  }
+}
+
+/** For the next life, which finds no more than the folder: what its calls change deeper in it does not make it younger. */
+function touch(folder: string): void {
+  try {
+    lutimesSync(folder, new Date(), new Date())
+  } catch {
+    // it is gone, or the next life takes it for older than it is
   }
 }
 

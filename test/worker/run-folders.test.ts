@@ -10,11 +10,12 @@ import {
   rmSync,
   statfsSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { RunFolders } from '../../worker/run-folders.ts'
 import { removeLeftOvers } from '../../worker/sandbox/workspace.ts'
 import { eventually } from '../support/lone-worker.ts'
@@ -41,12 +42,12 @@ test('two calls of a run find the same folder, closed to others; it stays while 
   const second = await entered(folders, RUN)
   expect(second).toBe(first)
   folders.leave(RUN)
-  await folders.sweep(Date.now() + 2 * HOUR)
+  await folders.sweep(performance.now() + 2 * HOUR)
   expect(existsSync(join(first, 'left'))).toBe(true)
   folders.leave(RUN)
-  await folders.sweep(Date.now() + HOUR / 2)
+  await folders.sweep(performance.now() + HOUR / 2)
   expect(existsSync(first)).toBe(true)
-  await folders.sweep(Date.now() + 2 * HOUR)
+  await folders.sweep(performance.now() + 2 * HOUR)
   expect(existsSync(first)).toBe(false)
   folders.close()
 })
@@ -58,7 +59,48 @@ test('a folder of a former life is known again, and goes when its time has come'
   const next = new RunFolders(root)
   await next.sweep()
   expect(existsSync(folder)).toBe(true)
-  await next.sweep(Date.now() + 2 * HOUR)
+  await next.sweep(performance.now() + 2 * HOUR)
+  expect(existsSync(folder)).toBe(false)
+  next.close()
+})
+
+test('a folder is as old as the last call in it, in the next life too: what that changed deep in it counts', async () => {
+  const at = join(root, 'used')
+  const before = new RunFolders(at)
+  const folder = await entered(before, RUN)
+  mkdirSync(join(folder, 'project'))
+  const long_ago = new Date(Date.now() - 1.2 * HOUR)
+  utimesSync(folder, long_ago, long_ago)
+  expect(await before.enter(RUN, 'kept', LIMITS)).toMatchObject({ ok: true })
+  before.close() // killed with a call in it
+  const next = new RunFolders(at)
+  await next.sweep()
+  expect(existsSync(folder)).toBe(true)
+  utimesSync(folder, long_ago, long_ago)
+  await next.enter(RUN, 'kept', LIMITS)
+  utimesSync(folder, long_ago, long_ago)
+  next.leave(RUN)
+  next.close()
+  const last = new RunFolders(at)
+  await last.sweep()
+  expect(existsSync(folder)).toBe(true)
+  last.close()
+})
+
+test('a step of the host’s clock makes no folder older, and one from the future is not kept for ever', async () => {
+  const at = join(root, 'stepped')
+  const before = new RunFolders(at)
+  const folder = await entered(before, RUN)
+  before.leave(RUN)
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3 * HOUR })
+  await before.sweep()
+  expect(existsSync(folder)).toBe(true)
+  await before.enter(RUN, 'kept', LIMITS)
+  before.leave(RUN) // which is written down by that clock
+  before.close()
+  vi.useRealTimers()
+  const next = new RunFolders(at)
+  await next.sweep(performance.now() + 2 * HOUR)
   expect(existsSync(folder)).toBe(false)
   next.close()
 })
@@ -69,7 +111,7 @@ test('a folder that calls have worked in is found or said to be lost, never made
   folders.leave(RUN)
   expect(await folders.enter(RUN, 'kept', LIMITS)).toEqual({ ok: true, value: folder })
   folders.leave(RUN)
-  await folders.sweep(Date.now() + 2 * HOUR)
+  await folders.sweep(performance.now() + 2 * HOUR)
   expect(await folders.enter(RUN, 'kept', LIMITS)).toEqual({ ok: false, error: 'lost' })
   expect(existsSync(folder)).toBe(false)
   folders.close()
@@ -94,7 +136,7 @@ test('what a tool nests deeper than a path may be long goes all the same, at a s
   const folders = new RunFolders(at)
   nest(await entered(folders, RUN))
   folders.leave(RUN)
-  await folders.sweep(Date.now() + 2 * HOUR)
+  await folders.sweep(performance.now() + 2 * HOUR)
   expect(readdirSync(at)).toEqual([])
   folders.close()
   mkdirSync(join(at, `gone-${RUN}-1`))
@@ -115,7 +157,7 @@ test('a sweep that finds nothing where a folder was does not throw', async () =>
   await entered(folders, RUN)
   folders.leave(RUN)
   rmSync(at, { recursive: true })
-  await folders.sweep(Date.now() + 2 * HOUR)
+  await folders.sweep(performance.now() + 2 * HOUR)
   folders.close()
 })
 
