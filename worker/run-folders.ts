@@ -145,7 +145,7 @@ export class RunFolders {
     const current = (): boolean => known.inside === 0 && this.#runs.get(run) === known
     void this.#inTurn(async () => {
       if (!current()) return
-      const bytes = await occupiedBy(join(this.#root, run), known.most)
+      const bytes = await occupiedBy(join(this.#root, run), known.most).catch(() => known.bytes) // nothing to count with: what it may be
       if (!current()) return
       known.bytes = bytes ?? 0
       known.grows = 0

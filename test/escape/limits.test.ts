@@ -171,6 +171,17 @@ time.sleep(${sleep})`
     expect(inC.ended_at_ms - inC.started_at_ms).toBeLessThan(15_000)
   })
 
+  test('S30 what lies under a name that is no text counts', async () => {
+    const nameless = `
+os.mkdir(b'/workspace/\\xff\\xfe')
+for n in range(8):
+    with open(b'/workspace/\\xff\\xfe/%d' % n, 'wb') as file: file.write(os.urandom(1 << 20))
+print('written')`
+    const { there } = arena.runFolder()
+    const plan = planOf(attack(nameless), { ...RUN, limits: { workspace_bytes: 4 * MiB } })
+    expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'workspace_cap' })
+  })
+
   test('S30 without `workspace_bytes` that it reaches: the call writes on, to the end of its time', async () => {
     const limits = { workspace_bytes: 64 * MiB, timeout_ms: 3_000 }
     const seen = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })

@@ -22,9 +22,9 @@ export type Group = {
   readonly fds: readonly number[]
   /** Those that are in it now, by the host's numbers. */
   readonly threads: () => readonly number[]
-  /** SIGKILL for all that are in it, at once; nothing new can start in it any more. */
+  /** SIGKILL for all that are in it, at once; nothing new can start in it any more. It never throws: what it could not do `empty` does. */
   readonly kill: () => void
-  /** Ends what is left. False if something would not end. */
+  /** Ends what is left. False if something would not end, or nobody could tell. */
   readonly empty: () => Promise<boolean>
   /** Whether the kernel ended a process of it for want of memory. */
   readonly outOfMemory: () => boolean
@@ -107,15 +107,25 @@ export class Groups {
   #endings(memory: string, pids: string): Pick<Group, 'kill' | 'empty' | 'outOfMemory' | 'threads'> {
     const { version } = this.#tree
     const kill = (): void => {
-      if (version === 'v2') {
-        set(join(pids, 'cgroup.kill'), '1')
-        return
+      try {
+        if (version === 'v2') set(join(pids, 'cgroup.kill'), '1')
+        else {
+          set(join(pids, 'pids.max'), '0') // what is being killed has no more children
+          killAll(pids)
+        }
+      } catch {
+        // No descriptors left, or no group any more: `empty` tries again, and tells.
       }
-      set(join(pids, 'pids.max'), '0') // what is being killed has no more children
-      killAll(pids)
+    }
+    const isEmpty = (): boolean => {
+      try {
+        return processesIn(pids).length === 0
+      } catch (error) {
+        return isGone(error) // what can't be read is not known to be empty
+      }
     }
     const empty = async (): Promise<boolean> => {
-      for (const since = performance.now(); processesIn(pids).length > 0; ) {
+      for (const since = performance.now(); !isEmpty(); ) {
         kill()
         const waited = performance.now() - since
         if (waited > EMPTY_WITHIN_MS) return false
@@ -135,7 +145,7 @@ export class Groups {
         rmdirSync(folder)
         this.#left.delete(folder)
       } catch (error) {
-        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') this.#left.delete(folder)
+        if (isGone(error)) this.#left.delete(folder)
       }
     }
   }
@@ -158,6 +168,8 @@ export class Groups {
     }
   }
 }
+
+const isGone = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT'
 
 const foldersOf = (tree: Tree): string[] =>
   tree.version === 'v2' ? [tree.all] : [tree.memory, tree.pids, tree.cpu].filter((folder) => folder !== undefined)
@@ -201,7 +213,7 @@ function set(file: string, value: string, optional = false): void {
   try {
     writeFileSync(file, value, { flag: 'r+' })
   } catch (error) {
-    if (!(optional && error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+    if (!(optional && isGone(error))) throw error
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync, readSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { faultOf } from '../fault.ts'
 
 // Linux flags that Node does not name (asm-generic/fcntl.h). Both machines that we know share them.
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
@@ -25,12 +26,31 @@ export function scratchFolder(): string {
   return folder
 }
 
-/** A file that only its descriptor leads to, with the read position at its start. */
-export function namelessFile(folder: string, content?: Uint8Array): number {
-  const fd = openSync(folder, O_TMPFILE | constants.O_RDWR, 0o600)
-  if (content !== undefined) fill(fd, content)
-  return fd
+/** What is opened for one purpose: where one can't be, those that are `kept` by then are closed. */
+export function together<T>(open: (keep: (fd: number) => number) => T): T {
+  const kept: number[] = []
+  try {
+    return open((fd) => {
+      kept.push(fd)
+      return fd
+    })
+  } catch (error) {
+    for (const fd of kept) closeSync(fd)
+    throw error
+  }
 }
+
+/** Nobody's fault: this host has no more of it at this moment, and says nothing of what was asked for. */
+export const isShortage = (error: unknown): boolean => SHORTAGES.has(faultOf(error).code)
+const SHORTAGES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
+
+/** A file that only its descriptor leads to, with the read position at its start. */
+export const namelessFile = (folder: string, content?: Uint8Array): number =>
+  together((keep) => {
+    const fd = keep(openSync(folder, O_TMPFILE | constants.O_RDWR, 0o600))
+    if (content !== undefined) fill(fd, content)
+    return fd
+  })
 
 /** Leaves the position where it is. */
 export function fill(fd: number, content: Uint8Array): void {

@@ -4,9 +4,9 @@
 
 import type { Dirent } from 'node:fs'
 import { lstat, opendir, statfs } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Limits } from '../../shared/plan.ts'
+import { isShortage } from './descriptors.ts'
 import type { Unlinked } from './unlinked.ts'
 
 export type FolderLimits = Pick<Limits, 'workspace_bytes' | 'workspace_inodes'>
@@ -16,38 +16,48 @@ const PAUSE_MS = 100
 const SHARE = 1 / 10
 const HASTE = 1
 const BLOCK = 512
+/** For the last look, where this host has nothing to look with. */
+const LAST_MS = 2_000
 /** Entries of a folder that are asked for together. */
 const PART = 256
 
 type Room = { readonly bytes: number; readonly inodes: number }
 
-/** What the folder leaves of its limits. Undefined where it holds more; what can't be counted is more: a tool could hide there whatever it likes. */
+/**
+ * What the folder leaves of its limits. Undefined where it holds more; what can't be counted is more: a tool could hide there whatever it
+ * likes. Throws where it is this host that has nothing to count with.
+ */
 async function roomIn(
   folder: string,
   { workspace_bytes, workspace_inodes = Number.POSITIVE_INFINITY }: FolderLimits,
 ): Promise<Room | undefined> {
-  const folders = [folder]
+  const folders = [Buffer.from(folder)]
   let [left, room] = [workspace_inodes, workspace_bytes]
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
     try {
       for await (const entries of inParts(at)) {
-        const paths = entries.map(({ name }) => join(at, name))
+        const paths = entries.map(({ name }) => Buffer.concat([at, SLASH, Buffer.from(name, BYTES)]))
         left -= paths.length
         for (const bytes of await Promise.all(paths.map(occupied))) room -= bytes
         if (left < 0 || room < 0) return undefined
         folders.push(...paths.filter((_, index) => entries[index]?.isDirectory()))
       }
     } catch (error) {
+      if (isShortage(error)) throw error
       if (!vanished(error)) return undefined
     }
   }
   return { bytes: room, inodes: left }
 }
 
+/** Names are bytes, and a tool's need be no text: as one character each they are all there. */
+const BYTES = 'latin1'
+const SLASH = Buffer.from('/')
+
 /** One by one, each would wait for its turn among all that this host does. */
-async function* inParts(folder: string): AsyncGenerator<Dirent[]> {
+async function* inParts(folder: Buffer): AsyncGenerator<Dirent[]> {
   let part: Dirent[] = []
-  for await (const entry of await opendir(folder, { bufferSize: PART })) {
+  for await (const entry of await opendir(folder, { bufferSize: PART, encoding: BYTES })) {
     part.push(entry)
     if (part.length < PART) continue
     yield part
@@ -56,7 +66,7 @@ async function* inParts(folder: string): AsyncGenerator<Dirent[]> {
   yield part
 }
 
-/** Undefined where that is more than it may. */
+/** Undefined where that is more than it may. Throws where this host has nothing to count with. */
 export async function occupiedBy(folder: string, limits: FolderLimits): Promise<number | undefined> {
   const room = await roomIn(folder, limits)
   return room && limits.workspace_bytes - room.bytes
@@ -79,7 +89,7 @@ async function freeWhere(folder: string): Promise<Room | undefined> {
 }
 
 /** What it takes on disk: a hole in a file is nothing. */
-async function occupied(path: string): Promise<number> {
+async function occupied(path: Buffer): Promise<number> {
   try {
     return (await lstat(path)).blocks * BLOCK
   } catch (error) {
@@ -91,6 +101,18 @@ async function occupied(path: string): Promise<number> {
 /** Removed meanwhile, or something else by now. */
 const vanished = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
+
+function unlessShort(error: unknown): void {
+  if (!isShortage(error)) throw error
+}
+
+async function insist(look: () => Promise<void>): Promise<void> {
+  for (const until = performance.now() + LAST_MS; performance.now() < until; await sleep(PAUSE_MS)) {
+    const told = await look().then(() => true, unlessShort)
+    if (told) return
+  }
+  await look()
+}
 
 export type FolderWatch = {
   /** Ends the watching, with a last look. True if the folder holds more than it may. */
@@ -123,7 +145,7 @@ export function watchFolder(folder: string, limits: FolderLimits, unlinked: Unli
       const since = performance.now()
       const rested = since - before
       if (rested < took / SHARE && (rested < took / HASTE || !(await mayBeFull()))) continue
-      await look()
+      await look().catch(unlessShort) // another look may tell
       before = performance.now()
       took = before - since
     }
@@ -135,7 +157,7 @@ export function watchFolder(folder: string, limits: FolderLimits, unlinked: Unli
     end: async () => {
       ended.abort()
       await watching
-      await look()
+      await insist(look)
       return over
     },
   }

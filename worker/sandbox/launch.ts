@@ -200,7 +200,7 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
   await drained(streams)
   stdout.take(veiledOut.end())
   stderr.take(veiledErr.end())
-  for (const watch of watches) if (await watch.end()) stopper.stop('workspace_cap')
+  if ((await Promise.all(watches.map((watch) => watch.end()))).includes(true)) stopper.stop('workspace_cap')
 
   const spawnError = pid === undefined ? (code ?? 'unknown') : undefined
   const outOfMemory = group?.outOfMemory() ?? false

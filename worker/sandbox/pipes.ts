@@ -8,6 +8,7 @@ import { rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { together } from './descriptors.ts'
 import { ownFolder } from './workspace.ts'
 
 /** Neither end yet; open it to get one. The flag is Linux's, Node does not name it. */
@@ -25,9 +26,11 @@ export type OutputPipe = { readonly reader: Socket; readonly childEnd: number }
 export function outputPipe(blank: Blank): OutputPipe {
   const path = `/proc/self/fd/${blank}`
   try {
-    const readEnd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
-    const childEnd = openSync(path, constants.O_WRONLY) // waits for no one: the other end is there
-    return { reader: new Socket({ fd: readEnd, readable: true, writable: false }), childEnd }
+    return together((keep) => {
+      const readEnd = keep(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK))
+      const childEnd = keep(openSync(path, constants.O_WRONLY)) // waits for no one: the other end is there
+      return { reader: new Socket({ fd: readEnd, readable: true, writable: false }), childEnd }
+    })
   } finally {
     closeSync(blank)
   }
@@ -37,11 +40,13 @@ export function outputPipe(blank: Blank): OutputPipe {
 export function releasePipe(blank: Blank): { readonly ours: number; readonly childEnd: number } {
   const path = `/proc/self/fd/${blank}`
   try {
-    const held = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) // or opening the other end would wait
-    const ours = openSync(path, constants.O_WRONLY)
-    const childEnd = openSync(path, constants.O_RDONLY)
-    closeSync(held)
-    return { ours, childEnd }
+    return together((keep) => {
+      const held = keep(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)) // or opening the other end would wait
+      const ours = keep(openSync(path, constants.O_WRONLY))
+      const childEnd = keep(openSync(path, constants.O_RDONLY))
+      closeSync(held)
+      return { ours, childEnd }
+    })
   } finally {
     closeSync(blank)
   }
@@ -95,7 +100,7 @@ export class PipeStock {
     try {
       const paths = Array.from({ length: BATCH }, (_, index) => join(folder, `${index}`))
       await promisify(execFile)(this.#mkfifo, ['-m', '600', '--', ...paths], { env: {} })
-      if (!this.#closed) this.#idle.push(...paths.map((path) => openSync(path, O_PATH)))
+      if (!this.#closed) this.#idle.push(...together((keep) => paths.map((path) => keep(openSync(path, O_PATH)))))
     } finally {
       await rm(folder, { recursive: true, force: true })
     }

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readdirSync, readlinkSync, readSync, statSync } from 'node:fs'
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises'
+import { isShortage } from './descriptors.ts'
 
 const WAIT_MS = 2_000
 /** A sandbox that has ended is empty within this time, almost always; a timer would take longer. */
@@ -26,12 +27,13 @@ function send(pid: number, signal: NodeJS.Signals): void {
 /** Enough for `stat` and `limits`. */
 const PROC_BYTES = 2_048
 
-/** A file of /proc, which is made when it is read: `readFile` would ask for its size and read on after its end. */
+/** A file of /proc, which is made when it is read: `readFile` would ask for its size and read on after its end. Throws where none can be opened. */
 function proc(path: string): string | undefined {
   let fd: number
   try {
     fd = openSync(`/proc/${path}`, 'r')
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error
     return undefined
   }
   try {
@@ -52,6 +54,16 @@ function statusOf(pid: number): { state: string; session: number } | undefined {
   return { state, session: Number(session) }
 }
 
+/** What a look saw; undefined where there is nothing to look with. */
+function seen<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch (error) {
+    if (isShortage(error)) return undefined
+    throw error
+  }
+}
+
 const isOver = (state: string | undefined): boolean => state === undefined || state === 'Z' || state === 'X'
 
 /**
@@ -60,7 +72,7 @@ const isOver = (state: string | undefined): boolean => state === undefined || st
  */
 export async function sandboxIsGone(pid: number): Promise<boolean> {
   for (const since = performance.now(); ; ) {
-    if (isOver(statusOf(pid)?.state)) return true
+    if (seen(() => isOver(statusOf(pid)?.state)) === true) return true
     const waited = performance.now() - since
     if (waited > WAIT_MS) return !hasOwnNamespace(pid) // else the number is someone else's by now
     await (waited < SPIN_MS ? immediate() : sleep(PAUSE_MS))
@@ -89,18 +101,23 @@ export const newMark = (): number => 2 ** 52 + randomBytes(6).readUIntBE(0, 6)
 export async function endMarked(session: number, mark: number, since_ms: number): Promise<boolean> {
   const all = Date.now() - since_ms > FRESH_MS
   for (const deadline = Date.now() + WAIT_MS; ; await sleep(PAUSE_MS)) {
-    let known = -1
-    let found = marked(session, mark, all)
-    // Looked at twice at least: one that forks and exits could slip through a single look.
-    while (found.length > known && Date.now() <= deadline) {
-      for (const pid of found) send(pid, 'SIGSTOP')
-      known = found.length
-      found = marked(session, mark, all)
-    }
-    for (const pid of found) send(pid, 'SIGKILL')
-    if (found.length === 0) return true
+    const found = seen(() => stopped(session, mark, all, deadline))
+    for (const pid of found ?? []) send(pid, 'SIGKILL')
+    if (found?.length === 0) return true
     if (Date.now() > deadline) return false
   }
+}
+
+/** Looked at twice at least: one that forks and exits could slip through a single look. */
+function stopped(session: number, mark: number, all: boolean, deadline: number): number[] {
+  let known = -1
+  let found = marked(session, mark, all)
+  while (found.length > known && Date.now() <= deadline) {
+    for (const pid of found) send(pid, 'SIGSTOP')
+    known = found.length
+    found = marked(session, mark, all)
+  }
+  return found
 }
 
 /** Numbers are given in rising order. A call younger than this has none below its first, unless they began anew meanwhile. */

@@ -54,19 +54,21 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
   const handedOver = (): void => {
     for (const fd of lent.splice(0)) closeSync(fd)
   }
+  const unused = [...blanks]
   const close = (): void => {
+    for (const blank of unused.splice(0)) closeSync(blank)
     handedOver()
     for (const reader of readers) reader.destroy()
     for (const fd of kept.splice(0)) closeSync(fd)
   }
-  const output = (blank: Blank | undefined): { reader: Socket; childEnd: number } => {
-    const pipe = outputPipe(needed(blank))
+  const output = (): { reader: Socket; childEnd: number } => {
+    const pipe = outputPipe(needed(unused.shift()))
     readers.push(pipe.reader)
     lend(pipe.childEnd)
     return pipe
   }
   try {
-    const [stdout, stderr] = [output(blanks[0]), output(blanks[1])]
+    const [stdout, stderr] = [output(), output()]
     // A file of its own for what the tool reads: unlike a pipe it can be opened again as /dev/stdin, and nobody has to feed it. The tool
     // could write to it, up to its limit of file size; it is memory, and goes with the call.
     const input = inlets.gated && inlets.stdin ? keep(namelessFile(equipment.scratch)) : undefined
@@ -88,7 +90,7 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     }
     if (inlets.gated) {
       const delivery = keep(namelessFile(equipment.scratch))
-      const gate = releasePipe(needed(blanks[2]))
+      const gate = releasePipe(needed(unused.shift()))
       keep(gate.ours)
       stdio[FD.delivery] = lend(reopen(delivery))
       stdio[FD.release] = lend(gate.childEnd)
