@@ -76,18 +76,19 @@ const list = command({
   async run({ api, paint }) {
     const skills = await versions(api, {})
     if (!skills.ok) return skills
-    const rows = skills.value.map(({ id, version, state, component, imports, published_by, published_at_ms }) => [
+    const rows = skills.value.map(({ id, version, state, component, imports, published_by, published_at_ms, denied }) => [
       id,
       version,
       state,
       String(component.bytes),
       imports.join(','),
       `${published_by}, ${time(published_at_ms)}`,
+      denied.map((one) => `denied: ${one}`).join('; '),
     ])
     return ok({
       ok: true,
       json: skills.value,
-      text: listing(paint, ['skill', 'version', 'state', 'bytes', 'uses', 'published by'], rows, 'no skills'),
+      text: listing(paint, ['skill', 'version', 'state', 'bytes', 'uses', 'published by', ''], rows, 'no skills'),
     })
   },
 })
@@ -151,8 +152,9 @@ const rollBack = command({
 
 /** What an operator looks at before they enable it. */
 function told(skill: Skill, paint: Paint): Result<Told, never> {
-  const { id, version, state, digest, manifest, component, imports, modules, contents, warnings, signed_by, changes } = skill
+  const { id, version, state, digest, manifest, component, imports, modules, contents, warnings, denied, signed_by, changes } = skill
   const rows = [
+    ...denied.map((one) => ['denied', one]),
     ['digest', digest],
     ['component', `${component.bytes} bytes, sha256 ${component.sha256}`],
     ['signed', `by ${manifest.publisher}, ${signed_by}`],

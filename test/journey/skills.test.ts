@@ -87,8 +87,14 @@ test('what was published can be had back, what is kept is shown and cleared, and
   writeFileSync(join(folder, 'parts.json'), '[{"pattern":"left-pad@0.0.*","reason":"a test"}]')
   expect(await done(run('skill', 'denied-parts', 'parts.json'))).toMatch(/^left-pad@0\.0\.\* +root, /m)
   expect(await done(run('skill', 'denied-parts'))).toContain('a test')
+  writeFileSync(join(folder, 'parts.json'), '[{"pattern":"quickjs-wasi@*","reason":"no engines"}]')
+  await done(run('skill', 'denied-parts', 'parts.json'))
+  for (const said of [run('skill', 'publish', 'hello'), run('skill', 'show', 'hello')])
+    expect(await done(said)).toMatch(/^ {2}denied +it contains `quickjs-wasi@[\d.]+`: no engines$/m)
+  expect(await done(run('skill', 'list'))).toMatch(/^hello +1\.1\.0 .* denied: it contains `quickjs-wasi@[\d.]+`: no engines$/m)
   writeFileSync(join(folder, 'parts.json'), '[]')
   expect(await done(run('skill', 'denied-parts', 'parts.json'))).toBe('no part is denied\n')
+  for (const said of [run('skill', 'list'), run('skill', 'show', 'hello')]) expect(await done(said)).not.toContain('denied')
 })
 
 test('a test that does not come out as expected says where', async () => {
