@@ -35,7 +35,8 @@ FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
     "ca_file": "/etc/…/ca.pem",  optional: authorities (PEM) that tools trust beside this host's, for a private CA
     "profiles": {"NAME": {"from": "c_offline", "ro_binds": ["/opt/…"]}},
                                  optional: sandboxes with folders of this host to read, for tools whose contract names one
-    "drain_ms": 20000            optional: how long SIGTERM lets running calls go on
+    "drain_ms": 20000            optional: how long SIGTERM lets running calls go on; what kills us after a while (TimeoutStopSec
+                                 of the systemd unit: 40 s) has to wait 10 s longer than that, or their ends are told by nobody
   }
 COUNTERSIGN_WORKER_<NAME> in the environment wins over the file, e.g. COUNTERSIGN_WORKER_CONCURRENCY=8.
 COUNTERSIGN_ENROL_TOKEN may hold the token in place of standard input. An operator makes one with \`countersign workers enrol\`.

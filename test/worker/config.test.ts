@@ -5,6 +5,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, test } from 'vitest'
+import { ROOT } from '../../infra/state.ts'
 import { readConfig } from '../../worker/config.ts'
 import { readAuthorities } from '../../worker/sandbox/authorities.ts'
 
@@ -33,6 +34,15 @@ test('a whole file is read, with defaults for what may be left out', () => {
     value: { ...GOOD, private_hosts: [], drain_ms: 20_000, runs_bytes: 2 ** 33, free_bytes: 2 ** 29 },
   })
   expect(config.ok && config.value.concurrency).toBeGreaterThan(0)
+})
+
+test('the unit for systemd waits for a drain and for what follows it, and operators are told so', () => {
+  const config = read()
+  const unit = readFileSync(join(ROOT, 'infra/systemd/countersign-worker.service'), 'utf8')
+  const [, seconds] = /^TimeoutStopSec=([0-9]+)$/m.exec(unit) ?? []
+  expect(config.ok && config.value.drain_ms + 10_000).toBeLessThanOrEqual(Number(seconds) * 1_000)
+  const help = execFileSync(process.execPath, [join(ROOT, 'worker/main.ts'), '--help'], { encoding: 'utf8' })
+  expect(help.replace(/\s+/g, ' ')).toContain(`TimeoutStopSec of the systemd unit: ${seconds} s) has to wait 10 s longer`)
 })
 
 test('the environment wins over the file', () => {
