@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Argv } from '../../shared/plan.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
-import { outcomeOf } from '../../worker/sandbox/verdict.ts'
+import { endedItself, outcomeOf } from '../../worker/sandbox/verdict.ts'
 import { weakened } from '../support/weakened.ts'
 import { Arena, attack, planOf, told } from './arena.ts'
 import type { Swap } from './orders.ts'
@@ -105,6 +105,17 @@ describe('what went wrong', () => {
     const killed = { ...ending, signal: 'SIGKILL', status: { child: 7, code: undefined } }
     expect(outcomeOf(killed).kind).toBe('infra')
     expect(outcomeOf({ ...killed, stop: 'cancelled' })).toEqual({ kind: 'cancelled' })
+  })
+
+  test('who ended by themselves was not ended by us, however late that was heard', () => {
+    const inC = (code: number | undefined) => ({ code: undefined, signal: undefined, status: { child: 7, code } })
+    const inB = { code: undefined, signal: undefined, status: undefined }
+    for (const own of [inC(0), inC(137), { ...inB, code: 0 }, { ...inB, signal: 'SIGSEGV' }]) expect(endedItself(own)).toBe(true)
+    for (const ours of [
+      { ...inC(undefined), signal: 'SIGKILL' },
+      { ...inB, signal: 'SIGKILL' },
+    ])
+      expect(endedItself(ours)).toBe(false)
   })
 
   test('a detail fits its place', () => {

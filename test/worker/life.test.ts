@@ -5,6 +5,7 @@ import { kidOf, payloadBytes, publicKey, signedByExactly } from '../../shared/ds
 import { canonical, digestOf, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { STATEMENT_TYPE } from '../../shared/statement.ts'
+import { about, processesWith } from '../support/hurt-stack.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
 let lone: LoneWorker
@@ -120,6 +121,29 @@ test('the most output that a plan may ask for is kept whole, of both streams', a
     expect(summary).toEqual({ bytes: LIMITS.output_bytes, kept: LIMITS.output_bytes, truncated: false, sha256: sha256(kept) })
     expect(kept.toString()).toBe(word.repeat(LIMITS.output_bytes / 4))
   }
+})
+
+test('a worker that was held up tells what ended in time by its own end, and what did not as timed out', { timeout: 30_000 }, async () => {
+  const timeout_ms = 2_000
+  const [quick, endless] = [about(0), about(60)]
+  const done = ['sh', '-c', `sleep ${quick}; echo done`]
+  const calls = [
+    await lone.call({ argv: done, tier: 'B', timeout_ms }),
+    await lone.call({ argv: done, tier: 'C', timeout_ms }),
+    await lone.call({ argv: ['sleep', endless], timeout_ms }),
+  ]
+  const stay = (word: string) => processesWith(word).length > 0
+  await eventually('they run', () => stay(endless) && calls.every(({ state }) => state === 'running'))
+  const { pid = 0 } = lone.process
+  process.kill(pid, 'SIGSTOP')
+  const since = Date.now()
+  try {
+    await eventually('their time is up', () => !stay(quick) && Date.now() - since > timeout_ms)
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  const ends = await Promise.all(calls.map(async (call) => (await lone.settled(call)).statement.predicate))
+  expect(ends.map(({ state }) => state)).toEqual(['succeeded', 'succeeded', 'timed_out'])
 })
 
 test('a cancelled call hears of it from a heartbeat and is dead within 4 s', async () => {

@@ -19,7 +19,7 @@ import { type Started, start } from './start.ts'
 import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
 import { Unlinked } from './unlinked.ts'
 import { Veil } from './veil.ts'
-import { infra, type NotRun, outcomeOf, parseStatus, refused, type Status, type Stop } from './verdict.ts'
+import { endedItself, infra, type NotRun, outcomeOf, parseStatus, refused, type Status, type Stop } from './verdict.ts'
 import { drained, follow } from './wiring.ts'
 
 /** What a worker has, and what it has proven of it. */
@@ -193,8 +193,8 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
   const stopCounting = watchCpu(group, limits.cpu_ms, () => stopper.stop('cpu_cap'))
   const { exitCode, signal, code } = await ended
   stopCounting()
-  stopper.over()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
+  stopper.over(endedItself({ code: exitCode, signal, status }))
   const emptied = (await group?.empty()) ?? true
   const gone = emptied && (await everyoneIsGone(pid, status, mark, started))
   await drained(streams)
@@ -214,6 +214,7 @@ class Stopper {
   readonly #group: Group | undefined
   #pid: number | undefined
   #timer: NodeJS.Timeout | undefined
+  #turn: NodeJS.Immediate | undefined
   #unsubscribe: () => void = ignore
 
   constructor(group: Group | undefined) {
@@ -222,7 +223,9 @@ class Stopper {
 
   watch(pid: number | undefined, { plan, signal }: Call): void {
     this.#pid = pid
-    this.#timer = setTimeout(() => this.stop('timeout'), plan.limits.timeout_ms)
+    this.#timer = setTimeout(() => {
+      this.#turn = setImmediate(() => this.stop('timeout')) // where this process was held up, its end may have come before
+    }, plan.limits.timeout_ms)
     const cancel = (): void => this.stop('cancelled')
     signal?.addEventListener('abort', cancel, { once: true })
     this.#unsubscribe = () => signal?.removeEventListener('abort', cancel)
@@ -237,10 +240,12 @@ class Stopper {
     this.#group?.kill()
   }
 
-  /** From here on the number may be another process's. */
-  over(): void {
+  /** From here on the number may be another process's. What came too late for a call that ended itself has not ended it. */
+  over(endedItself: boolean): void {
     this.#pid = undefined
     clearTimeout(this.#timer)
+    clearImmediate(this.#turn)
+    if (endedItself && (this.why === 'timeout' || this.why === 'cancelled')) this.why = undefined
     this.#unsubscribe()
   }
 }

@@ -32,6 +32,10 @@ export type Ending = {
 /** child: bubblewrap's init as the host numbers it. code: only when the tool was started and ended. */
 export type Status = { readonly child: number | undefined; readonly code: number | undefined }
 
+/** That no signal of ours ended it: we send SIGKILL, and bubblewrap, which it hits first, tells of no end any more. */
+export const endedItself = ({ code, signal, status }: Pick<Ending, 'code' | 'signal' | 'status'>): boolean =>
+  status === undefined ? code !== undefined || (signal !== undefined && signal !== 'SIGKILL') : status.code !== undefined
+
 export const refused = (code: Refusal['code'], detail: string): Refusal => ({ kind: 'refused', code, detail: short(detail) })
 export const infra = (detail: string): NotRun => ({ kind: 'infra', detail: short(detail) })
 
