@@ -148,6 +148,20 @@ test('SIGTERM: what runs longer than the drain is ended, and the call says that 
   })
 })
 
+test('SIGTERM while the files of a call are sent: what its tool wrote is held against its promise all the same', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 300 })
+  await lone.start()
+  const { edge } = lone
+  edge.misbehave('putOutput', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 10_000 })
+  const call = edge.propose({ argv: ['sh', '-c', 'echo no JSON; echo x > /output/file'], outputs: true, timeout_ms: 60_000 })
+  Object.assign(call.plan.executor, { output: { type: 'object' } })
+  await lone.ringFor(call)
+  await eventually('a file is sent', () => edge.count('putOutput') > 1)
+  await lone.process.stop()
+  expect(call.settled?.statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_output' })
+})
+
 test('a result that the edge would not take before the end is sent by the next life', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
