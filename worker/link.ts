@@ -1,9 +1,12 @@
 // Owns the worker's conversation with the edge: every request signed (RFC 9421), the clock set right when the edge refuses it, and asked
-// again, always signed anew, where asking twice is the same as asking once. It decides nothing about calls.
+// again, always signed anew, where asking twice is the same as asking once. What comes back and is not what the route says is not the
+// edge's: nothing after this file reads such an answer. It decides nothing about calls.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import type { RouteName } from '../shared/api.ts'
+import { z } from 'zod'
+import { ROUTES, type RouteName } from '../shared/api.ts'
 import { type Client, type Credentials, client, type Input, type Output, type Problem } from '../shared/client.ts'
+import { Envelope } from '../shared/dsse.ts'
 import { signRequest } from '../shared/http-signature.ts'
 import { err, type Result } from '../shared/result.ts'
 import { EdgeClock } from './clock.ts'
@@ -75,7 +78,8 @@ function answering(call: Client): Client {
   const attempt: Client = async (name, input) => {
     try {
       const answer = await call(name, input)
-      return answer.ok ? answer : err(understood(answer.error))
+      if (!answer.ok) return err(understood(answer.error))
+      return isOfRoute(name, answer.value) ? answer : err(NOT_THE_EDGES)
     } catch (thrown) {
       if (!(thrown instanceof Unreachable)) throw thrown
       return thrown.stale ? attempt(name, input) : err({ status: 0, code: 'unavailable', detail: thrown.message })
@@ -84,11 +88,24 @@ function answering(call: Client): Client {
   return attempt
 }
 
-/** JSON that is no problem document comes from something between the edge and us. */
+/** What is between the edge and us has answered in its place. */
+export const NOT_THE_EDGES: Problem = { status: 0, code: 'unavailable', detail: 'an answer that is not the edge’s' }
+
+/** Large, and read whole where it is judged (grant.ts). */
+const CLAIM = z.looseObject({ grant: Envelope })
+
+/** A success that is none comes from something between. An edge that is newer than we are may say more than we know. */
+function isOfRoute(name: RouteName, value: unknown): boolean {
+  const expected: z.ZodType = name === 'claim' ? CLAIM : ROUTES[name].result
+  const read = expected.safeParse(value)
+  return read.success || read.error.issues.every(({ code }) => code === 'unrecognized_keys')
+}
+
+/** JSON that is no problem document does too. */
 const understood = (problem: Partial<Problem> | null): Problem =>
   typeof problem?.code === 'string' && typeof problem.status === 'number'
     ? { ...problem, code: problem.code, status: problem.status, detail: String(problem.detail ?? '') }
-    : { status: 0, code: 'unavailable', detail: 'an answer that is not the edge’s' }
+    : NOT_THE_EDGES
 
 const FIRST_REST_MS = 50
 const LONGEST_REST_MS = 2_000

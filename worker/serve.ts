@@ -98,7 +98,17 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
     void sayProof().catch((bug) => log.warn('a proof was not told by a fault of ours', { ...faultOf(bug) }))
   }
   const proving = new Proving({ first, prove: proveAgain, changed, log })
-  const parts = { identity, link, spool, settling, running, runFolders, streaming: new Streaming(link), proven: () => proving.proven, log }
+  const parts = {
+    identity,
+    link,
+    spool,
+    settling,
+    running,
+    runFolders,
+    streaming: new Streaming(link, log),
+    proven: () => proving.proven,
+    log,
+  }
   const station: Station = { ...parts, ceilings: config.limits, draining: stop }
   const heartbeat = startHeartbeat({
     ...parts,

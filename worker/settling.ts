@@ -4,10 +4,10 @@
 
 import type { Problem } from '../shared/client.ts'
 import type { Signer } from '../shared/dsse.ts'
-import type { Result } from '../shared/result.ts'
+import { err, ok, type Result } from '../shared/result.ts'
 import type { Settlement } from '../shared/worker-wire.ts'
 import { inShort } from './attestation.ts'
-import { backoff, type Link, mayChange, unreachable, waited } from './link.ts'
+import { backoff, type Link, mayChange, NOT_THE_EDGES, unreachable, waited } from './link.ts'
 import type { Log } from './log.ts'
 import type { Spool, Spooled } from './spool.ts'
 
@@ -134,14 +134,21 @@ export class Settling {
   }
 
   /** Whole, and in short where that can't be read. The whole is what the spool keeps. */
-  async #tell(call: string, whole: Settlement): Promise<Result<unknown, Problem>> {
-    const answer = await this.#link.ask('settle', { body: whole })
+  async #tell(call: string, whole: Settlement): Promise<Result<void, Problem>> {
+    const answer = await this.#ask(whole)
     const short = answer.ok || !UNREAD.includes(answer.error.status) ? undefined : inShort(whole, this.#signer)
     if (answer.ok || short === undefined) return answer
     const { status, code, detail } = answer.error
-    const again = await this.#link.ask('settle', { body: short })
+    const again = await this.#ask(short)
     if (again.ok) this.#log.warn('the edge did not take a result as it was; it has the ending alone', { call, status, code, detail })
     return again
+  }
+
+  /** Acknowledged is what the edge has countersigned, and nothing else: a yes to another statement comes from something between. */
+  async #ask(settlement: Settlement): Promise<Result<void, Problem>> {
+    const answer = await this.#link.ask('settle', { body: settlement })
+    if (!answer.ok) return answer
+    return answer.value.attestation.payload === settlement.envelope.payload ? ok(undefined) : err(NOT_THE_EDGES)
   }
 }
 

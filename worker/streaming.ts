@@ -3,8 +3,10 @@
 // whole. One clock serves all calls; the sandbox bounds how much there is to keep.
 
 import { LIMITS } from '../shared/limits.ts'
+import { faultOf } from './fault.ts'
 import type { Link } from './link.ts'
 import { mayChange } from './link.ts'
+import type { Log } from './log.ts'
 import type { InHand } from './running.ts'
 
 type Name = 'stdout' | 'stderr'
@@ -52,16 +54,18 @@ class Kept {
 
 export class Streaming {
   readonly #link: Link
+  readonly #log: Log
   readonly #open = new Set<CallOutput>()
   #clock: NodeJS.Timeout | undefined
 
-  constructor(link: Link) {
+  constructor(link: Link, log: Log) {
     this.#link = link
+    this.#log = log
   }
 
   /** For one call, whose fence is known. */
   open(inHand: InHand, fence: number): CallOutput {
-    return new CallOutput(this.#link, inHand, fence, (output) => this.#watch(output))
+    return new CallOutput(this.#link, this.#log, inHand, fence, (output) => this.#watch(output))
   }
 
   #watch(output: CallOutput): void {
@@ -80,6 +84,7 @@ export class Streaming {
 
 export class CallOutput {
   readonly #link: Link
+  readonly #log: Log
   readonly #inHand: InHand
   readonly #fence: number
   readonly #watch: (output: CallOutput) => void
@@ -88,8 +93,9 @@ export class CallOutput {
   #sending = false
   #ended = false
 
-  constructor(link: Link, inHand: InHand, fence: number, watch: (output: CallOutput) => void) {
+  constructor(link: Link, log: Log, inHand: InHand, fence: number, watch: (output: CallOutput) => void) {
     this.#link = link
+    this.#log = log
     this.#inHand = inHand
     this.#fence = fence
     this.#watch = watch
@@ -117,9 +123,14 @@ export class CallOutput {
     if (stdout.sent === stdout.bytes && stderr.sent === stderr.bytes) return true
     this.#due = now + QUIET_MS
     this.#sending = true
-    void this.#sendBoth().finally(() => {
-      this.#sending = false
-    })
+    void this.#sendBoth()
+      .catch((bug) => {
+        this.#ended = true
+        this.#log.warn('the output of a running call is not sent on, by a fault of ours', { call: this.#inHand.call, ...faultOf(bug) })
+      })
+      .finally(() => {
+        this.#sending = false
+      })
     return true
   }
 

@@ -104,6 +104,7 @@ test('V01 a secret that a call writes in two halves is veiled in what streams, a
 
 test('output that fails on the way is told whole by the settlement', async () => {
   lone.edge.misbehave('output', 'cut', { times: 2 })
+  lone.edge.misbehave('output', { status: 200, body: null }, { times: 1 })
   lone.edge.misbehave('output', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1 })
   const call = await lone.call({ argv: ['sh', '-c', 'echo a; sleep 0.4; echo b; sleep 0.4; echo c'] })
   expect((await lone.settled(call)).stdout.toString()).toBe('a\nb\nc\n')

@@ -49,11 +49,19 @@ test.each([
   ['answers without end', { status: 200, body: 'x'.repeat(5 * 1024 * 1024) }],
   ['answers JSON that is no problem', { status: 502, body: { error: 'no upstream' } }],
   ['answers `null`', { status: 500, body: null }],
+  ['says yes with `null`', { status: 200, body: null }],
+  ['says yes in the words of another', { status: 200, body: { status: 'maintenance' } }],
+  ['says yes and tells no time', { status: 200, body: { stop: [], now_ms: null } }],
 ] as const)('an edge that %s is away, and that is a value', async (_name, reply) => {
   edge.misbehave('heartbeat', reply, { times: 2 })
   const started = performance.now()
   expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { status: 0, code: 'unavailable' } })
   expect(performance.now() - started).toBeLessThan(5 * WITHIN_MS)
+})
+
+test('an edge that says more than we know is understood', async () => {
+  edge.misbehave('heartbeat', { status: 200, body: { stop: [], now_ms: 7, more: 'of a later version' } })
+  expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: true, value: { now_ms: 7 } })
 })
 
 test('patience asks again while it helps, each time with a signature of its own', async () => {

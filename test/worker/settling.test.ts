@@ -3,9 +3,11 @@
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { seal } from '../../shared/dsse.ts'
 import { sha256 } from '../../shared/json.ts'
+import { STATEMENT_TYPE } from '../../shared/statement.ts'
 import { SPOOL_BOUNDS } from '../../worker/spool.ts'
-import type { FakeCall } from '../support/fake-edge.ts'
+import { type FakeCall, newSigner } from '../support/fake-edge.ts'
 import { eventually, LoneWorker } from '../support/lone-worker.ts'
 
 let lone: LoneWorker
@@ -16,6 +18,14 @@ beforeAll(async () => {
 afterAll(() => lone?.end())
 
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
+const YES_FOR_ANOTHER = {
+  status: 200,
+  body: {
+    call: 'call_01JZ0000000000000000000000_1',
+    state: 'succeeded',
+    attestation: seal(STATEMENT_TYPE, {}, newSigner()),
+  },
+}
 const endsOf = async ({ call }: FakeCall): Promise<number> => {
   await lone.said('ended', { call })
   return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
@@ -28,6 +38,8 @@ test.each([
   ['cuts the connection before it reads', 'cut', false],
   ['cuts the connection after it has stored the result', 'cut', true],
   ['sits behind a proxy that answers in HTML', 'html', false],
+  ['sits behind a proxy that says yes to everything', { status: 200, body: { status: 'maintenance' } }, false],
+  ['sits behind a proxy that says yes for another call', YES_FOR_ANOTHER, false],
   ['sits behind a proxy that answers in HTML after it has stored the result', 'html', true],
 ] as const)('a result is settled once by an edge that %s', async (_name, reply, after) => {
   lone.edge.misbehave('settle', reply, { after, times: 3 })
@@ -41,6 +53,7 @@ test.each([
   ['answers 503', busy, false],
   ['cuts the connection before it grants', 'cut', false],
   ['cuts the connection after it has granted', 'cut', true],
+  ['sits behind a proxy that says yes to everything', { status: 200, body: {} }, true],
 ] as const)('a call is claimed and run once from an edge that %s', async (_name, reply, after) => {
   lone.edge.misbehave('claim', reply, { after, times: 3 })
   const call = await lone.call({ argv: ['true'] })
