@@ -33,7 +33,7 @@ import { RunFiles } from './run-files.ts'
 import { folderAfter, holderOf } from './run-folder.ts'
 import type { Booked } from './run-ledger.ts'
 import { Ledger } from './run-ledger.ts'
-import { needsWorker, Outbox, QUEUE_FULL, queueFull } from './run-outbox.ts'
+import { needsWorker, Outbox, queueFull, queueIsFull } from './run-outbox.ts'
 import { callView, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { SkillWork } from './run-skills.ts'
 import { RunStore } from './run-store.ts'
@@ -310,7 +310,8 @@ export class RunObject extends DurableObject<Env> {
     const call = this.#answers.resolve(directory, row, prepared, standings, used)
     if ('key' in call) return ok(call)
     const { proposal, decision, ask, snapshot, permitted } = call
-    if (full && needsWorker(proposal) && decision.effect !== 'deny') return err(QUEUE_FULL) // before anybody is asked
+    const room = needsWorker(proposal) ? !full : this.#skills.hasRoom(proposal.plan)
+    if (!room && decision.effect !== 'deny') return err(queueIsFull(proposal)) // before anybody is asked
     this.#store.keepSnapshot(snapshot)
     this.#store.files.keep(files.value, Date.now())
     const denied = decision.effect === 'deny' ? 1 : 0

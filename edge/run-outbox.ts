@@ -1,7 +1,7 @@
 // What a run owes others: approvals to the tenant's inbox and its channels, ends of calls to the tenant's log. Both are derived from what
 // is stored, delivered at least once, and taken at most once by the other side. What fails is tried again by the alarm.
 
-import { failure } from '../shared/failures.ts'
+import { type Failure, failure } from '../shared/failures.ts'
 import { callId, split } from '../shared/ids.ts'
 import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'
@@ -17,9 +17,13 @@ import { PAGE } from './run-store.ts'
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
 
-export const QUEUE_FULL = failure('queue_full', 'as many calls wait for this pool’s workers as may')
+export const needsWorker = ({ plan }: Pick<Proposal, 'plan'>): boolean => plan !== null && plan.tier !== 'A'
 
-export const needsWorker = ({ plan }: Proposal): boolean => plan !== null && plan.tier !== 'A'
+export const queueIsFull = (proposal: Proposal): Failure =>
+  failure(
+    'queue_full',
+    needsWorker(proposal) ? 'as many calls wait for this pool’s workers as may' : 'as many calls of skills wait for their turn as may',
+  )
 
 /** Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again. */
 export const queueFull = (env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord): Promise<boolean> =>

@@ -7,7 +7,7 @@ import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
 import { canonical, digestOf, sha256 } from '../shared/json.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../shared/limits.ts'
-import { type Connection, type Outcome, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
+import { type Connection, type Outcome, type Plan, type SkillPlan, type StreamSummary, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Grant } from '../shared/statement.ts'
@@ -73,13 +73,19 @@ export class SkillWork {
     this.#busy.get(n)?.abort()
   }
 
-  /** Once at a time; what fails before it is claimed is begun again by the alarm. */
+  /** Whether one more call of such a plan may wait here. */
+  hasRoom(plan: Plan | null): boolean {
+    return plan?.tier !== 'A' || !placesOfSkills.full(this.#caller(plan))
+  }
+
+  /** Once at a time; what finds no room to wait, or fails before it is claimed, is begun again by the alarm. */
   async carry(n: number): Promise<void> {
-    if (this.#busy.has(n)) return
+    const plan = this.#store.call(n)?.proposal.plan
+    if (this.#busy.has(n) || plan?.tier !== 'A') return
     const stopping = new AbortController()
     this.#busy.set(n, stopping)
     try {
-      await placesOfSkills.take(this.#caller(n), PLACE_MS, async () => {
+      await placesOfSkills.takeOrLeave(this.#caller(plan), PLACE_MS, async () => {
         const claimed = await this.#claim(n)
         if (!claimed.ok) return
         const { signal } = stopping
@@ -92,10 +98,9 @@ export class SkillWork {
   }
 
   /** Who shares places with the others. */
-  #caller(n: number): Caller {
+  #caller({ executor: { skill } }: SkillPlan): Caller {
     const { tenant, agent } = this.#run.row()?.record ?? { tenant: '', agent: '' }
-    const plan = this.#store.call(n)?.proposal.plan
-    return [tenant, `agent ${agent}`, plan?.tier === 'A' ? plan.executor.skill : '']
+    return [tenant, `agent ${agent}`, skill]
   }
 
   async #claim(n: number): Promise<Result<Claimed>> {

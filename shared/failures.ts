@@ -71,7 +71,10 @@ export const FAILURES = {
   run_ended: caller(409, 'make a new run'),
   run_cancelled: caller(409, 'make a new run'),
   too_many_pending: policy(429, 'wait until an operator has answered the pending approvals'),
-  queue_full: us(503, 'propose it again after `retry-after`; if it stays, start more workers in the pool'),
+  queue_full: us(
+    503,
+    'propose it again after `retry-after`; if it stays, start more workers in the pool, or have fewer calls of skills at once',
+  ),
   budget_spent: policy(403, 'make a new run, or ask an operator for a larger budget'),
   policy_error: policy(403, 'ask an operator to mend the policy that errs'),
   egress_denied: policy(403, 'name only hosts that the tool lists'),

@@ -154,6 +154,10 @@ export const LIMITS = {
    */
   waiting_calls_per_pool: 10_000,
   waiting_calls_per_run: 1_000,
+  /** Calls of skills that may wait for a place, each with its object open (0.4 MB, three files): at the edge, of a tenant, and of one agent. */
+  waiting_skill_calls: 1_024,
+  waiting_skill_calls_per_tenant: 512,
+  waiting_skill_calls_per_agent: 256,
   /** Of one agent, in Redis at a time: so many stand before the first call of another. Enough for one claim to follow the other. */
   doorbells_per_agent: 8,
   /** What would change a denial: facts of one alternative, alternatives told, and those that the engine is asked about to find them. */

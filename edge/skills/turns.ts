@@ -11,11 +11,11 @@ import { MAX_SKILL_LIMITS } from '../../shared/limits.ts'
 export class Waiting {
   isCalled = false
 
-  /** Looks each so many milliseconds; `false` where it is late before anybody called. */
-  async isHeard(every_ms: number, look: () => void, until = Number.POSITIVE_INFINITY): Promise<boolean> {
+  /** Looks after so many milliseconds each time; `false` where it is late before anybody called. */
+  async isHeard(pause_ms: () => number, look: () => void, until = Number.POSITIVE_INFINITY): Promise<boolean> {
     while (!this.isCalled) {
       if (Date.now() >= until) return false
-      await new Promise<void>((resolve) => setTimeout(resolve, every_ms))
+      await new Promise<void>((resolve) => setTimeout(resolve, pause_ms()))
       look()
     }
     return true
@@ -116,7 +116,11 @@ export class Turns {
     }
     for (;;) {
       this.#lines[line].push(own)
-      const isHeard = await own.isHeard(LOOK_MS, () => this.#takeBack(), until)
+      const isHeard = await own.isHeard(
+        () => LOOK_MS,
+        () => this.#takeBack(),
+        until,
+      )
       if (!isHeard && !own.isCalled) {
         this.#lines[line].splice(this.#lines[line].indexOf(own), 1)
         return undefined
