@@ -11,6 +11,7 @@ import { tenantSkills } from '../env.ts'
 import type { EnabledSkill } from '../skill-store.ts'
 import { Asking, type HostSide } from './host.ts'
 import { HARNESS_SHA256, isolateOf } from './isolate.ts'
+import { stopping } from './stopping.ts'
 
 export type Performed = {
   readonly outcome: Outcome
@@ -83,13 +84,11 @@ export async function performIn(
   { ends, signal, ...begun }: Begun,
   host: HostSide,
 ): Promise<Performed> {
-  const stopped = Promise.withResolvers<'timeout' | 'cancelled'>()
-  const timer = setTimeout(() => stopped.resolve('timeout'), ends - Date.now())
-  signal?.addEventListener('abort', () => stopped.resolve('cancelled'))
+  const stop = stopping(ends, signal)
   const { tool, capabilities: granted } = executor
   try {
     const answering = within.call({ tool, fuel: limits.fuel, granted, ...begun }, new Asking(host))
-    const first = await Promise.race([answering.then((answer) => ({ answer })), stopped.promise])
+    const first = await Promise.race([answering.then((answer) => ({ answer })), stop.came])
     if (typeof first === 'string') return await farewell(first, answering, host)
     const read = Answer.safeParse(first.answer)
     return read.success ? seen(read.data, limits.output_bytes) : infra('its answer has another shape')
@@ -97,7 +96,7 @@ export async function performIn(
     return infra(thrown instanceof Error ? thrown.message : thrown)
   } finally {
     host.shut()
-    clearTimeout(timer)
+    stop.forget()
   }
 }
 
