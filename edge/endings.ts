@@ -27,6 +27,12 @@ export const ended = (
   ...('claimedAt' in from ? { took: Math.max(0, at - from.claimedAt) } : {}),
 })
 
+/** A skill runs at the edge itself, and waits for a place there: whoever reads of it looks for no worker. */
+const wordsOf = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
+  plan?.tier === 'A'
+    ? { unclaimed: 'no place for a skill came free in time', lost: 'the edge lost the call while it ran, so nobody saw its end' }
+    : { unclaimed: 'no worker claimed it in time', lost: 'the worker fell silent' }
+
 export function due(
   status: Status,
   proposal: Proposal,
@@ -42,7 +48,7 @@ export function due(
     return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body: { error: 'workspace_lost' } } })
   }
   if (status.state === 'granted' && now >= status.until) {
-    const detail = `no worker claimed it in time${unclaimable === undefined ? '' : `: ${unclaimable}`}`
+    const detail = `${wordsOf(proposal).unclaimed}${unclaimable === undefined ? '' : `: ${unclaimable}`}`
     const next = ended('lapsed', status, now, { error: 'never_claimed', detail })
     const body = unclaimable === undefined ? {} : { reason: unclaimable }
     return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body } })
@@ -65,7 +71,7 @@ export function due(
     // L2: nobody saw the end, so nobody says how it ended.
     const next = ended('indeterminate', status, now, {
       error: 'worker_lost',
-      detail: 'the worker fell silent',
+      detail: wordsOf(proposal).lost,
       fence: status.fence,
       cancelRequested: status.cancelRequested,
     })

@@ -102,7 +102,7 @@ export const FAILURES = {
   runtime_failure: caller(200, 'read stderr and `outcome`: the program itself failed, or a signal ended it'),
   cancelled: caller(200, 'nothing; it was cancelled on request'),
   sandbox_unavailable: us(200, 'run `countersign-worker doctor` on the host'),
-  sandbox_failed: us(200, 'try again; if it stays, run `countersign-worker doctor` on the host'),
+  sandbox_failed: us(200, 'try again; if it stays, run `countersign-worker doctor` on the host, or report `detail` where a skill failed'),
   worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),
   workspace_lost: {
     status: 200,
@@ -110,7 +110,7 @@ export const FAILURES = {
     retry: false,
     todo: 'make a new run and begin there: the files that calls of this one left on its worker are gone',
   },
-  never_claimed: us(200, 'check that a worker of this pool runs, then propose again'),
+  never_claimed: us(200, 'propose it again; where it needs a worker, first check that one of its pool runs'),
   // Us
   unavailable: us(503, 'try again shortly'),
   internal: us(500, 'report it with the `instance` of this answer'),

@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest'
 import type { Event, Proposal, Status } from '../../edge/lifecycle.ts'
 import { hasEnded, step } from '../../edge/lifecycle.ts'
+import type { Plan } from '../../shared/plan.ts'
 import { after, answered, claimed, EXPIRY, FAR, frozen, proposal, settled, T0, WAYS } from './calls.ts'
 
 function permutations<T>(items: readonly T[]): T[][] {
@@ -124,4 +125,15 @@ test('L2 an idempotent call is tried three times and then given up; any other is
 test('L2 a call whose cancel was asked for is not tried again', () => {
   const base = proposal({ idempotent: true })
   expect(after(base, ...WAYS.running, [cancel, T0], [due, FAR])).toMatchObject({ state: 'indeterminate', cancelRequested: true })
+})
+
+test('a call of a skill that lapsed or was lost is told in words of the edge, one of a worker in the worker’s', () => {
+  const told = (tier: 'A' | 'C', way: keyof typeof WAYS) => {
+    const status = after(proposal({ plan: { tier } as unknown as Plan }), ...WAYS[way]) // nothing else of the plan is read
+    return hasEnded(status) ? [status.error, status.detail] : []
+  }
+  expect(told('C', 'lapsed')).toEqual(['never_claimed', 'no worker claimed it in time'])
+  expect(told('A', 'lapsed')).toEqual(['never_claimed', 'no place for a skill came free in time'])
+  expect(told('C', 'indeterminate')).toEqual(['worker_lost', 'the worker fell silent'])
+  expect(told('A', 'indeterminate')).toEqual(['worker_lost', 'the edge lost the call while it ran, so nobody saw its end'])
 })
