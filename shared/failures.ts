@@ -29,7 +29,10 @@ export const FAILURES = {
     'build the module with plain WebAssembly 2.0: no threads, exceptions or garbage collection, within the limits of a skill',
   ),
   skill_conflict: caller(409, 'publish under another version or name; `detail` says whose this one is'),
-  publisher_unknown: caller(422, 'sign the package with a key of a publisher whom an operator has put on the list'),
+  publisher_unknown: caller(
+    422,
+    'have an operator put the publisher’s key on the list (`countersign skill publishers put NAME KEY`), or publish with it as `pin`',
+  ),
   part_denied: policy(409, 'build it without the parts that `detail` names, or have them taken from the list'),
   key_revoked: caller(422, 'use another key; what this one had signed is signed anew, under another version'),
   tool_breaks_policies: caller(409, 'first put policies that hold with the tool and without it, then change the tool'),

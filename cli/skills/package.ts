@@ -1,9 +1,12 @@
 // What an author hands out: manifest and component, what the component is made of (CycloneDX) and from what it was made (in-toto, SLSA), each
 // bound by its digest, and all of it signed. Nothing in it says when or where, so that the same skill is the same package, byte for byte.
 
-import { type Signer, seal } from '../../shared/dsse.ts'
-import { digestOf, sha256 } from '../../shared/json.ts'
+import { z } from 'zod'
+import { payloadBytes, type Signer, seal } from '../../shared/dsse.ts'
+import { BODY, digestOf, parseJson, sha256 } from '../../shared/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/skills.ts'
+import { Name } from '../../shared/wire.ts'
 import type { Made, Part } from './made.ts'
 
 const BUILDER = 'countersign:skill-build'
@@ -20,6 +23,19 @@ export function payloadOf(manifest: UnboundManifest, made: Made): SkillPayload {
 export function pack(payload: SkillPayload, signer: Signer): SkillPackage {
   return { ...seal(SKILL_TYPE, payload, signer), payloadType: SKILL_TYPE }
 }
+
+const Said = z.object({
+  manifest: z.object({ publisher: Name }),
+  provenance: z.record(z.string(), z.unknown()),
+})
+
+/** What is in one as it lies there; nothing where it is none. */
+function saidIn(packed: SkillPackage): z.infer<typeof Said> | undefined {
+  const json = parseJson(payloadBytes(packed), { ...BODY, bytes: LIMITS.skill_package_bytes })
+  return json.ok ? Said.safeParse(json.value).data : undefined
+}
+
+export const publisherOf = (packed: SkillPackage): string | undefined => saidIn(packed)?.manifest.publisher
 
 function billOfMaterials(manifest: UnboundManifest, component: string, parts: readonly Part[]): Record<string, unknown> {
   return {

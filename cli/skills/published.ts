@@ -16,6 +16,8 @@ import type { Paint } from '../text.ts'
 import { columns, inline, listing, time } from '../text.ts'
 import { packageOf } from './build.ts'
 import { readSkill } from './folder.ts'
+import { publisherOf } from './package.ts'
+import { signerOf } from './publisher-key.ts'
 
 const ID = { ID: 'the skill’s id' } as const
 const VERSION = { ...ID, VERSION: 'which version' } as const
@@ -35,9 +37,23 @@ const publish = command({
     const packed = readPackage(path.value)
     if (!packed.ok) return packed
     const done = await api('publishSkill', { body: packed.value, query: pin === undefined ? {} : { pin } })
-    return done.ok ? told(done.value, paint) : done
+    if (!done.ok) return err(done.error.code === 'publisher_unknown' ? { ...done.error, todo: toBeListed(packed.value, pin) } : done.error)
+    const { id, version, state, denied } = done.value
+    const shown = told(done.value, paint)
+    const next = `another operator enables it: ${paint.bold(`countersign skill enable ${inline(id)} ${inline(version)}`)}\n`
+    return state === 'quarantined' && denied.length === 0 ? ok({ ...shown, text: shown.text + next }) : ok(shown)
   },
 })
+
+/** What an operator does who knows whose key it is. */
+function toBeListed(packed: SkillPackage, pin: string | undefined): string | undefined {
+  const publisher = publisherOf(packed)
+  if (publisher === undefined) return undefined
+  const signer = signerOf(publisher)
+  const key = signer.ok && signer.value.kid === packed.signatures[0]?.keyid ? signer.value.x : 'KEY'
+  const pinning = pin === undefined ? `, or publish with \`--pin ${key}\`` : ''
+  return `put it on the list, where \`${publisher}\` told you that it is theirs: \`countersign skill publishers put ${publisher} ${key}\`${pinning}`
+}
 
 function built(folder: string): Result<string, Trouble> {
   const skill = readSkill(folder)
@@ -103,7 +119,7 @@ const show = command({
     const version = given === undefined ? await shownVersion(id, api) : ok(given)
     if (!version.ok) return version
     const skill = await api('readSkill', { params: { id, version: version.value } })
-    return skill.ok ? told(skill.value, paint) : skill
+    return skill.ok ? ok(told(skill.value, paint)) : skill
   },
 })
 
@@ -124,7 +140,7 @@ const moving = (word: 'enable' | 'disable' | 'revoke', route: 'enableSkill' | 'd
     key: 'operator',
     async run({ args: { ID: id, VERSION: version }, flags: { reason = '' }, api, paint }) {
       const moved = await api(route, { params: { id, version }, body: { reason } })
-      return moved.ok ? told(moved.value, paint) : moved
+      return moved.ok ? ok(told(moved.value, paint)) : moved
     },
   })
 
@@ -146,12 +162,12 @@ const rollBack = command({
     const read = await api('readRollBack', { params: { id } })
     if (!read.ok) return read
     const moved = await api('rollBackSkill', { params: { id }, body: { ...read.value, reason } })
-    return moved.ok ? told(moved.value, paint) : moved
+    return moved.ok ? ok(told(moved.value, paint)) : moved
   },
 })
 
 /** What an operator looks at before they enable it. */
-function told(skill: Skill, paint: Paint): Result<Told, never> {
+function told(skill: Skill, paint: Paint): Told {
   const { id, version, state, digest, manifest, component, imports, modules, contents, warnings, denied, signed_by, changes } = skill
   const rows = [
     ...denied.map((one) => ['denied', one]),
@@ -174,7 +190,7 @@ function told(skill: Skill, paint: Paint): Result<Told, never> {
     ]),
   ]
   const head = `skill ${paint.bold(inline(id))} ${inline(version)}  ${paint[STATES[state]](state)}\n`
-  return ok({ ok: true, json: skill, text: `${head}${columns(rows, '  ')}` })
+  return { ok: true, json: skill, text: `${head}${columns(rows, '  ')}` }
 }
 
 export const PUBLISHED: readonly Command[] = [publish, list, show, enable, disable, revoke, rollBack]

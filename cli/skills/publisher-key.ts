@@ -1,7 +1,7 @@
 // A publisher's key: made here, kept in a file that only its owner reads, and never on a command line.
 
 import { generateKeyPairSync } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type PrivateJwk, PublicKey, type Signer, signerFromJwk } from '../../shared/dsse.ts'
@@ -38,12 +38,22 @@ export function publishersHere(): string[] {
   }
 }
 
-export function signerOf(publisher: string, path = fileOf(publisher)): Result<Signer, Trouble> {
+export function signerOf(publisher: string, given?: string): Result<Signer, Trouble> {
+  const path = given ?? fileOf(publisher)
+  if (given === undefined && !existsSync(path)) return err(usage(keyless(publisher)))
   const file = readKey(path)
   if (!file.ok) return file
   return file.value.publisher === publisher
     ? ok(signerFromJwk(file.value.key))
     : err(usage(`\`${path}\` is the key of \`${file.value.publisher}\`, and skill.toml says the publisher is \`${publisher}\``))
+}
+
+function keyless(publisher: string): string {
+  const here = publishersHere()
+  const make = `\`countersign skill keygen ${publisher}\``
+  return here.length === 0
+    ? `there is no key at \`${fileOf(publisher)}\`; ${make} makes it`
+    : `skill.toml says the publisher is \`${publisher}\`, whose key is not here; name there whose is (${here.map((name) => `\`${name}\``).join(', ')}), or make theirs: ${make}`
 }
 
 function readKey(path: string): Result<KeyFile, Trouble> {
@@ -57,6 +67,14 @@ function readKey(path: string): Result<KeyFile, Trouble> {
   const read = json.ok ? KeyFile.safeParse(json.value) : undefined
   if (read?.success !== true) return err(usage(`\`${path}\` is no key of a publisher`)) // nothing of it is repeated
   return ok(read.data)
+}
+
+function already(path: string): Trouble {
+  const file = readKey(path)
+  if (!file.ok) return trouble('exists', `\`${path}\` is there already`, 'choose another file with `--to`')
+  const { publisher, key } = file.value
+  const then = `an operator puts you on the list: \`countersign skill publishers put ${publisher} ${key.x}\``
+  return trouble('exists', `the key of \`${publisher}\` is there already and can be used: \`${path}\``, then)
 }
 
 /** The public half stands on command lines, where what begins with `-` is a flag. */
@@ -83,6 +101,7 @@ export const keygen = command({
       writeFileSync(path, `${JSON.stringify({ publisher, key: { kty, crv, x, d } })}\n`, { flag: 'wx', mode: 0o600 })
       chmodSync(path, 0o600)
     } catch (thrown) {
+      if (existsSync(path)) return err(already(path))
       return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
     }
     const { kid } = signerFromJwk(jwk)

@@ -37,12 +37,16 @@ async function done(ran: Promise<Ran>): Promise<string> {
 test('from nothing to a verified call of a skill of one’s own', async () => {
   const began = Date.now()
   const publicKey = /public +(\S+)/.exec(await done(run('skill', 'keygen', 'journey-acme')))?.[1] ?? ''
-  await done(run('skill', 'publishers', 'put', 'journey-acme', publicKey))
   expect(await done(run('skill', 'new', 'hello'))).toContain('hello/src/main.ts')
   const built = await done(run('skill', 'build', 'hello'))
+  const unlisted = await run('skill', 'publish', 'hello')
+  expect(unlisted.err).toContain(`\`countersign skill publishers put journey-acme ${publicKey}\`, or publish with \`--pin ${publicKey}\``)
+  await done(run('skill', 'publishers', 'put', 'journey-acme', publicKey))
   expect(await done(run('skill', 'test', 'hello'))).toBe('hello/tests/greet.json  2 of 2 as expected\n2 passed\n')
   expect(built).toMatch(/^ {2}made with +quickjs-wasi /m)
-  expect(await done(run('skill', 'publish', 'hello'))).toMatch(/^skill hello 1\.0\.0 {2}quarantined$/m)
+  const published = await done(run('skill', 'publish', 'hello'))
+  expect(published).toMatch(/^skill hello 1\.0\.0 {2}quarantined$/m)
+  expect(published).toMatch(/^another operator enables it: countersign skill enable hello 1\.0\.0\n$/m)
   expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
   expect(await done(asOther('skill', 'enable', 'hello', '1.0.0', '--reason', 'looked at it'))).toMatch(/^skill hello 1\.0\.0 {2}enabled$/m)
   const called = await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}'))
@@ -134,7 +138,8 @@ test('whoever publishes is on a list, with keys that can be revoked', async () =
   await done(run('skill', 'new', 'odd', '--publisher', 'journey-stranger'))
   expect(await run('skill', 'build', 'odd')).toMatchObject({ code: 2, err: expect.stringContaining('skill keygen') })
   await done(run('skill', 'build', 'odd', '--signer', 'stranger.json'))
-  expect(await run('skill', 'publish', 'odd')).toMatchObject({ code: 1, err: expect.stringContaining('journey-stranger') })
+  const put = '`countersign skill publishers put journey-stranger KEY`' // which is not where keys are kept
+  expect(await run('skill', 'publish', 'odd')).toMatchObject({ code: 1, err: expect.stringContaining(put) })
   const kid = /^journey-acme +(ed25519:[0-9a-f]{16})/m.exec(await done(run('skill', 'publishers', 'list')))?.[1] ?? ''
   expect(await done(run('skill', 'publishers', 'revoke-key', 'journey-acme', kid, '--reason', 'lost'))).toContain('revoked')
   expect(await run('skill', 'publish', 'hello')).toMatchObject({ code: 1 })

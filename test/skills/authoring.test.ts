@@ -49,7 +49,11 @@ describe('a publisher’s key', () => {
     expect(statSync(keyFile).mode & 0o777).toBe(0o600)
     const { key } = JSON.parse(readFileSync(keyFile, 'utf8'))
     const again = await run('skill', 'keygen', 'acme')
-    expect(again).toMatchObject({ code: 1, err: expect.stringContaining('EEXIST') })
+    const used = `the key of \`acme\` is there already and can be used: \`${keyFile}\`; an operator puts you on the list: \`countersign skill publishers put acme ${key.x}\``
+    expect(again).toMatchObject({ code: 1, err: `countersign: ${used}\n` })
+    write('taken.json', 'something else')
+    const taken = 'countersign: `taken.json` is there already; choose another file with `--to`\n'
+    expect(await run('skill', 'keygen', 'acme', '--to', 'taken.json')).toMatchObject({ code: 1, err: taken })
     const other = await run('skill', 'keygen', 'other', '--json', '--to', 'other.json')
     expect(`${again.out}${again.err}`).not.toContain(key.d)
     expect(other.out).not.toContain(JSON.parse(readFileSync(join(folder, 'other.json'), 'utf8')).key.d)
@@ -59,6 +63,18 @@ describe('a publisher’s key', () => {
     chmodSync(keyFile, 0o640)
     expect(await run('skill', 'build', 'hello')).toMatchObject({ code: 1, err: expect.stringContaining('chmod 600') })
     chmodSync(keyFile, 0o600)
+  })
+
+  test('that is not here is told by name, and whose is', async () => {
+    await run('skill', 'new', 'foreign', '--publisher', 'root')
+    const told =
+      'skill.toml says the publisher is `root`, whose key is not here; name there whose is (`acme`), or make theirs: `countersign skill keygen root`'
+    expect(await run('skill', 'build', 'foreign')).toMatchObject({ code: 2, err: `countersign: ${told}; see --help\n` })
+    const nobody = await countersign(['skill', 'build', 'foreign'], { cwd: folder, env: { XDG_CONFIG_HOME: join(folder, 'none') } })
+    expect(nobody).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/publishers\/root\.json`; `countersign skill keygen root` makes it/),
+    })
   })
 
   test('signs under its own name alone', async () => {
