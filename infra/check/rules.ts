@@ -45,7 +45,11 @@ const SOLE_IMPORTERS: readonly Sole[] = [
     may: ['edge/pool-object.ts', 'worker/queue.ts', 'test/**'],
     todo: 'ring through the PoolObject, or take doorbells from worker/queue',
   },
-  { packages: ['execa'], may: ['worker/sandbox/start.ts'], todo: 'make a plan and let worker/sandbox/launch start it' },
+  {
+    packages: ['execa'],
+    may: ['worker/sandbox/start.ts', 'worker/sandbox/spawner.ts'],
+    todo: 'make a plan and let worker/sandbox/launch start it',
+  },
   {
     packages: ['drizzle-orm'],
     may: ['edge/*-object.ts', 'edge/*-store.ts', 'edge/tables/**'],

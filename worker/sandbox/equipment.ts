@@ -16,6 +16,7 @@ import { PipeStock } from './pipes.ts'
 import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './profiles.ts'
 import { RelayStock } from './relay.ts'
 import { type SocketMode, seccompProgram } from './seccomp.ts'
+import { Spawner } from './spawner.ts'
 import { removeLeftOvers, writeProgram } from './workspace.ts'
 
 export type SandboxOptions = {
@@ -36,6 +37,8 @@ export type Equipment = {
   readonly scratch: string
   readonly devNull: number
   readonly pipes: PipeStock
+  /** None where the worker starts sandboxes itself. */
+  readonly spawner: Spawner | undefined
   /** Nameless files with the compiled filters; none where no filter is known for the machine. */
   readonly filters: Readonly<Record<SocketMode, Filter>> | undefined
   /** The program that puts tier B around a command; none where no filter is known. */
@@ -66,6 +69,7 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     scratch,
     devNull: openSync('/dev/null', 'r'),
     pipes: PipeStock.open(host.programs.mkfifo, scratch),
+    spawner: host.machine === undefined || obstacles(host, 'prepared').length > 0 ? undefined : new Spawner(host, host.machine),
     filters,
     fence: fenceFor(host, filters, folder),
     relays,
@@ -81,9 +85,10 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
   }
 }
 
-export async function unequip({ devNull, pipes, filters, relays }: Equipment): Promise<void> {
+export async function unequip({ devNull, pipes, spawner, filters, relays }: Equipment): Promise<void> {
   closeSync(devNull)
   await pipes.close()
+  await spawner?.close()
   for (const { fd } of Object.values(filters ?? {})) closeSync(fd)
   await relays?.close()
 }

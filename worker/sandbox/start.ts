@@ -5,10 +5,8 @@
 import { execa } from 'execa'
 import type { Command } from './argv.ts'
 import type { Equipment } from './equipment.ts'
+import type { End, Spawned } from './spawner.ts'
 import { type Inlets, type Wiring, wire } from './wiring.ts'
-
-/** How the started program ended. */
-type End = { readonly exitCode?: number | undefined; readonly signal?: string | undefined; readonly code?: string | undefined }
 
 export type Started = {
   readonly command: Command
@@ -22,26 +20,26 @@ export type Started = {
 export async function start(equipment: Equipment, command: Command, inlets: Inlets): Promise<Started> {
   const wired = wire(equipment, command, await equipment.pipes.take(inlets.gated ? 3 : 2), inlets)
   try {
-    const ended = spawn(command, wired)
-    return { command, wired, pid: ended.pid, ended }
+    const spawned = (await equipment.spawner?.spawn(command, wired.stdio)) ?? spawn(command, wired)
+    wired.handedOver()
+    return { command, wired, ...spawned }
   } catch (error) {
     wired.close()
     throw error
   }
 }
 
-function spawn({ program, args, cwd, env }: Command, wiring: Wiring) {
+function spawn({ program, args, cwd, env }: Command, wiring: Wiring): Spawned {
   const child = execa(program, args, {
     cwd,
     env,
     extendEnv: false,
-    stdio: [...wiring.stdio] as [3, 3, 3, ...3[]], // execa's types stop at descriptor 9, its code does not
+    stdio: Array.from(wiring.stdio, (lent) => lent?.fd ?? 'ignore') as [3, 3, 3, ...3[]], // execa's types stop at descriptor 9, its code does not
     detached: true, // a session of its own: no terminal of ours (S01), and one group to end
     cleanup: false, // the kernel sees to it
     buffer: false,
     reject: false,
     stripFinalNewline: false,
   })
-  wiring.handedOver()
-  return child
+  return { pid: child.pid, ended: child }
 }

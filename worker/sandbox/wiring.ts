@@ -5,10 +5,11 @@ import { closeSync, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { type Command, FD } from './argv.ts'
 import { contentOf, fill, inputFile, namelessFile, reopen } from './descriptors.ts'
-import { FIRST_GROUP_FD } from './enter.ts'
+import { FIRST_GROUP_FD, GROUP_FDS } from './enter.ts'
 import type { Equipment } from './equipment.ts'
 import type { OutputCapture } from './output.ts'
 import { type Blank, outputPipe, releasePipe } from './pipes.ts'
+import type { Lent } from './spawner.ts'
 import type { VeiledStream } from './veil.ts'
 
 /** What is still in the pipes when every process is gone is read within this time. */
@@ -25,7 +26,7 @@ export type Inlets =
 
 export type Wiring = {
   /** For the child, by its numbers. */
-  readonly stdio: readonly (number | 'ignore')[]
+  readonly stdio: readonly (Lent | undefined)[]
   readonly stdout: Socket
   readonly stderr: Socket
   /** The child has its ends now; ours of them would keep the pipes open. */
@@ -72,19 +73,19 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     // A file of its own for what the tool reads: unlike a pipe it can be opened again as /dev/stdin, and nobody has to feed it. The tool
     // could write to it, up to its limit of file size; it is memory, and goes with the call.
     const input = inlets.gated && inlets.stdin ? keep(namelessFile(equipment.scratch)) : undefined
-    const stdio: number[] = [readEnd(equipment, inlets, input, lend), stdout.childEnd, stderr.childEnd]
+    const stdio: Lent[] = [reads(readEnd(equipment, inlets, input, lend)), writes(stdout.childEnd), writes(stderr.childEnd)]
     let status: number | undefined
     if (bwrap !== undefined) {
       const filter = equipment.filters?.[bwrap.sockets]
       if (filter === undefined) throw new Error('tier C without a filter')
-      stdio[FD.args] = lend(namelessFile(equipment.scratch, bwrap.options))
-      stdio[FD.seccomp] = lend(reopen(filter.fd))
+      stdio[FD.args] = reads(lend(namelessFile(equipment.scratch, bwrap.options)))
+      stdio[FD.seccomp] = reads(lend(reopen(filter.fd)))
       status = keep(namelessFile(equipment.scratch))
-      stdio[FD.status] = status
+      stdio[FD.status] = writes(status)
       for (const [index, name] of bwrap.secrets.entries())
-        stdio[FD.secrets + index] = lend(inputFile(equipment.scratch, Buffer.from(secrets?.[name] ?? missing(name))))
+        stdio[FD.secrets + index] = reads(lend(inputFile(equipment.scratch, Buffer.from(secrets?.[name] ?? missing(name)))))
     }
-    for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = fd
+    for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = groupFds.length === GROUP_FDS ? writes(fd) : reads(fd)
     let release: Wiring['release'] = () => {
       throw new Error('only a gated child waits')
     }
@@ -92,8 +93,8 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
       const delivery = keep(namelessFile(equipment.scratch))
       const gate = releasePipe(needed(unused.shift()))
       keep(gate.ours)
-      stdio[FD.delivery] = lend(reopen(delivery))
-      stdio[FD.release] = lend(gate.childEnd)
+      stdio[FD.delivery] = reads(lend(reopen(delivery)))
+      stdio[FD.release] = reads(lend(gate.childEnd))
       release = (content, stdin) => {
         if (input !== undefined && stdin !== undefined) fill(input, stdin)
         fill(delivery, content)
@@ -102,7 +103,7 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     }
     const told = (): string => (status === undefined ? '' : contentOf(status))
     return {
-      stdio: Array.from(stdio, (fd) => fd ?? 'ignore'),
+      stdio,
       stdout: stdout.reader,
       stderr: stderr.reader,
       handedOver,
@@ -115,6 +116,9 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     throw error
   }
 }
+
+const reads = (fd: number): Lent => ({ fd, to: 'read' })
+const writes = (fd: number): Lent => ({ fd, to: 'write' })
 
 function readEnd({ devNull, scratch }: Equipment, inlets: Inlets, input: number | undefined, lend: (fd: number) => number): number {
   if (input !== undefined) return lend(reopen(input))

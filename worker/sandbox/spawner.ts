@@ -1,0 +1,210 @@
+// Owns a small process that starts sandboxes in the worker's place. Node forks to spawn, and a fork of the worker copies the tables of all its
+// memory: 2 ms of its one thread for each call, and more where the next writes go to pages that are shared since. This one is perl, as the gate
+// is (gate.ts): 5 MB, no modules, no shell, and nothing that it is handed is ever read as a program.
+//
+// It is told by a pipe, and tells by another. Descriptors it opens anew, through the worker's own in /proc, before it forks: by the time that a
+// start is told, the child has them. It dies with the worker, and what it started dies with it (S35).
+
+import { constants } from 'node:fs'
+import { constants as osConstants } from 'node:os'
+import type { Readable, Writable } from 'node:stream'
+import { execa } from 'execa'
+import type { Command } from './argv.ts'
+import type { Host } from './host.ts'
+import type { Machine } from './syscalls.ts'
+
+/** How the started program ended. */
+export type End = { readonly exitCode?: number | undefined; readonly signal?: string | undefined; readonly code?: string | undefined }
+/** One of ours that the child is to have, and for what. */
+export type Lent = { readonly fd: number; readonly to: 'read' | 'write' }
+/** No pid: it could not be started. */
+export type Spawned = { readonly pid: number | undefined; readonly ended: Promise<End> }
+
+const CALLS = {
+  x86_64: { close: 3, rt_sigprocmask: 14, setsid: 112, prctl: 157, openat: 257, signalfd4: 289, dup3: 292 },
+  aarch64: { close: 57, rt_sigprocmask: 135, setsid: 157, prctl: 167, openat: 56, signalfd4: 74, dup3: 24 },
+} as const satisfies Record<Machine, Record<string, number>>
+
+/** Where descriptors stand before each gets its number, and where the child keeps the way to tell: beyond all numbers that are given. */
+const [ASIDE, TELLING] = [128, 127]
+const { SIGCHLD, SIGKILL } = osConstants.signals
+const { O_RDONLY, O_WRONLY } = constants
+const O_CLOEXEC = 0o2000000
+const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
+
+/** Told: `S id pid`, started, by the child once it leads a group that can be ended; `X id errno`, not; `E id status`, ended as wait(2) has it. */
+const programOf = ({ close, rt_sigprocmask, setsid, prctl, openat, signalfd4, dup3 }: (typeof CALLS)[Machine]): string =>
+  `
+sub dies { syscall(${prctl}, ${PR_SET_PDEATHSIG}, ${SIGKILL}, 0, 0, 0) == 0 && getppid == shift or exit 1 }
+dies(shift @ARGV);
+$SIG{$_} = 'IGNORE' for qw(HUP INT TERM);
+my $mask = pack('Q', 1 << ${SIGCHLD - 1});
+syscall(${rt_sigprocmask}, ${SIG_BLOCK}, $mask, 0, 8) == 0 or exit 1;
+my $number = syscall(${signalfd4}, -1, $mask, 8, ${O_CLOEXEC});
+open my $children, '<&=', $number or exit 1;
+my ($wanted, $buffer, %ids) = ('', '');
+vec($wanted, $_, 1) = 1 for 0, $number;
+syswrite STDOUT, "R\\n";
+while (1) {
+  select(my $there = $wanted, undef, undef, undef);
+  if (vec($there, $number, 1)) {
+    sysread $children, my $one, 128;
+    while ((my $pid = waitpid -1, 1) > 0) { syswrite STDOUT, "E " . delete($ids{$pid}) . " $?\\n" }
+  }
+  next unless vec($there, 0, 1);
+  sysread(STDIN, $buffer, 65536, length $buffer) or exit;
+  while ($buffer =~ /^([0-9]+)\\n/ && length $buffer >= length($1) + 1 + $1) {
+    my $message = substr $buffer, length($1) + 1, $1;
+    substr $buffer, 0, length($1) + 1 + $1, '';
+    launch(split /\\0/, substr($message, 0, -1), -1);
+  }
+}
+sub launch {
+  my ($id, $cwd) = (shift, shift);
+  my @env = splice @_, 0, shift;
+  my %lent;
+  my $failed = 0;
+  for (splice @_, 0, shift) {
+    my ($target, $flags, $path) = split / /, $_, 3;
+    my $fd = syscall(${openat}, ${AT_FDCWD}, $path, $flags + 0, 0);
+    if ($fd < 0) { $failed = $! + 0; last }
+    $lent{$target} = $fd;
+  }
+  my $self = $$;
+  my $pid = $failed ? undef : fork;
+  $failed ||= $! + 0 unless defined $pid;
+  if (defined $pid && $pid == 0) {
+    dies($self);
+    syscall(${dup3}, 1, ${TELLING}, ${O_CLOEXEC});
+    syscall(${dup3}, $lent{$_}, ${ASIDE} + $_, ${O_CLOEXEC}) for keys %lent;
+    syscall(${close}, $_) for values %lent;
+    syscall(${dup3}, ${ASIDE} + $_, $_, 0) for keys %lent;
+    syscall(${setsid});
+    syscall(${rt_sigprocmask}, ${SIG_SETMASK}, my $none = pack('Q', 0), 0, 8);
+    $SIG{$_} = 'DEFAULT' for qw(HUP INT TERM);
+    %ENV = map { split /=/, $_, 2 } @env;
+    open my $telling, '>&=', ${TELLING};
+    syswrite $telling, "S $id $$\\n";
+    chdir $cwd and exec { $_[0] } @_;
+    my $errno = $! + 0;
+    syswrite $telling, "X $id $errno\\n";
+    exit 127;
+  }
+  syscall(${close}, $_) for values %lent;
+  if ($failed) { syswrite STDOUT, "X $id $failed\\n" } else { $ids{$pid} = $id }
+}
+`.trim()
+
+/** What says nothing so long is no perl of ours. */
+const READY_MS = 10_000
+
+type Launch = {
+  readonly started: (spawned: Spawned) => void
+  readonly ended: Promise<End>
+  readonly end: (end: End) => void
+}
+type Line = { readonly to: Writable; readonly launches: Map<string, Launch> }
+
+export class Spawner {
+  readonly #perl: string
+  readonly #program: string
+  #line: Promise<Line | undefined> | undefined
+  #last = 0
+
+  constructor({ programs }: Host, machine: Machine) {
+    this.#perl = programs.perl
+    this.#program = programOf(CALLS[machine])
+    this.#line = this.#open()
+  }
+
+  /** Undefined where there is none: perl is not here, say. Ours may be closed as soon as it is kept. */
+  async spawn({ program, args, cwd, env }: Command, stdio: readonly (Lent | undefined)[]): Promise<Spawned | undefined> {
+    this.#line ??= this.#open()
+    const line = await this.#line
+    if (line === undefined) return undefined
+    const id = `${++this.#last}`
+    const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+    const lent = stdio.flatMap((one, target) =>
+      one === undefined ? [] : [`${target} ${one.to === 'read' ? O_RDONLY : O_WRONLY} /proc/${process.pid}/fd/${one.fd}`],
+    )
+    const message = [id, cwd, variables.length, ...variables, lent.length, ...lent, program, ...args].map((one) => `${one}\0`).join('')
+    return new Promise((started) => {
+      const { promise: ended, resolve: end } = Promise.withResolvers<End>()
+      line.launches.set(id, { started, ended, end })
+      line.to.write(`${Buffer.byteLength(message)}\n${message}`)
+    })
+  }
+
+  async close(): Promise<void> {
+    const line = await this.#line
+    line?.to.end()
+  }
+
+  /** Resolves when it is ready. What it had begun when it ended has ended with it; the next start makes another. */
+  #open(): Promise<Line | undefined> {
+    const child = execa(this.#perl, ['-f', '-e', this.#program, `${process.pid}`], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: {},
+      extendEnv: false,
+      cwd: '/',
+      detached: true, // what ends the worker's group is the worker's to answer
+      cleanup: false,
+      buffer: false,
+      reject: false,
+    })
+    const line: Line = { to: child.stdin, launches: new Map() }
+    child.stdin.on('error', () => undefined) // its end is told below
+    let isReady = false
+    const late = setTimeout(() => child.kill('SIGKILL'), READY_MS)
+    return new Promise((ready) => {
+      followLines(child.stdout, (text) => {
+        isReady ||= text === 'R'
+        if (isReady) clearTimeout(late)
+        if (isReady) ready(line)
+        told(line, text)
+      })
+      void child.then(() => {
+        clearTimeout(late)
+        if (isReady) this.#line = undefined
+        else ready(undefined)
+        for (const launch of line.launches.values()) over(launch, { signal: 'SIGKILL' })
+      })
+    })
+  }
+}
+
+/** Where it had been started, that is told already. */
+function over({ started, ended, end }: Launch, how: End): void {
+  end(how)
+  started({ pid: undefined, ended })
+}
+
+function told({ launches }: Line, text: string): void {
+  const [kind, id = '', number = ''] = text.split(' ')
+  const launch = launches.get(id)
+  if (launch === undefined) return
+  if (kind === 'S') {
+    launch.started({ pid: Number(number), ended: launch.ended })
+    return
+  }
+  launches.delete(id)
+  over(launch, kind === 'E' ? endOf(Number(number)) : { code: ERRORS.get(Number(number)) ?? 'EIO' })
+}
+
+const ERRORS = new Map(Object.entries(osConstants.errno).map(([name, number]) => [number, name]))
+const SIGNALS = new Map(Object.entries(osConstants.signals).map(([name, number]) => [number, name]))
+
+/** As wait(2) has it. */
+function endOf(status: number): End {
+  const signal = status & 0x7f
+  return signal === 0 ? { exitCode: status >> 8 } : { signal: SIGNALS.get(signal) ?? `signal ${signal}` }
+}
+
+function followLines(stream: Readable, take: (line: string) => void): void {
+  let rest = ''
+  stream.setEncoding('latin1').on('data', (text: string) => {
+    const lines = (rest + text).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) take(line)
+  })
+}
