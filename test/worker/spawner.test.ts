@@ -82,6 +82,7 @@ print(json.dumps([sorted(fds), dict(os.environb and os.environ), sys.argv[1:], o
 test.each<[string, readonly string[], End]>([
   ['an exit', ['/bin/sh', '-c', 'exit 3'], { exitCode: 3 }],
   ['a signal', ['/bin/sh', '-c', 'kill -9 $$'], { signal: 'SIGKILL' }],
+  ['a signal of two names', ['/bin/sh', '-c', 'kill -6 $$'], { signal: 'SIGABRT' }],
   ['no such program', ['/no/such/program'], { code: 'ENOENT' }],
   ['no program', ['/etc/passwd'], { code: 'EACCES' }],
   ['an argument that is too long', ['/bin/true', 'x'.repeat(200_000)], { code: 'E2BIG' }],

@@ -202,7 +202,7 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
   stderr.take(veiledErr.end())
   if ((await Promise.all(watches.map((watch) => watch.end()))).includes(true)) stopper.stop('workspace_cap')
 
-  const spawnError = pid === undefined ? (code ?? 'unknown') : undefined
+  const spawnError = code ?? (pid === undefined ? 'unknown' : undefined)
   const outOfMemory = group?.outOfMemory() ?? false
   const outcome = outcomeOf({ spawnError, code: exitCode, signal, stop: stopper.why, outOfMemory, survivors: !gone, status, complaint })
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }

@@ -12,6 +12,7 @@ import { execa } from 'execa'
 import type { Command } from './argv.ts'
 import type { Host } from './host.ts'
 import type { Machine } from './syscalls.ts'
+import { SIGNALS } from './verdict.ts'
 
 /** How the started program ended. */
 export type End = { readonly exitCode?: number | undefined; readonly signal?: string | undefined; readonly code?: string | undefined }
@@ -192,7 +193,6 @@ function told({ launches }: Line, text: string): void {
 }
 
 const ERRORS = new Map(Object.entries(osConstants.errno).map(([name, number]) => [number, name]))
-const SIGNALS = new Map(Object.entries(osConstants.signals).map(([name, number]) => [number, name]))
 
 /** As wait(2) has it. */
 function endOf(status: number): End {

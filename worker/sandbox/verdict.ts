@@ -94,7 +94,7 @@ function toolEnded(code: number): Outcome {
 }
 
 /** Some have two names; the first is the usual one. */
-const SIGNALS = new Map(
+export const SIGNALS: ReadonlyMap<number, string> = new Map(
   Object.entries(constants.signals)
     .reverse()
     .map(([name, number]) => [number, name]),
