@@ -47,6 +47,7 @@ export async function execute(doorbell: Doorbell, at: Station): Promise<void> {
     await carryOut(doorbell, inHand, at, told)
   } finally {
     told()
+    await Promise.all(inHand.leaving)
     at.running.leave(inHand)
   }
 }

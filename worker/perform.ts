@@ -30,7 +30,7 @@ type Means = {
 const SETTLING_MS = 5_000
 
 /** A tier that this host has not proven is refused by the sandbox itself, never downgraded (L8). */
-export async function perform(verified: Verified, { stop }: InHand, means: Means): Promise<Ran> {
+export async function perform(verified: Verified, inHand: InHand, means: Means): Promise<Ran> {
   const { grant, plan, args, argsText } = verified
   const { link, runFolders, output } = means
   const stdin = stdinOf(plan, args, argsText)
@@ -40,7 +40,7 @@ export async function perform(verified: Verified, { stop }: InHand, means: Means
     plan.workspace === 'run' ? await runFolders.enter(run, grant.folder, lowered(plan.limits, means.ceilings)) : ok(undefined)
   if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
   try {
-    return await performIn(runFolder.value, stdin.value, verified, stop.signal, means)
+    return await performIn(runFolder.value, stdin.value, verified, inHand, means)
   } finally {
     output.end()
     if (runFolder.value !== undefined) runFolders.leave(run)
@@ -51,7 +51,7 @@ async function performIn(
   runFolder: string | undefined,
   stdin: Buffer | undefined,
   { grant, plan, secrets }: Verified,
-  signal: AbortSignal,
+  { stop: { signal }, leaving }: InHand,
   { link, sandbox, output, ceilings }: Means,
 ): Promise<Ran> {
   const { call } = grant.facts
@@ -71,6 +71,7 @@ async function performIn(
       inputs: inputs.value,
       outputs,
       signal,
+      leaving: (gone) => leaving.push(gone),
       onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
     })
     const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
@@ -90,7 +91,7 @@ async function performIn(
     }
     return { execution, ...kept }
   } finally {
-    for (const folder of laid) if (folder !== undefined) await removeFolder(folder) // or it goes at the next start
+    for (const folder of laid) if (folder !== undefined) leaving.push(removeFolder(folder)) // or it goes at the next start
   }
 }
 

@@ -10,6 +10,8 @@ export type InHand = {
   readonly stop: AbortController
   /** From the grant; nothing is spoken for before there is one. */
   fence: number | undefined
+  /** What is removed of the call while its end is told. Until all of that is gone the call is in hand. */
+  readonly leaving: Promise<unknown>[]
 }
 
 export class Running {
@@ -23,7 +25,7 @@ export class Running {
   /** Takes the call in hand, unless it is. */
   take(call: string): InHand | undefined {
     if (this.#calls.has(call)) return undefined
-    const inHand: InHand = { call, stop: new AbortController(), fence: undefined }
+    const inHand: InHand = { call, stop: new AbortController(), fence: undefined, leaving: [] }
     this.#calls.set(call, inHand)
     return inHand
   }

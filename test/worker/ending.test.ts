@@ -267,3 +267,21 @@ test('doctor sees a Redis that gives us too much, and an edge key that is not th
   expect(failed.find(({ check }) => check === 'Redis rights')?.found).toContain('CONFIG')
   expect(failed.find(({ check }) => check === 'Redis policy')?.found).toBe('not set: `maxmemory-policy noeviction`, `appendonly yes`')
 })
+
+test('an end is told before all that its call left has been removed, and the worker is not stopped until that is gone', {
+  timeout: 60_000,
+}, async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+  const sandboxes = join(lone.state.worker, 'sandbox')
+  const left = (): string[] => readdirSync(sandboxes).filter((name) => name.startsWith('call-'))
+  const many = 'seq 1 8000 | xargs touch'
+  const call = lone.edge.propose({ argv: ['sh', '-c', many], tier: 'B', timeout_ms: 40_000 })
+  Object.assign(call.plan.limits, { cpu_ms: 40_000, workspace_inodes: 100_000 })
+  await lone.ringFor(call)
+  const { statement } = await lone.settled(call, 40_000)
+  expect(left()).toHaveLength(1)
+  expect(statement.predicate.state).toBe('succeeded')
+  await lone.process.stop()
+  expect(left()).toEqual([])
+})

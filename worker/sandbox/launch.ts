@@ -44,6 +44,8 @@ export type Call = {
   readonly inputs?: string | undefined
   /** The host folder for what the call leaves; there exactly where the plan keeps that. */
   readonly outputs?: string | undefined
+  /** Is handed what is still to go when the end is known; without it the end waits for that. It never fails. */
+  readonly leaving?: ((gone: Promise<unknown>) => void) | undefined
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
 }
@@ -113,7 +115,9 @@ export async function attempt(
   } finally {
     begun.value.started.wired.close()
     hangUp()
-    await leave()
+    const gone = leave()
+    if (call.leaving === undefined) await gone
+    else call.leaving(gone)
   }
 }
 

@@ -5,7 +5,7 @@
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import type { Server } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,7 +15,7 @@ import { EGRESS_CAPS } from './egress.ts'
 import type { Programs } from './host.ts'
 import { proxyServer } from './proxy.ts'
 import { killGroup } from './tree.ts'
-import { ownFolder } from './workspace.ts'
+import { ownFolder, removeFolder } from './workspace.ts'
 
 /** The port is free in every namespace: there is nothing else in it. */
 const PORT = 3128
@@ -81,7 +81,7 @@ export class Relay {
     if (this.pid > 0) killGroup(this.pid)
     this.server.close()
     this.server.closeAllConnections()
-    await rm(this.#folder, { recursive: true, force: true })
+    await removeFolder(this.#folder) // or it goes at the next start
   }
 }
 
