@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { parse as parseToml, TomlError } from 'smol-toml'
 import { z } from 'zod'
 import type { FieldError } from '../../shared/failures.ts'
-import { BODY, parseJson } from '../../shared/json.ts'
+import { BODY, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -13,7 +13,7 @@ import { UnboundManifest } from '../../shared/skills.ts'
 import type { Trouble } from '../command.ts'
 import { trouble, usage } from '../command.ts'
 import { readBytes } from '../files.ts'
-import type { Part } from './made.ts'
+import type { Part, Source } from './made.ts'
 
 export const FOLDER = { 'FOLDER?': 'the skill’s folder, where skill.toml is; this one if you say nothing' } as const
 export const TOML = 'skill.toml'
@@ -163,6 +163,16 @@ function ownFile(folder: string, path: string): Result<true, Trouble> {
     if (isOwn !== true) return err(notOfIt(folder, way))
   }
   return ok(true)
+}
+
+/** Those that are not any more what they were, or not there; none of another folder is looked at, whatever a package says. */
+export function changedIn(folder: string, sources: readonly Source[]): string[] {
+  const changed = sources.filter(({ path, sha256: was }) => {
+    if (path.startsWith('/') || path.split('/').includes('..')) return false
+    const bytes = ownFile(folder, path).ok ? readBytes(join(folder, path), LIMITS.skill_package_bytes) : undefined
+    return bytes?.ok !== true || sha256(bytes.value) !== was
+  })
+  return changed.map(({ path }) => path)
 }
 
 const CargoLock = z.object({

@@ -28,10 +28,11 @@ export type Part = {
   readonly license?: string | undefined
   readonly sha256?: string | undefined
 }
+/** An author's own file, by its path in the folder. */
+export type Source = { readonly path: string; readonly sha256: string }
 export type Made = {
   readonly component: Uint8Array
-  /** The author's own files, by path. */
-  readonly sources: readonly { readonly path: string; readonly sha256: string }[]
+  readonly sources: readonly Source[]
   readonly parts: readonly Part[]
 }
 
@@ -89,7 +90,7 @@ async function around(
     return err(trouble('build_failed', `the module is not of the world: ${component.error}`, 'name under [capabilities] what it imports'))
   const paths = sourcesIn(folder, BUILT)
   if (!paths.ok) return paths
-  const sources: Made['sources'][number][] = []
+  const sources: Source[] = []
   for (const path of paths.value.filter((one) => one !== TOML)) {
     const bytes = readBytes(join(folder, path), LIMITS.skill_package_bytes)
     if (!bytes.ok) return bytes

@@ -6,8 +6,8 @@ import { payloadBytes, type Signer, seal } from '../../shared/dsse.ts'
 import { BODY, digestOf, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/skills.ts'
-import { Name } from '../../shared/wire.ts'
-import type { Made, Part } from './made.ts'
+import { Name, Sha256 } from '../../shared/wire.ts'
+import type { Made, Part, Source } from './made.ts'
 
 const BUILDER = 'countersign:skill-build'
 
@@ -26,8 +26,17 @@ export function pack(payload: SkillPayload, signer: Signer): SkillPackage {
 
 const Said = z.object({
   manifest: z.object({ publisher: Name }),
-  provenance: z.record(z.string(), z.unknown()),
+  provenance: z.unknown(),
 })
+/** As `provenanceOf` writes it; another builder's may be anything. */
+const Sources = z.object({
+  predicate: z.object({
+    buildDefinition: z.object({
+      resolvedDependencies: z.array(z.object({ uri: z.string(), digest: z.object({ sha256: Sha256 }).optional() })),
+    }),
+  }),
+})
+const FILE = 'file:'
 
 /** What is in one as it lies there; nothing where it is none. */
 function saidIn(packed: SkillPackage): z.infer<typeof Said> | undefined {
@@ -36,6 +45,15 @@ function saidIn(packed: SkillPackage): z.infer<typeof Said> | undefined {
 }
 
 export const publisherOf = (packed: SkillPackage): string | undefined => saidIn(packed)?.manifest.publisher
+
+/** The author's own files that it says it was made from. */
+export function sourcesOf(packed: SkillPackage): Source[] {
+  const read = Sources.safeParse(saidIn(packed)?.provenance)
+  const all = read.data?.predicate.buildDefinition.resolvedDependencies ?? []
+  return all.flatMap(({ uri, digest }) =>
+    uri.startsWith(FILE) && digest !== undefined ? [{ path: uri.slice(FILE.length), sha256: digest.sha256 }] : [],
+  )
+}
 
 function billOfMaterials(manifest: UnboundManifest, component: string, parts: readonly Part[]): Record<string, unknown> {
   return {
@@ -74,7 +92,7 @@ function provenanceOf(manifest: UnboundManifest, component: string, { sources, p
         buildType: `${BUILDER}/v1`,
         externalParameters: { id: manifest.id, version: manifest.version },
         resolvedDependencies: [
-          ...sources.map(({ path, sha256 }) => ({ uri: `file:${path}`, digest: { sha256 } })),
+          ...sources.map(({ path, sha256 }) => ({ uri: `${FILE}${path}`, digest: { sha256 } })),
           ...parts.map(({ purl, sha256 }) => ({ uri: purl, ...(sha256 === undefined ? {} : { digest: { sha256 } }) })),
         ],
       },

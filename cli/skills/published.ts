@@ -15,8 +15,8 @@ import { fitting } from '../specs.ts'
 import type { Paint } from '../text.ts'
 import { columns, inline, listing, time } from '../text.ts'
 import { packageOf } from './build.ts'
-import { readSkill } from './folder.ts'
-import { publisherOf } from './package.ts'
+import { changedIn, readSkill } from './folder.ts'
+import { publisherOf, sourcesOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
 
 const ID = { ID: 'the skill’s id' } as const
@@ -31,12 +31,15 @@ const publish = command({
   does: 'Publish a version of a skill: the edge checks the package, makes what will run, and keeps it in quarantine until another operator enables it',
   key: 'operator',
   examples: ['countersign skill publish', 'countersign skill publish hello/dist/hello-1.0.0.skill.json'],
-  async run({ args: { PACKAGE: given = '.' }, flags: { pin }, api, paint }) {
-    const path = statSync(given, { throwIfNoEntry: false })?.isDirectory() === true ? built(given) : ok(given)
+  async run({ args: { PACKAGE: given = '.' }, flags: { pin }, api, paint, live }) {
+    const isFolder = statSync(given, { throwIfNoEntry: false })?.isDirectory() === true
+    const path = isFolder ? built(given) : ok(given)
     if (!path.ok) return path
     const packed = readPackage(path.value)
     if (!packed.ok) return packed
+    const changed = isFolder ? changedIn(given, sourcesOf(packed.value)) : []
     const done = await api('publishSkill', { body: packed.value, query: pin === undefined ? {} : { pin } })
+    if (changed.length > 0) live().note(stale(path.value, given, changed))
     if (!done.ok) return err(done.error.code === 'publisher_unknown' ? { ...done.error, todo: toBeListed(packed.value, pin) } : done.error)
     const { id, version, state, denied } = done.value
     const shown = told(done.value, paint)
@@ -54,6 +57,9 @@ function toBeListed(packed: SkillPackage, pin: string | undefined): string | und
   const pinning = pin === undefined ? `, or publish with \`--pin ${key}\`` : ''
   return `put it on the list, where \`${publisher}\` told you that it is theirs: \`countersign skill publishers put ${publisher} ${key}\`${pinning}`
 }
+
+const stale = (path: string, folder: string, changed: readonly string[]): string =>
+  `\`${path}\` holds what was built, and ${changed.map((one) => `\`${one}\``).join(', ')} changed since: \`countersign skill build ${folder}\` builds anew; a version that is published stays as it is`
 
 function built(folder: string): Result<string, Trouble> {
   const skill = readSkill(folder)

@@ -69,7 +69,12 @@ test('the next version takes its place, is taken back, and is gone for good', as
   const greeting = async (): Promise<string> =>
     /"greeting":"([^"]*)"/.exec(await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}')))?.[1] ?? ''
   await done(run('skill', 'build', 'hello'))
-  await done(run('skill', 'publish', 'hello'))
+  const text = readFileSync(main, 'utf8')
+  writeFileSync(main, `${text}\n`)
+  const note = 'holds what was built, and `src/main.ts` changed since: `countersign skill build hello` builds anew'
+  expect(await run('skill', 'publish', 'hello')).toMatchObject({ code: 0, err: expect.stringContaining(note) })
+  writeFileSync(main, text)
+  await done(run('skill', 'publish', 'hello')) // of which nothing more is to be said
   await done(asOther('skill', 'enable', 'hello', '1.1.0'))
   expect(await greeting()).toBe('Good day, Ada!')
   expect(await done(asOther('skill', 'rollback', 'hello', '--reason', 'too stiff'))).toMatch(/^skill hello 1\.0\.0 {2}enabled$/m)
