@@ -58,6 +58,7 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: (
   const { identity, link, log, spool } = at
   const leaveAlone = (reason: string, code?: string): void => log.say('a call was left alone', { call, reason, code })
   await at.settling.offered()
+  if (at.draining.aborted) return leaveAlone('the worker is stopping; the edge rings again')
   if (spool.full) return leaveAlone('the spool is full')
   const room = spool.prepare()
   if (!room.ok) return leaveAlone(`the spool can’t be written (${room.error})`)

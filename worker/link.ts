@@ -58,6 +58,7 @@ export function openLink(
   const insist: Link['insist'] = async (name, input, { patience_ms, signal }) => {
     const until = performance.now() + patience_ms
     for (const rest of backoff()) {
+      if (signal.aborted) return err(UNASKED)
       const answer = await ask(name, input)
       if (answer.ok || !mayChange(answer.error) || performance.now() + rest > until || !(await waited(rest, signal))) return answer
     }
@@ -87,6 +88,8 @@ function answering(call: Client): Client {
   }
   return attempt
 }
+
+const UNASKED: Problem = { status: 0, code: 'unavailable', detail: 'it was not asked any more' }
 
 /** What is between the edge and us has answered in its place. */
 export const NOT_THE_EDGES: Problem = { status: 0, code: 'unavailable', detail: 'an answer that is not the edge’s' }

@@ -32,7 +32,9 @@ export type Queue = {
   readonly listening: Promise<void>
   readonly pause: () => void
   readonly resume: () => void
-  /** Takes no more; resolves when what it took is done and Redis is left. */
+  /** Takes no more; resolves when nothing more can come. What came too late has gone back. */
+  readonly hush: () => Promise<void>
+  /** The same; resolves when what it took is done too, and Redis is left. */
   readonly close: () => Promise<void>
 }
 
@@ -100,15 +102,21 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
     line.line.startStalledCheckTimer().catch(outage.noted)
     for (let ear = 0; ear < EARS; ear++) ears.push(listen(line))
   })
+  let hushed: Promise<unknown> | undefined
+  const hush = async (): Promise<void> => {
+    gate.end()
+    places.end()
+    hushed ??= Promise.all(lines.map(({ line }) => line.close(true))).then(() => Promise.race([Promise.all(ears), sleep(REST_MS)]))
+    await hushed
+  }
   return {
     listening: Promise.all(ready).then(() => undefined),
     pause: () => gate.shut(),
     resume: () => gate.open(),
+    hush,
     close: async () => {
-      gate.end()
+      await hush()
       await Promise.all(inHand)
-      await Promise.all(lines.map(({ line }) => line.close(true)))
-      await Promise.race([Promise.all(ears), sleep(REST_MS)]) // what came at the very end goes back first
       connection.disconnect()
     },
   }
@@ -125,15 +133,15 @@ const REST_MS = 500
 
 /**
  * A doorbell, with a place. What is fetched without one belongs in Redis, where another worker finds it; so a place is held while one is
- * asked for, and none while one is waited for. Undefined after a while without one.
+ * asked for, and none while one is waited for. Undefined after a while without one, and where the gate was shut meanwhile.
  */
 async function nextOf({ line, one }: Line, places: Places, gate: Gate): Promise<Job | undefined> {
   const ask = async (block: boolean): Promise<Job | undefined> => (gate.isOpen ? line.getNextJob(line.id, { block }) : undefined)
   await places.take()
   const waiting = await ask(false).catch(() => undefined)
-  if (waiting !== undefined) return waiting
+  if (waiting !== undefined && gate.isOpen) return waiting
   places.leave()
-  const rung = await one.alone(() => ask(true))
+  const rung = waiting ?? (await one.alone(() => ask(true)))
   if (rung === undefined || (gate.isOpen && places.tryTake())) return rung
   await rung.moveToWait(line.id)
   return undefined

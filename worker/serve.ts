@@ -154,9 +154,10 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   }
   await before(stop, new Promise<void>(() => undefined))
 
-  const left_queue = queue?.close()
+  // Only what is in hand by now is waited for.
+  await Promise.race([queue?.hush(), pause(LEAVE_REDIS_WITHIN_MS)])
   await drain(config.drain_ms, running, settling, log)
-  await Promise.race([left_queue, pause(LEAVE_REDIS_WITHIN_MS)])
+  await Promise.race([queue?.close(), pause(LEAVE_REDIS_WITHIN_MS)])
   heartbeat.stop()
   runFolders.close()
   clearInterval(watching)

@@ -19,6 +19,11 @@ export class Places {
     return true
   }
 
+  /** Nobody waits any longer: there is nothing to have a place for. */
+  end(): void {
+    for (const taken of this.#waiting.splice(0)) taken()
+  }
+
   leave(): void {
     const next = this.#waiting.shift()
     if (next === undefined) this.#free += 1

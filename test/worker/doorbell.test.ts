@@ -2,6 +2,7 @@
 // call run.
 
 import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue } from 'bullmq'
@@ -132,24 +133,66 @@ test('Redis away for a while: a running call ends as it should, and doorbells ru
   expect(outages).toHaveLength(1)
 })
 
-test('a queue that is left while doorbells come keeps none: each was heard, or lies there for another worker', async () => {
-  const { redis_url, tenant } = JSON.parse(readFileSync(join(lone.state.worker, 'worker.json'), 'utf8'))
+/** A Redis that is so far away: a port of ours that passes bytes on, late. */
+async function farAway(redis_url: string, away_ms: number): Promise<{ url: string; close: () => void }> {
+  const url = new URL(redis_url)
+  const to = Number(url.port)
+  const sockets = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connect(to, '127.0.0.1')
+    for (const [from, into] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', (bytes) => setTimeout(() => into.write(bytes), away_ms))
+      from.on('error', () => undefined).on('close', () => into.destroy())
+    }
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  url.port = String((server.address() as AddressInfo).port) // listening on TCP
+  const close = (): void => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  }
+  return { url: url.href, close }
+}
+
+test.each([
+  ['near', 0, 1],
+  ['far', 15, 4],
+])('a queue that is left while doorbells come keeps none, and takes none any more: Redis is %s', async (where, away_ms, concurrency) => {
+  const { redis_url: near, tenant } = JSON.parse(readFileSync(join(lone.state.worker, 'worker.json'), 'utf8'))
+  const far = await farAway(near, away_ms)
+  const redis_url = away_ms === 0 ? near : far.url
   const data = { tenant, run: RUN, call: CALL }
   for (let n = 0; n < 12; n++) {
-    const pool = `left-${n}`
-    const bells = new Queue(`doorbell-${tenant}-${pool}`, { prefix: 'cs', connection: { url: redis_url } })
-    let heard = 0
+    const pool = `left-${where}-${n}`
+    const bells = new Queue(`doorbell-${tenant}-${pool}`, { prefix: 'cs', connection: { url: near } })
+    let [heard, late, left] = [0, 0, false]
     const ring = async (): Promise<void> => {
       heard += 1
+      if (left) late += 1
       await sleep(5)
     }
-    const queue = openQueue({ redis_url, tenant, pool, worker: `alone-${n}`, concurrency: 1, log: openLog(true, () => undefined), ring })
+    const queue = openQueue({
+      redis_url,
+      tenant,
+      pool,
+      worker: `alone-${where}-${n}`,
+      concurrency,
+      log: openLog(true, () => undefined),
+      ring,
+    })
     await queue.listening
     const rung = Promise.all(Array.from({ length: 8 }, () => bells.add('ring', data)))
-    await sleep(2 * n)
+    await sleep((2 + away_ms / 4) * n)
+    left = true
     await queue.close()
     await rung
-    expect(heard + (await bells.getWaitingCount()), `left after ${2 * n} ms`).toBe(8)
+    expect(heard + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
+    expect(late, `left in round ${n}`).toBe(0)
     await bells.close()
   }
+  far.close()
 })

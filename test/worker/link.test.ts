@@ -83,6 +83,12 @@ test('patience ends: when it is over, when it is told to, and at a final no', as
   const asking = link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })
   stop.abort()
   expect(await asking).toMatchObject({ ok: false, error: { code: 'overloaded' } })
+  const heard = edge.count('heartbeat')
+  expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })).toMatchObject({
+    ok: false,
+    error: { status: 0 },
+  })
+  expect(edge.count('heartbeat')).toBe(heard)
   edge.behave()
   edge.revoked = true
   const before = edge.count('heartbeat')
