@@ -113,7 +113,7 @@ export class Settling {
       if (this.#ended) return false
       const sent = await this.#send(spooled)
       if (sent === 'away') return false
-      if (sent !== 'waiting') this.#backlog.delete(spooled.call)
+      if (sent !== 'waiting' && this.#backlog.get(spooled.call) === spooled) this.#backlog.delete(spooled.call) // a later one came meanwhile
     }
     return true
   }
@@ -121,14 +121,14 @@ export class Settling {
   async #send({ call, deadline_ms, settlement }: Spooled): Promise<Sent | 'away'> {
     const answer = await this.#tell(call, settlement)
     if (answer.ok) {
-      this.#spool.drop(call)
+      this.#spool.drop(call, settlement.fence)
       return 'acknowledged'
     }
     if (unreachable(answer.error)) return 'away'
     const { status, code, detail } = answer.error
     const worthless = this.#link.clock.now() > deadline_ms + WORTHLESS_AFTER_MS
     if (!final(answer.error) && !worthless) return 'waiting'
-    this.#spool.drop(call)
+    this.#spool.drop(call, settlement.fence)
     this.#log.warn('the edge did not take a result; it is dropped', { call, status, code, detail })
     return 'dropped'
   }

@@ -3,7 +3,7 @@
 //   {"begun":CALL,"fence":N,"at_ms":T}   just before the process starts. Found after a crash without its settlement, it says: this ran here,
 //                                        nobody saw the end, never run it again (L2).
 //   {"settled":{…}}                      the settlement, whole, before it is sent. Found after a crash, it is sent.
-//   {"over":CALL}                        the edge has acknowledged it.
+//   {"over":CALL,"fence":N}              the edge has acknowledged it; what is of a later fence stays.
 // Once all are over the file is empty again, and where that never happens it is written anew with what still matters. No file is made for a
 // call: ext4 looks at all that were removed of late before it makes one (0.8 ms where hundreds come and go each second). No fsync: a write
 // survives the death of this process in any case, and only a loss of power undoes it; then the call ends `indeterminate` by its lease, which
@@ -40,7 +40,8 @@ export type Spooled = z.infer<typeof Spooled>
 const Line = z.union([
   z.strictObject({ begun: CallId, fence: z.int(), at_ms: z.int() }),
   z.strictObject({ settled: Spooled }),
-  z.strictObject({ over: CallId }),
+  /** Without a fence in spools of before: under any. */
+  z.strictObject({ over: CallId, fence: z.int().optional() }),
 ])
 export type Line = z.infer<typeof Line>
 
@@ -74,7 +75,7 @@ const UNREADABLE = 'unreadable'
 /** Where a line stands in the file. */
 type Place = { readonly at: number; readonly length: number }
 /** `settlement`: none while it runs, as far as is known. */
-type Live = { readonly fence: number; readonly at_ms: number; readonly settlement: Place | undefined }
+type Live = { readonly fence: number; readonly at_ms: number; readonly settlement: (Place & { readonly fence: number }) | undefined }
 
 export class Spool {
   readonly #dir: string
@@ -107,7 +108,7 @@ export class Spool {
       if (unreadable.length > 0) appendFileSync(aside, Buffer.concat(unreadable), { mode: 0o600 })
       if (this.#end > 0) this.#rewrite()
       return ok({
-        settled: [...settled].flatMap(([call, one]) => (this.#live.has(call) ? [one] : [])),
+        settled: [...settled].flatMap(([call, one]) => (this.#live.get(call)?.settlement?.fence === one.settlement.fence ? [one] : [])),
         lost: [...this.#live].flatMap(([call, { settlement }]) => (settlement === undefined ? [call] : [])),
         unreadable: unreadable.length > 0 ? aside : undefined,
       })
@@ -196,10 +197,11 @@ export class Spool {
     return this.#add({ settled })
   }
 
-  /** The call is over for us: nothing of it stays. */
-  drop(call: string): void {
-    if (!this.#live.delete(call)) return
-    this.#add({ over: call }) // where that can't be written the next life sends it again, and the edge says that it has it
+  /** The call is over for us, under this fence: nothing of it stays, unless it was begun again under a later one. */
+  drop(call: string, fence: number): void {
+    if (!this.#live.has(call)) return
+    this.#forget({ over: call, fence })
+    this.#add({ over: call, fence }) // where that can't be written the next life sends it again, and the edge says that it has it
     if (this.#live.size > 0) return
     this.#cut(0)
   }
@@ -232,7 +234,7 @@ export class Spool {
 
   #note(line: Line, place: Place): void {
     if ('over' in line) {
-      this.#live.delete(line.over)
+      this.#forget(line)
       return
     }
     const call = 'begun' in line ? line.begun : line.settled.call
@@ -241,8 +243,14 @@ export class Spool {
       call,
       'begun' in line
         ? { fence: Math.max(fence, line.fence), at_ms: line.at_ms, settlement }
-        : { fence: Math.max(fence, line.settled.settlement.fence), at_ms, settlement: place },
+        : { fence: Math.max(fence, line.settled.settlement.fence), at_ms, settlement: { ...place, fence: line.settled.settlement.fence } },
     )
+  }
+
+  #forget({ over, fence: until = Number.POSITIVE_INFINITY }: { readonly over: string; readonly fence?: number | undefined }): void {
+    const { fence = 0, at_ms = 0, settlement } = this.#live.get(over) ?? {}
+    if (fence <= until) this.#live.delete(over)
+    else if (settlement !== undefined && settlement.fence <= until) this.#live.set(over, { fence, at_ms, settlement: undefined })
   }
 
   /** What still matters, in a file of its own: the one before is whole until that is. */
@@ -259,7 +267,7 @@ export class Spool {
       }
       for (const [call, { fence, at_ms, settlement }] of this.#live) {
         add(encoded({ begun: call, fence, at_ms }))
-        moved.set(call, { fence, at_ms, settlement: settlement && add(contentOf(this.#fd, settlement)) })
+        moved.set(call, { fence, at_ms, settlement: settlement && { ...add(contentOf(this.#fd, settlement)), fence: settlement.fence } })
       }
       renameSync(draft, this.#path)
     } catch (error) {

@@ -13,7 +13,11 @@ export function spoolIn(home: string): { readonly begun: ReadonlyMap<string, num
     // the worker wrote it
     if ('begun' in line) begun.set(line.begun, line.fence)
     else if ('settled' in line) settled.set(line.settled.call, line.settled)
-    else for (const map of [begun, settled]) map.delete(line.over)
+    else {
+      const { over, fence = Number.POSITIVE_INFINITY } = line
+      if ((begun.get(over) ?? 0) <= fence) begun.delete(over)
+      if ((settled.get(over)?.settlement.fence ?? 0) <= fence) settled.delete(over)
+    }
   }
   return { begun, settled }
 }

@@ -39,7 +39,7 @@ test('a settlement is found again by the next life, until it is dropped', () => 
   open().spool.keep(spooled(CALL))
   const next = open()
   expect(next.settled).toEqual([spooled(CALL)])
-  next.spool.drop(CALL)
+  next.spool.drop(CALL, 1)
   expect(open().settled).toEqual([])
   expect(statSync(journal()).size).toBe(0)
 })
@@ -97,8 +97,30 @@ test('what is over is over for the next life too, whatever else still runs', () 
     spool.begin(call, 1)
     spool.keep(spooled(call))
   }
-  spool.drop(CALL)
+  spool.drop(CALL, 1)
   expect(open().settled).toEqual([spooled(OTHER)])
+})
+
+test('L2 what is over under an earlier fence is not over under a later one, in this life and the next', () => {
+  const { spool } = open()
+  spool.begin(CALL, 1)
+  spool.keep(spooled(CALL, 1))
+  spool.begin(CALL, 2)
+  spool.drop(CALL, 1)
+  expect(spool.begin(CALL, 2)).toEqual({ ok: true, value: false })
+  expect(open()).toMatchObject({ settled: [], lost: [CALL] })
+  const again = open().spool
+  again.keep(spooled(CALL, 2))
+  again.drop(CALL, 1)
+  expect(open()).toMatchObject({ settled: [spooled(CALL, 2)], lost: [] })
+  open().spool.drop(CALL, 2)
+  expect(open()).toMatchObject({ settled: [], lost: [] })
+})
+
+test('a spool of an earlier version, whose lines name no fence, is read', () => {
+  open().spool.keep(spooled(CALL, 3))
+  appendFileSync(journal(), `${JSON.stringify({ over: CALL })}\n`)
+  expect(open()).toMatchObject({ settled: [], lost: [], unreadable: undefined })
 })
 
 test('a beginning that can be granted no more is forgotten', () => {
@@ -125,7 +147,7 @@ test('it is as long as what matters, however many come and go beside one that st
     const call = CALL.replace(/_1$/, `_${n}`)
     spool.begin(call, 1)
     spool.keep(spooled(call))
-    spool.drop(call)
+    spool.drop(call, 1)
     expect(statSync(journal()).size).toBeLessThan(25_000)
   }
   expect(open().settled).toEqual([spooled(CALL, 1, STAYS)])
@@ -137,14 +159,14 @@ test('it is full by number and by bytes, and not when all is dropped', () => {
   expect(few.full).toBe(false)
   few.keep(spooled(OTHER))
   expect(few.full).toBe(true)
-  few.drop(CALL)
+  few.drop(CALL, 1)
   expect(few.full).toBe(false)
-  few.drop(OTHER)
+  few.drop(OTHER, 1)
   const small = open({ settlements: 100, bytes: 5_000, file_bytes: 1_000_000 }).spool
   expect(small.full).toBe(false)
   small.keep(spooled(CALL, 1, Buffer.alloc(6_000).toString('base64')))
   expect(small.full).toBe(true)
-  small.drop(CALL)
+  small.drop(CALL, 1)
   expect(small.full).toBe(false)
 })
 
