@@ -83,8 +83,8 @@ function removed(folder: string): boolean {
   }
 }
 
-/** v1: our own groups. v2: the top, for a group with processes, as ours is, can't hand controllers down. */
-function parents(): string[] {
+/** Where they are made. v1: our own groups. v2: the top, for a group with processes, as ours is, can't hand controllers down. */
+export function parents(): string[] {
   if (process.geteuid?.() !== 0) return []
   const tree = ownTree()
   if (!tree.ok) return []

@@ -5,9 +5,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { asWorker } from '../../infra/as-worker.ts'
-import { removeDelegated } from '../../infra/delegate.ts'
+import { parents, removeDelegated } from '../../infra/delegate.ts'
 import { ROOT } from '../../infra/state.ts'
-import { ownTree } from '../../worker/sandbox/delegation.ts'
 import { eventually } from '../support/lone-worker.ts'
 
 const [file = '', ...args] = asWorker({ uid: 65_533, gid: 65_533 }, {}, () => ['/usr/bin/sleep', '60'])
@@ -15,9 +14,8 @@ const worker = spawn(file, args, { stdio: 'ignore' })
 afterAll(() => worker.kill('SIGKILL'))
 
 function ofWorker(): string | undefined {
-  const tree = ownTree()
-  if (!tree.ok) throw new Error(tree.error)
-  const parent = tree.value.version === 'v1' ? tree.value.pids : tree.value.all
+  const [parent] = parents()
+  if (parent === undefined) throw new Error('this host lets root delegate no cgroup')
   const name = readdirSync(parent).find((entry) => entry.startsWith(`countersign-${worker.pid}-`))
   return name === undefined ? undefined : join(parent, name)
 }
