@@ -161,14 +161,17 @@ except MemoryError: tell['got'] = False`
 /** Leaves the session and the process group, forks twice, ignores what can be ignored, and holds on to its output. */
 const DAEMON = (word: string, seconds: number) => `
 import signal, time
+begun, begins = os.pipe()
 if os.fork() == 0:
     os.setsid()
     for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)
     if os.fork() == 0:
         print('ready', flush=True)
+        os.write(begins, b'x')
         os.execvp('sleep', ['sleep', '${seconds}.${word}'])
     os._exit(0)
-time.sleep(0.2)`
+os.close(begins)
+os.read(begun, 1)`
 
 describe('what is left', () => {
   test('S33 a daemon that left its session and ignores signals is gone with its call, and held it up no longer (seed N8)', async () => {

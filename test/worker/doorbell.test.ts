@@ -92,7 +92,7 @@ test('Q04 twenty doorbells for one call are one execution', async () => {
 })
 
 test('Q05 a result that comes after the call has moved on is refused by its fence, and dropped', async () => {
-  const call = await lone.call({ argv: ['sleep', '0.3'] })
+  const call = await lone.call({ argv: ['sleep', '2'] }) // far longer than it takes to see that it runs
   await eventually('the call runs', () => call.state === 'running')
   call.fence += 1 // the edge has given it to somebody else meanwhile
   await lone.said('the edge did not take a result; it is dropped', { call: call.call, code: 'stale_fence' })
