@@ -32,7 +32,7 @@ export class Origin {
     this.url = `https://${this.authority}`
   }
 
-  static async open(): Promise<Origin> {
+  static async open(listen = onAnyPort): Promise<Origin> {
     const folder = mkdtempSync(join(tmpdir(), 'origin-'))
     const { ca, key, cert } = certificates(folder)
     const files = join(folder, 'files')
@@ -54,7 +54,7 @@ export class Origin {
         answer.writeHead(404).end()
       }
     })
-    await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+    await listen(server)
     const origin = new Origin(server, folder, ca)
     url = origin.url
     return origin
@@ -66,6 +66,8 @@ export class Origin {
     rmSync(this.#folder, { recursive: true, force: true })
   }
 }
+
+const onAnyPort = (server: Server): Promise<void> => new Promise((settle) => server.listen(0, '127.0.0.1', settle))
 
 function run(cwd: string, program: string, ...args: string[]): void {
   execFileSync(program, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] }) // what it complains of is in the error

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { EGRESS_CAPS, Egress, type EgressRules } from '../../worker/sandbox/egress.ts'
 import { proxyServer, serveProxy } from '../../worker/sandbox/proxy.ts'
 import { eventually } from './arena.ts'
+import { takeTlsPort } from './web-port.ts'
 
 const TOKEN = 'token-of-this-call'
 const AUTHORIZATION = `proxy-authorization: Basic ${Buffer.from(`call:${TOKEN}`).toString('base64')}`
@@ -292,13 +293,13 @@ test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two f
   expect(egress.connections.map(({ host, verdict }) => `${host} ${verdict}`)).toContain('10.0.0.1 host_not_listed')
 })
 
-test('N11 on the TLS port the server name is the host, and nothing else passes', async () => {
+test('N11 on the TLS port the server name is the host, and nothing else passes', { timeout: 60_000 }, async () => {
   hangUp()
   proxy.close()
   // The operator opened port 443 of two names; both lead to the echo server, so that what got through comes back.
   const names = ['good.example:443', 'other.example:443']
   await open({ hosts: names, privateHosts: new Set(names), resolve: async () => ['127.0.0.1'] })
-  const reachable = await portIsOurs(443)
+  const reachable = await portIsOurs()
   for (const [servername, host, verdict] of [
     ['good.example', 'good.example', 'allowed'],
     ['GOOD.example', 'good.example', 'allowed'],
@@ -341,12 +342,12 @@ function helloThrough(host: string, servername: string, port = 443): Promise<voi
 }
 
 /** Port 443 on loopback, for us to be on the other side of. */
-async function portIsOurs(port: number): Promise<TcpServer> {
+async function portIsOurs(): Promise<TcpServer> {
   const server = createTcp((socket) => {
     socket.on('error', () => socket.destroy())
     socket.pipe(socket)
   })
-  await new Promise<void>((settle, fail) => server.once('error', fail).listen(port, '127.0.0.1', settle))
+  await takeTlsPort(server)
   return server
 }
 

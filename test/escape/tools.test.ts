@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Arena, planOf, told } from './arena.ts'
 import type { LaunchSeen } from './orders.ts'
 import { NAME, Origin } from './origin.ts'
+import { TLS_PORT, takeTlsPort } from './web-port.ts'
 
 let origin: Origin
 let arena: Arena
@@ -97,6 +98,23 @@ test('a server whose authority nobody named is not trusted', async () => {
   const seen = await plain.launch({ plan: planOf(TOOLS['curl']?.argv(origin.url) ?? [], { egress, limits }) })
   await plain.close()
   expect([seen.outcome, seen.err]).toEqual([{ kind: 'exit', code: 60 }, expect.stringContaining('certificate')])
+})
+
+test('N11 on the port of TLS curl says the name that it was let through for, or is cut off before it has said anything', {
+  timeout: 60_000,
+}, async () => {
+  const web = await Origin.open(takeTlsPort)
+  const opened = await Arena.open({ privateHosts: [web.authority], authorities: web.ca })
+  const asks = (...words: string[]) => {
+    const argv = ['curl', '--silent', '--show-error', '--fail', ...words]
+    return opened.launch({ plan: planOf(argv, { egress: { mode: 'strict', hosts: [web.authority] }, limits }) })
+  }
+  const same = await asks(`${web.url}/simple/tiny/`)
+  expect([same.outcome, same.connections]).toMatchObject([{ kind: 'exit', code: 0 }, [{ host: NAME, port: TLS_PORT, verdict: 'allowed' }]])
+  const other = await asks('--insecure', '--connect-to', `other.example:443:${web.authority}`, 'https://other.example/simple/tiny/')
+  expect(other.outcome).not.toEqual({ kind: 'exit', code: 0 })
+  expect([other.out, other.connections]).toMatchObject(['', [{ host: NAME, port: TLS_PORT, verdict: 'sni_mismatch', bytes_out: 0 }]])
+  await Promise.all([opened.close(), web.close()])
 })
 
 const ENVIRONMENT: Tool = { argv: () => ['python3', '-c', 'import json, os; print(json.dumps(dict(os.environ)))'], says: '' }
