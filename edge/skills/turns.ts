@@ -4,6 +4,9 @@
 
 import { MAX_SKILL_LIMITS } from '../../shared/limits.ts'
 
+/** Who is called and does not come is gone. */
+const COMING_MS = 1_000
+
 /**
  * Somebody who waits: others say that they are called, and they look. A promise that another object keeps goes on in that one's name, where
  * the platform may refuse what is to be done next.
@@ -15,15 +18,14 @@ export class Waiting {
   async isHeard(pause_ms: () => number, look: () => void, until = Number.POSITIVE_INFINITY): Promise<boolean> {
     while (!this.isCalled) {
       if (Date.now() >= until) return false
-      await new Promise<void>((resolve) => setTimeout(resolve, pause_ms()))
-      look()
+      const [pause, begun] = [pause_ms(), Date.now()]
+      await new Promise<void>((resolve) => setTimeout(resolve, pause))
+      // Where all were held up, whoever is called is late and not gone.
+      if (!this.isCalled && Date.now() - begun < pause + COMING_MS / 2) look()
     }
     return true
   }
 }
-
-/** Who is called and does not come is gone. */
-const COMING_MS = 1_000
 
 /** What is held by whom, and until when: an object may die in the middle (of a full disk, say), and what it had begun never ends. */
 export class Leases<T> {

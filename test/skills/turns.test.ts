@@ -163,6 +163,23 @@ describe('turns', () => {
     await last
   })
 
+  test('who is called while all are held up comes before those behind them', async () => {
+    const [turns, work] = [new Turns(1), new Work()]
+    const first = turns.take(work.of('first'))
+    const others = ['second', 'third'].map((name) => turns.take(work.of(name)))
+    await settled()
+    const called = first.then(() => {
+      for (const until = Date.now() + 1_500; Date.now() < until; );
+    })
+    await work.end('first')
+    await called
+    await expect.poll(() => work.begun, WAITED).toEqual(['first', 'second'])
+    await work.end('second')
+    expect(work.begun).toEqual(['first', 'second', 'third'])
+    await work.end('third')
+    await Promise.all(others)
+  })
+
   /** Burns as many slices, and notes each. */
   const burning = (turns: Turns, order: string[], name: string, slices: number): Promise<void> =>
     turns.take(async (turn) => {
