@@ -180,7 +180,7 @@ const settingsOf = ({ rounds, crowdedRounds, executed }: Scale, few: number, loa
   [
     `Each subject has its slice in each round: ${rounds} rounds at 1, ${crowdedRounds} at 8 and ${CLIENTS}. Numbers are medians over rounds; “best p50” is the best round’s.`,
     `${CLIENTS} runs, one for each client. At 1 the store ends with ${few} calls, then ${STORED} are added (${executed} of them executed; half of all in one run); 8 and ${CLIENTS} come after.`,
-    `Worker: 8 calls at a time. Tools run \`true\`. The machine’s load before: ${load.toFixed(2)}.`,
+    `Worker: 8 calls at a time; its processor time is without that of the process that starts sandboxes, and of theirs. Tools run \`true\`. The machine’s load before: ${load.toFixed(2)}.`,
   ].join('\n')
 
 const { values } = parseArgs({ options: { json: { type: 'string' }, quick: { type: 'boolean', default: false } } })
