@@ -90,7 +90,10 @@ export class SkillWork {
         if (!claimed.ok) return
         const { signal } = stopping
         const inTurn = turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) => this.#inTurn(claimed.value, turn, signal))
-        await this.#settle(claimed.value, (await endedAnyway<Done | undefined>(inTurn, unbegun)) ?? unbegun({ kind: 'timeout' }))
+        await this.#settle(
+          claimed.value,
+          (await endedAnyway<Done | undefined>(inTurn, unbegun)) ?? unbegun({ kind: signal.aborted ? 'cancelled' : 'timeout' }),
+        )
       })
     } finally {
       this.#busy.delete(n)

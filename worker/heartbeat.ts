@@ -61,8 +61,10 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     const answer = await ask(parts, spokenFor).finally(() => {
       beating = false
     })
-    unknownFor = !answer.ok && answer.error.code === UNKNOWN_TO_IT ? unknownFor + 1 : 0
-    if (unknownFor === DISOWNED_AFTER) parts.log.warn('the edge has not known this worker for the length of a lease; what runs is ended')
+    const isAway = !answer.ok && (unreachable(answer.error) || answer.error.status >= 500) // which is no word that we are known
+    if (!isAway) unknownFor = !answer.ok && answer.error.code === UNKNOWN_TO_IT ? unknownFor + 1 : 0
+    if (unknownFor === DISOWNED_AFTER && !isAway)
+      parts.log.warn('the edge has not known this worker for the length of a lease; what runs is ended')
     if (unknownFor >= DISOWNED_AFTER) parts.disowned()
     if (!answer.ok) return feel(pulseAt(answer.error), answer.error)
     const stop = new Set(answer.value.stop)

@@ -94,12 +94,15 @@ const UNASKED: Problem = { status: 0, code: 'unavailable', detail: 'it was not a
 /** What is between the edge and us has answered in its place. */
 export const NOT_THE_EDGES: Problem = { status: 0, code: 'unavailable', detail: 'an answer that is not the edge’s' }
 
-/** Large, and read whole where it is judged (grant.ts). */
-const CLAIM = z.looseObject({ grant: Envelope })
+/** Large, and read whole where it is judged (grant.ts, settling.ts). */
+const JUDGED: Partial<Record<RouteName, z.ZodType>> = {
+  claim: z.looseObject({ grant: Envelope }),
+  settle: z.looseObject({ attestation: Envelope }),
+}
 
 /** A success that is none comes from something between. An edge that is newer than we are may say more than we know. */
 function isOfRoute(name: RouteName, value: unknown): boolean {
-  const expected: z.ZodType = name === 'claim' ? CLAIM : ROUTES[name].result
+  const expected: z.ZodType = JUDGED[name] ?? ROUTES[name].result
   const read = expected.safeParse(value)
   return read.success || read.error.issues.every(({ code }) => code === 'unrecognized_keys')
 }

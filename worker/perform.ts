@@ -71,7 +71,7 @@ async function performIn(
       inputs: inputs.value,
       outputs,
       signal,
-      leaving: (gone) => leaving.push(gone),
+      leaving: (gone) => leaving.push(gone.catch(() => undefined)), // or it goes at the next start
       onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
     })
     const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'

@@ -148,7 +148,7 @@ describe('turns', () => {
   })
 
   test('what the dead hold is given to others when its time is over, and who comes back from there takes nobody’s', async () => {
-    const [turns, work] = [new Turns(1, 800), new Work()]
+    const [turns, work] = [new Turns(1, 2_500), new Work()]
     void turns.take(dead)
     const late = turns.take(work.of('late'))
     await expect.poll(() => work.begun, WAITED).toEqual(['late'])

@@ -2,7 +2,7 @@
 // that were said and no others, in a session of its own; how it ended is told as the kernel has it, and what could not be started is told as that.
 
 import { spawnSync } from 'node:child_process'
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { arch, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -103,7 +103,10 @@ test('many at once, each to its own end', async () => {
 
 test('a perl that is none is told at once, and never asked again', async () => {
   const host = await findHost()
-  const without = new Spawner({ ...host, programs: { ...host.programs, perl: '/bin/true' } }, machineOf(arch()) ?? 'x86_64')
+  const [perl, asked] = [join(folder, 'no-perl'), join(folder, 'asked')]
+  writeFileSync(perl, `#!/bin/sh\necho once >> ${asked}\n`, { mode: 0o755 })
+  const without = new Spawner({ ...host, programs: { ...host.programs, perl } }, machineOf(arch()) ?? 'x86_64')
   const command: Command = { profile: 'b_host', program: '/bin/true', args: [], env: {}, cwd: '/', bwrap: undefined, groupFds: [] }
   expect([await without.spawn(command, []), await without.spawn(command, [])]).toEqual([undefined, undefined])
+  expect(readFileSync(asked, 'utf8')).toBe('once\n')
 })

@@ -195,7 +195,7 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
     return watchFolder(one, limits, unlinked, () => stopper.stop('workspace_cap'))
   })
   const stopCounting = watchCpu(group, limits.cpu_ms, () => stopper.stop('cpu_cap'))
-  const { exitCode, signal, code } = await ended
+  const { exitCode, signal, code, lost } = await ended
   stopCounting()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
   stopper.over(endedItself({ code: exitCode, signal, status }))
@@ -208,7 +208,8 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
 
   const spawnError = code ?? (pid === undefined ? 'unknown' : undefined)
   const outOfMemory = group?.outOfMemory() ?? false
-  const outcome = outcomeOf({ spawnError, code: exitCode, signal, stop: stopper.why, outOfMemory, survivors: !gone, status, complaint })
+  const told = { spawnError, code: exitCode, stop: stopper.why, outOfMemory, survivors: !gone, status, complaint }
+  const outcome = outcomeOf({ ...told, signal: lost && status === undefined ? undefined : signal }) // tier B: no signal of the tool's (S49)
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
 }
 

@@ -15,7 +15,13 @@ import type { Machine } from './syscalls.ts'
 import { SIGNALS } from './verdict.ts'
 
 /** How the started program ended. */
-export type End = { readonly exitCode?: number | undefined; readonly signal?: string | undefined; readonly code?: string | undefined }
+export type End = {
+  readonly exitCode?: number | undefined
+  readonly signal?: string | undefined
+  readonly code?: string | undefined
+  /** With what had started it. */
+  readonly lost?: true
+}
 /** One of ours that the child is to have, and for what. */
 export type Lent = { readonly fd: number; readonly to: 'read' | 'write' }
 /** No pid: it could not be started. */
@@ -33,7 +39,7 @@ const { O_RDONLY, O_WRONLY } = constants
 const O_CLOEXEC = 0o2000000
 const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
 
-/** Told: `S id pid`, started, by the child once it leads a group that can be ended; `X id errno`, not; `E id status`, ended as wait(2) has it. */
+/** Told: `R`, at the beginning and when asked whether it is there; `S id pid`, started, by the child once it leads a group that can be ended; `X id errno`, not; `E id status`, ended as wait(2) has it. */
 const programOf = ({ close, rt_sigprocmask, setsid, prctl, openat, signalfd4, dup3 }: (typeof CALLS)[Machine]): string =>
   `
 sub dies { syscall(${prctl}, ${PR_SET_PDEATHSIG}, ${SIGKILL}, 0, 0, 0) == 0 && getppid == shift or exit 1 }
@@ -57,7 +63,8 @@ while (1) {
   while ($buffer =~ /^([0-9]+)\\n/ && length $buffer >= length($1) + 1 + $1) {
     my $message = substr $buffer, length($1) + 1, $1;
     substr $buffer, 0, length($1) + 1 + $1, '';
-    launch(split /\\0/, substr($message, 0, -1), -1);
+    if ($message eq '') { syswrite STDOUT, "R\\n" }
+    else { launch(split /\\0/, substr($message, 0, -1), -1) }
   }
 }
 sub launch {
@@ -96,15 +103,15 @@ sub launch {
 }
 `.trim()
 
-/** What says nothing so long is no perl of ours. */
-const READY_MS = 10_000
+/** What says nothing so long when it is asked stands still, or is no perl of ours. */
+const ANSWERS_MS = 10_000
 
 type Launch = {
   readonly started: (spawned: Spawned) => void
   readonly ended: Promise<End>
   readonly end: (end: End) => void
 }
-type Line = { readonly to: Writable; readonly launches: Map<string, Launch> }
+type Line = { readonly to: Writable; readonly launches: Map<string, Launch>; isOver: boolean }
 
 export class Spawner {
   readonly #perl: string
@@ -119,10 +126,12 @@ export class Spawner {
   }
 
   /** Undefined where there is none: perl is not here, say. Ours may be closed as soon as it is kept. */
-  async spawn({ program, args, cwd, env }: Command, stdio: readonly (Lent | undefined)[]): Promise<Spawned | undefined> {
+  async spawn(command: Command, stdio: readonly (Lent | undefined)[]): Promise<Spawned | undefined> {
     this.#line ??= this.#open()
     const line = await this.#line
     if (line === undefined) return undefined
+    if (line.isOver) return this.spawn(command, stdio)
+    const { program, args, cwd, env } = command
     const id = `${++this.#last}`
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
     const lent = stdio.flatMap((one, target) =>
@@ -153,22 +162,28 @@ export class Spawner {
       buffer: false,
       reject: false,
     })
-    const line: Line = { to: child.stdin, launches: new Map() }
+    const line: Line = { to: child.stdin, launches: new Map(), isOver: false }
     child.stdin.on('error', () => undefined) // its end is told below
-    let isReady = false
-    const late = setTimeout(() => child.kill('SIGKILL'), READY_MS)
+    let [isReady, isHeard] = [false, false]
+    const ask = (): void => {
+      if (!isHeard) child.kill('SIGKILL') // which ends what stands still, too
+      isHeard = line.launches.size === 0
+      if (!isHeard) line.to.write('0\n')
+    }
+    const asking = setInterval(() => setImmediate(ask), ANSWERS_MS).unref() // where we were held up, what it said is read first
     return new Promise((ready) => {
       followLines(child.stdout, (text) => {
         isReady ||= text === 'R'
-        if (isReady) clearTimeout(late)
+        isHeard ||= isReady
         if (isReady) ready(line)
         told(line, text)
       })
       void child.then(() => {
-        clearTimeout(late)
+        clearInterval(asking)
+        line.isOver = true
         if (isReady) this.#line = undefined
         else ready(undefined)
-        for (const launch of line.launches.values()) over(launch, { signal: 'SIGKILL' })
+        for (const launch of line.launches.values()) over(launch, { signal: 'SIGKILL', lost: true })
       })
     })
   }
