@@ -61,15 +61,15 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     const answer = await ask(parts, spokenFor).finally(() => {
       beating = false
     })
-    const isAway = !answer.ok && (unreachable(answer.error) || answer.error.status >= 500) // which is no word that we are known
-    if (!isAway) unknownFor = !answer.ok && answer.error.code === UNKNOWN_TO_IT ? unknownFor + 1 : 0
-    if (unknownFor === DISOWNED_AFTER && !isAway)
+    const now = answer.ok ? 'well' : pulseAt(answer.error)
+    if (now !== 'away') unknownFor = now === 'unwelcome' ? unknownFor + 1 : 0 // no answer is no word that we are known
+    if (now === 'unwelcome' && unknownFor === DISOWNED_AFTER)
       parts.log.warn('the edge has not known this worker for the length of a lease; what runs is ended')
     if (unknownFor >= DISOWNED_AFTER) parts.disowned()
-    if (!answer.ok) return feel(pulseAt(answer.error), answer.error)
+    if (!answer.ok) return feel(now, answer.error)
     const stop = new Set(answer.value.stop)
     for (const { call, fence } of spokenFor) if (stop.has(call)) parts.running.stop(call, fence, 'cancelled')
-    feel('well')
+    feel(now)
     welcome()
   }
 

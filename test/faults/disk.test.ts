@@ -10,7 +10,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../infra/stack.ts'
 import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
 import { verifyBundle } from '../../shared/statement.ts'
-import type { Call, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire.ts'
+import { toolSpec } from '../support/desk.ts'
 import { eventually, insist, must } from '../support/hurt-stack.ts'
 import { component, Publisher } from '../support/skill.ts'
 import { startTestStack } from '../support/stack.ts'
@@ -47,16 +48,6 @@ function fill(): void {
   }
 }
 
-const TOOL: ToolSpec = {
-  description: 'one more',
-  input_schema: { type: 'object' },
-  capabilities: [],
-  executor: { kind: 'process', tiers: ['C'], argv: ['true'], stdin: 'none' },
-  egress: { mode: 'strict', hosts: [] },
-  workspace: 'call',
-  limits: {},
-}
-
 const propose = (tool: string, args = {}) => agent('proposeCallInNewRun', { body: { tool, args } })
 const read = async ({ run, id }: Call): Promise<Call> => must(await insist(() => agent('readCall', { params: { run, call: id } })))
 
@@ -86,13 +77,13 @@ test('it takes nothing then, keeps what it took, and goes on when there is room'
   const shown: Record<'yes' | 'no', string[]> = { yes: [], no: [] }
   for (let i = 0; i < 20; i++) {
     const name = `tool${i}`
-    shown[(await operator('putTool', { params: { name }, body: TOOL })).ok ? 'yes' : 'no'].push(name)
+    shown[(await operator('putTool', { params: { name }, body: toolSpec() })).ok ? 'yes' : 'no'].push(name)
   }
   expect(shown.no).not.toEqual([])
   rmSync(FILLER)
   // Nobody sees a change that was never kept, and the next one is seen at once.
   shown.yes.push('at-last')
-  must(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: TOOL })))
+  must(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: toolSpec() })))
   for (const name of shown.yes) expect(await propose(name)).toMatchObject({ ok: true })
   for (const name of shown.no) expect(await propose(name)).toMatchObject({ ok: false, error: { code: 'not_found' } })
 

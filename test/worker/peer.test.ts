@@ -121,10 +121,14 @@ test('K01 a revoked worker takes no more at once, ends what it runs after a leas
   const from = lone.log.length
   const running = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
   await eventually('the call runs', () => running.state === 'running')
+  const beats = lone.edge.count('heartbeat')
   lone.edge.revoked = true
   await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
+  await eventually('it was said three times', () => lone.edge.count('heartbeat') >= beats + 3)
+  lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'no' } })
   const ended = (): Line | undefined => lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
   expect(await eventually('the call is ended', ended, 30_000)).toMatchObject({ code: 'sandbox_failed' }) // nobody cancelled it
+  expect(lone.edge.count('heartbeat') - beats).toBeLessThan(9) // five that say so; the one without an answer does not begin that anew
   // Doorbells stay in Redis, but for one that was on its way: the edge rings again for what nobody claims.
   const calls = [await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] })]
   const before = lone.log.length

@@ -25,10 +25,12 @@ const INHERITED = spawnSync('/bin/ls', ['/proc/self/fd'], { encoding: 'utf8' })
   .map(Number)
   .filter((fd) => fd > 3)
 
+const TRUE: Command = { profile: 'b_host', program: '/bin/true', args: [], env: {}, cwd: '/', bwrap: undefined, groupFds: [] }
+
 let files = 0
 async function started(argv: readonly string[], { env = {}, cwd = '/' } = {}): Promise<{ pid: number | undefined; end: End; out: string }> {
   const [program = '', ...args] = argv
-  const command: Command = { profile: 'b_host', program, args, env, cwd, bwrap: undefined, groupFds: [] }
+  const command: Command = { ...TRUE, program, args, env, cwd }
   const path = join(folder, `${++files}`)
   const [nothing, out] = [openSync('/dev/null', 'r'), openSync(path, 'a')]
   const stdio = [
@@ -101,12 +103,23 @@ test('many at once, each to its own end', async () => {
   expect(new Set(all.map(({ pid }) => pid)).size).toBe(120)
 })
 
+test('one that dies before it has started anything is told as that, and another is made', async () => {
+  const host = await findHost()
+  const [perl, asked] = [join(folder, 'dying-perl'), join(folder, 'made')]
+  writeFileSync(perl, `#!/bin/sh\necho once >> ${asked}\necho R\nread length\n`, { mode: 0o755 })
+  const dying = new Spawner({ ...host, programs: { ...host.programs, perl } }, machineOf(arch()) ?? 'x86_64')
+  for (let start = 0; start < 2; start++) {
+    const spawned = await dying.spawn(TRUE, [])
+    expect([spawned?.pid, await spawned?.ended]).toEqual([undefined, { signal: 'SIGKILL', lost: true }])
+  }
+  expect(readFileSync(asked, 'utf8')).toBe('once\nonce\n')
+})
+
 test('a perl that is none is told at once, and never asked again', async () => {
   const host = await findHost()
   const [perl, asked] = [join(folder, 'no-perl'), join(folder, 'asked')]
   writeFileSync(perl, `#!/bin/sh\necho once >> ${asked}\n`, { mode: 0o755 })
   const without = new Spawner({ ...host, programs: { ...host.programs, perl } }, machineOf(arch()) ?? 'x86_64')
-  const command: Command = { profile: 'b_host', program: '/bin/true', args: [], env: {}, cwd: '/', bwrap: undefined, groupFds: [] }
-  expect([await without.spawn(command, []), await without.spawn(command, [])]).toEqual([undefined, undefined])
+  expect([await without.spawn(TRUE, []), await without.spawn(TRUE, [])]).toEqual([undefined, undefined])
   expect(readFileSync(asked, 'utf8')).toBe('once\n')
 })

@@ -8,6 +8,7 @@
 import { constants } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
+import { getSystemErrorName } from 'node:util'
 import { execa } from 'execa'
 import type { Command } from './argv.ts'
 import type { Host } from './host.ts'
@@ -204,10 +205,8 @@ function told({ launches }: Line, text: string): void {
     return
   }
   launches.delete(id)
-  over(launch, kind === 'E' ? endOf(Number(number)) : { code: ERRORS.get(Number(number)) ?? 'EIO' })
+  over(launch, kind === 'E' ? endOf(Number(number)) : { code: getSystemErrorName(-Number(number)) })
 }
-
-const ERRORS = new Map(Object.entries(osConstants.errno).map(([name, number]) => [number, name]))
 
 /** As wait(2) has it. */
 function endOf(status: number): End {
