@@ -52,7 +52,7 @@ async function performIn(
   stdin: Buffer | undefined,
   { grant, plan, secrets }: Verified,
   { stop: { signal }, leaving }: InHand,
-  { link, sandbox, output, ceilings }: Means,
+  { link, runFolders, sandbox, output, ceilings }: Means,
 ): Promise<Ran> {
   const { call } = grant.facts
   const root = sandbox.equipment.folder
@@ -72,6 +72,7 @@ async function performIn(
       outputs,
       signal,
       leaving: (gone) => leaving.push(gone.catch(() => undefined)), // or it goes at the next start
+      onSurvivors: () => runFolders.taint(grant.facts.run),
       onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
     })
     const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'

@@ -51,13 +51,15 @@ export class RunFolders {
   #working: Promise<void> = Promise.resolve()
   readonly #sweeping: NodeJS.Timeout
 
-  constructor(root: string, bounds: Partial<Bounds> = {}) {
+  /** `tainted`: the folders in which a process outlived the worker before. */
+  constructor(root: string, bounds: Partial<Bounds> = {}, tainted: ReadonlySet<string> = new Set()) {
     this.#root = root
     this.#bounds = { ...BOUNDS, ...bounds }
     mkdirSync(root, { recursive: true, mode: 0o700 })
     for (const name of readdirSync(root))
       if (name.startsWith(GONE)) this.#gone.add(join(root, name))
       else if (PATTERNS.run.test(name)) this.#adopt(name)
+    for (const run of tainted) this.taint(run)
     void this.#remove()
     this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS)
     this.#sweeping.unref()
@@ -102,6 +104,11 @@ export class RunFolders {
     known.left_ms = performance.now()
     touch(join(this.#root, run))
     if (known.inside === 0) this.#measure(run, known)
+  }
+
+  /** Something of a call may still write there: no call enters the folder again. */
+  taint(run: string): void {
+    if (existsSync(join(this.#root, run))) this.#drop(run)
   }
 
   /** It never throws: what a disk can do, and what a tool left, is no reason for a worker to end. */

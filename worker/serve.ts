@@ -80,7 +80,10 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   const link = openLink(config.edge_url, identity)
   const running = new Running()
   const settling = new Settling(link, spool, identity.signer, log)
-  const runFolders = new RunFolders(join(config.home, 'runs'), { bytes: config.runs_bytes, free_bytes: config.free_bytes })
+  const bounds = { bytes: config.runs_bytes, free_bytes: config.free_bytes }
+  const { orphans } = first.sandbox.equipment
+  if (orphans.found > 0) log.warn('sandboxes of a worker that died were still there; they were ended', { found: orphans.found })
+  const runFolders = new RunFolders(join(config.home, 'runs'), bounds, orphans.folders)
   const intake = new Intake()
   let older = new AbortController()
   const sayProof = async (): Promise<void> => {

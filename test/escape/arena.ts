@@ -12,8 +12,9 @@ import { asWorker, asWorkerAlone } from '../../infra/as-worker.ts'
 import { removeDelegated } from '../../infra/delegate.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
+import { INIT } from '../../worker/sandbox/init.ts'
 import { machineOf, syscallsOf } from '../../worker/sandbox/syscalls.ts'
-import type { Answer, BareOrder, BareSeen, FactsSeen, LaunchOrder, LaunchSeen, Order, Setup } from './orders.ts'
+import type { Answer, BareOrder, BareSeen, FactsSeen, LaunchOrder, LaunchSeen, Order, OrphansSeen, Setup, Swap } from './orders.ts'
 
 export const UID = process.geteuid?.() === 0 ? 65_533 : (process.getuid?.() ?? 0)
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -89,6 +90,11 @@ export class Arena {
     return this.#order({ do: 'launch', ...order }, hear)
   }
 
+  /** What a worker of this user does at its start. */
+  orphans(): Promise<OrphansSeen> {
+    return this.#order({ do: 'orphans' })
+  }
+
   bare(order: BareOrder): Promise<BareSeen> {
     return this.#order({ do: 'bare', ...order })
   }
@@ -145,6 +151,12 @@ export class Arena {
     this.#waiting.clear()
   }
 }
+
+/** bubblewrap's own init in the place of ours. */
+export const THEIR_INIT: readonly Swap[] = [
+  [['--as-pid-1'], []],
+  [['--', INIT], ['--']],
+]
 
 type Changes = Partial<Pick<Plan, 'tier' | 'workspace' | 'egress' | 'secrets' | 'credentials' | 'files' | 'outputs'>> & {
   readonly limits?: Partial<Plan['limits']>

@@ -11,7 +11,9 @@ import { bareCommand } from '../../worker/sandbox/bare.ts'
 import { closeInheritedDescriptors, contentOf, namelessFile } from '../../worker/sandbox/descriptors.ts'
 import { equip, unequip } from '../../worker/sandbox/equipment.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
+import { INIT } from '../../worker/sandbox/init.ts'
 import { launch, type Sandbox } from '../../worker/sandbox/launch.ts'
+import { endOrphans } from '../../worker/sandbox/orphans.ts'
 import { PreparedStock } from '../../worker/sandbox/prepared.ts'
 import { probe } from '../../worker/sandbox/probe.ts'
 import type { Answer, BareOrder, BareSeen, LaunchOrder, LaunchSeen, Order, Setup, Swap } from './orders.ts'
@@ -71,12 +73,17 @@ async function bare({ plan, runFolder, swaps = [], env = {}, under = [], inline 
   const given = command.reads[3]?.toString().split('\0').slice(0, -1) ?? []
   for (const [from] of swaps) if (!holds(given, from) && !holds(command.args, from)) throw new Error(`nothing to swap: ${from.join(' ')}`)
   const [options, args] = [swapped(given, swaps), swapped(command.args, swaps)]
-  const reads = [Buffer.from(`${options.join('\0')}\0`), command.reads[4]].map((bytes) => namelessFile(equipment.scratch, bytes))
+  const reads = [Buffer.from(`${options.join('\0')}\0`), command.reads[4], command.reads[12]].map((bytes) =>
+    namelessFile(equipment.scratch, bytes),
+  )
   const status = namelessFile(equipment.scratch)
   const [program = '', ...rest] = [...under, command.program, ...(inline ? [...options, ...args.slice(2)] : args)]
   // bubblewrap passes on what it was given and did not ask for.
   const wanted = [!inline, options.includes('--seccomp'), options.includes('--json-status-fd')]
-  const extra = [...reads, status].map((fd, index) => (wanted[index] ? fd : ('ignore' as const)))
+  const [optionsFd = 0, filterFd = 0, initFd = 0] = reads
+  const extra: ('ignore' | 'pipe' | number)[] = [optionsFd, filterFd, status].map((fd, index) => (wanted[index] ? fd : 'ignore'))
+  while (3 + extra.length < command.lifeline) extra.push('ignore')
+  extra.push(args.includes(INIT) ? 'pipe' : 'ignore', initFd)
   const child = spawn(program, rest, { env, cwd: command.cwd, stdio: ['ignore', 'pipe', 'pipe', ...extra], detached: true })
   for (const fd of reads) closeSync(fd)
   const output = ['', '']
@@ -112,6 +119,8 @@ function obey(order: Order): unknown {
   switch (order.do) {
     case 'facts':
       return { ...sandbox.facts, pid: process.pid }
+    case 'orphans':
+      return endOrphans().then(({ folders, ...rest }) => ({ ...rest, folders: [...folders] }))
     case 'launch':
       return run(order, order.id)
     case 'bare':

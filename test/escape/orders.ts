@@ -56,8 +56,12 @@ export type BareSeen = {
   readonly status: string
 }
 
+/** As Orphans has it. */
+export type OrphansSeen = { readonly found: number; readonly alive: readonly number[]; readonly folders: readonly string[] }
+
 export type Order =
   | { readonly id: number; readonly do: 'facts' }
+  | { readonly id: number; readonly do: 'orphans' }
   | ({ readonly id: number; readonly do: 'launch' } & LaunchOrder)
   | ({ readonly id: number; readonly do: 'bare' } & BareOrder)
 export type FactsSeen = Facts & { readonly pid: number }

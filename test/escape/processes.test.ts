@@ -4,7 +4,7 @@ import { mkdirSync, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { removeLeftOvers } from '../../worker/sandbox/workspace.ts'
-import { Arena, attack, eventually, planOf, processesWith, told, unique } from './arena.ts'
+import { Arena, attack, eventually, planOf, processesWith, THEIR_INIT, told, unique } from './arena.ts'
 import type { LaunchSeen, Swap } from './orders.ts'
 import { forks } from './programs.ts'
 
@@ -61,7 +61,7 @@ for path in glob.glob('/proc/*/environ'):
   test('S22 environment of the worker, and of bubblewrap, is not readable inside (seed T49)', async () => {
     const seen = await arena.launch({ plan: planOf(attack(ENVIRONMENTS)) })
     expect(JSON.stringify(told(seen))).not.toContain(SECRET)
-    expect(told(seen)['/proc/1/environ']).toBe('')
+    expect(told(seen)['/proc/1/environ']).toBe(undefined) // our init shows it to root alone
     const b = await arena.launch({ plan: planOf(['env'], { tier: 'B' }) })
     expect(
       b.out
@@ -73,8 +73,8 @@ for path in glob.glob('/proc/*/environ'):
     ).toBe('HOME LANG PATH TMPDIR')
   })
 
-  test('S22 without an empty environment of bubblewrap itself: `--clearenv` hides nothing of it', async () => {
-    const seen = await arena.bare({ plan: planOf(attack(ENVIRONMENTS)), env: { CANARY: SECRET } })
+  test('S22 without our init and an empty environment of bubblewrap itself: `--clearenv` hides nothing of it', async () => {
+    const seen = await arena.bare({ plan: planOf(attack(ENVIRONMENTS)), env: { CANARY: SECRET }, swaps: THEIR_INIT })
     expect(told(seen)['/proc/1/environ']).toContain(SECRET)
   })
 
@@ -86,10 +86,10 @@ for path in glob.glob('/proc/*/environ'):
     expect(JSON.stringify(told(await arena.launch({ plan, runFolder: there })))).not.toContain(there)
   })
 
-  test('S23 without `--args`: the folder of the host is read from the command line', async () => {
+  test('S23 without our init and `--args`: the folder of the host is read from the command line', async () => {
     const { there } = arena.runFolder()
     const plan = planOf(attack(LINES), { workspace: 'run' })
-    expect(JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true })))).toContain(there)
+    expect(JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true, swaps: THEIR_INIT })))).toContain(there)
   })
 
   const OTHERS = (pid: number) => `
@@ -101,7 +101,7 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
     const { pid } = await arena.facts()
     const plan = planOf(attack(OTHERS(pid)))
     expect(told(await arena.launch({ plan }))).toEqual({ seen: 2, worker: 'ESRCH' })
-    // Everyone it may signal is in its own namespace: bubblewrap's init ignores it, and the worker lives to tell.
+    // Everyone it may signal is in its own namespace: init ignores it, and the worker lives to tell.
     const { outcome } = await arena.launch({ plan: planOf(['kill', '-9', '-1']) })
     expect(outcome).toEqual({ kind: 'exit', code: 0 })
     expect((await arena.facts()).pid).toBe(pid)
@@ -109,7 +109,7 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
 
   test('S24 without a PID namespace: it sees the host’s processes, and may signal the worker', async () => {
     const { pid } = await arena.facts()
-    const bitten = told(await arena.bare({ plan: planOf(attack(OTHERS(pid))), swaps: [SHARED_PIDS] }))
+    const bitten = told(await arena.bare({ plan: planOf(attack(OTHERS(pid))), swaps: [SHARED_PIDS, ...THEIR_INIT] }))
     expect(bitten['seen']).toBeGreaterThan(5)
     expect(bitten['worker']).not.toBe('ESRCH')
   })
@@ -188,7 +188,7 @@ describe('what is left', () => {
 
   test('S33 without a PID namespace and `--die-with-parent`: the daemon lives on', async () => {
     const word = unique()
-    await arena.bare({ plan: planOf(attack(DAEMON(word, 60))), swaps: [SHARED_PIDS, ALONE] })
+    await arena.bare({ plan: planOf(attack(DAEMON(word, 60))), swaps: [SHARED_PIDS, ALONE, ...THEIR_INIT] })
     expect(processesWith(word)).toHaveLength(1)
     await end(word)
   })
@@ -240,10 +240,10 @@ describe('what is left', () => {
     await victim.close()
   })
 
-  test('S35 without `--die-with-parent`: what is inside outlives the worker', async () => {
+  test('S35 without our init and `--die-with-parent`: what is inside outlives the worker', async () => {
     const victim = await Arena.open()
     const word = unique()
-    victim.bare({ plan: planOf(TWO(word, 60)), swaps: [ALONE] }).catch(() => undefined) // its worker is about to be killed
+    victim.bare({ plan: planOf(TWO(word, 60)), swaps: [ALONE, ...THEIR_INIT] }).catch(() => undefined) // its worker is about to be killed
     await eventually('the sandbox runs', () => processesWith(word).length > 1)
     await victim.kill()
     expect(processesWith(word).length).toBeGreaterThan(1)

@@ -12,8 +12,8 @@ import type { Command } from '../../worker/sandbox/argv.ts'
 import { namelessFile } from '../../worker/sandbox/descriptors.ts'
 import type { Equipment } from '../../worker/sandbox/equipment.ts'
 import { occupiedBy, watchFolder } from '../../worker/sandbox/folder-watch.ts'
-import { outputPipe, PipeStock, releasePipe } from '../../worker/sandbox/pipes.ts'
-import { endMarked, newMark, sandboxIsGone } from '../../worker/sandbox/tree.ts'
+import { inputPipe, outputPipe, PipeStock } from '../../worker/sandbox/pipes.ts'
+import { endMarked, endSandbox, newMark } from '../../worker/sandbox/tree.ts'
 import { wire } from '../../worker/sandbox/wiring.ts'
 
 const O_PATH = 0o10000000
@@ -77,7 +77,7 @@ const streams = ([blank = -1]: readonly number[]) => {
 await tried(3, 1, streams) // what a process opens once, and keeps
 const output = await tried(3, 1, streams)
 const release = await tried(4, 1, ([blank = -1]) => {
-  const { ours, childEnd } = releasePipe(blank)
+  const { ours, childEnd } = inputPipe(blank)
   return () => [closeSync(ours), closeSync(childEnd)]
 })
 
@@ -139,7 +139,7 @@ const { pid = 0 } = tool
 leave(0)
 let gone: boolean | undefined
 let ended: boolean | string | undefined
-const sandbox = sandboxIsGone(pid).then((value) => {
+const sandbox = endSandbox(pid).then((value) => {
   gone = value
 })
 const marked = endMarked(pid, newMark(), Date.now())

@@ -10,6 +10,7 @@ import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Group } from './cgroups.ts'
 import type { Host, Programs } from './host.ts'
+import { INIT } from './init.ts'
 import { AUTHORITIES, networkEnv } from './network-env.ts'
 import { type OwnProfile, type OwnProfiles, ownMounts, ownProfileOf } from './own-profiles.ts'
 import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, SECRETS, WORKSPACE } from './profiles.ts'
@@ -19,9 +20,9 @@ import { type Refusal, refused } from './verdict.ts'
 /**
  * Descriptors beyond the standard three. bubblewrap reads the first two, writes the third, reads what it is to make files of from the last,
  * one after the other, and leaves none to the tool (S21). The gate of a sandbox that is set up in advance reads the two after the third,
- * and closes them. Before the last is room for what enters a cgroup (enter.ts).
+ * and closes them. Then comes room for what enters a cgroup (enter.ts). The lifeline is for process 1 of the sandbox alone (init.ts).
  */
-export const FD = { args: 3, seccomp: 4, status: 5, delivery: 6, release: 7, secrets: 11 } as const
+export const FD = { args: 3, seccomp: 4, status: 5, delivery: 6, release: 7, lifeline: 11, init: 12, secrets: 13 } as const
 
 /** What of the host an argv depends on. */
 export type Ground = Pick<Host, 'programs' | 'ceilings'>
@@ -148,6 +149,9 @@ function tierC(admitted: Admitted, profile: 'c_offline' | 'c_relayed', ground: G
   return sandbox(admitted, profile, ground, place, { env, argv: [...limited(plan, ground), ...plan.executor.argv] })
 }
 
+/** S33–S35, D1. A copy of the program, so that no mount shows a path of the host. */
+export const OUR_INIT = ['--as-pid-1', '--perms', '0555', '--ro-bind-data', `${FD.init}`, INIT]
+
 function sandbox(
   { plan, own, cwd }: Admitted,
   profile: 'c_offline' | 'c_relayed',
@@ -172,11 +176,12 @@ function sandbox(
     ...(outputs === undefined ? [] : ['--bind', outputs, OUTPUT_FOLDER]),
     ...['--chdir', at],
     ...secretFiles(plan.secrets),
+    ...OUR_INIT,
     ...BWRAP_AFTER,
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
   if (options.some((option) => option.includes('\0'))) throw new Error('a folder of the host has NUL in its name')
-  const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', ...argv]
+  const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', INIT, ...argv]
   if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
   const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
   const [program = '', ...args] = joined

@@ -10,15 +10,17 @@ export type BareCommand = {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** What bubblewrap reads, by descriptor; `status` is the one it writes. */
+  /** What bubblewrap reads, by descriptor; `status` is the one it writes; the sandbox ends when the other end of `lifeline` is closed. */
   readonly reads: Readonly<Record<number, Buffer>>
   readonly status: number
+  readonly lifeline: number
 }
 
-export function bareCommand({ host, filters, profiles }: Equipment, plan: Plan, runFolder?: string): BareCommand {
+export function bareCommand({ host, filters, profiles, init }: Equipment, plan: Plan, runFolder?: string): BareCommand {
   const admitted = admit(plan, profiles)
   if (!admitted.ok) throw new Error(admitted.error.detail)
   const { program, args, env, cwd, bwrap } = commandFor(admitted.value, host, runFolder === undefined ? {} : { folder: runFolder })
-  if (bwrap === undefined || filters === undefined) throw new Error('only tier C has a bare form')
-  return { program, args, env, cwd, reads: { [FD.args]: bwrap.options, [FD.seccomp]: filters[bwrap.sockets].bytes }, status: FD.status }
+  if (bwrap === undefined || filters === undefined || init === undefined) throw new Error('only tier C has a bare form')
+  const reads = { [FD.args]: bwrap.options, [FD.seccomp]: filters[bwrap.sockets].bytes, [FD.init]: init.bytes }
+  return { program, args, env, cwd, reads, status: FD.status, lifeline: FD.lifeline }
 }

@@ -5,6 +5,7 @@ import type { Limits, Outcome } from '../../shared/plan.ts'
 import { I386 } from './elf.ts'
 import type { Check } from './facts.ts'
 import type { Ability } from './host.ts'
+import { INIT } from './init.ts'
 import { kernelCanary, type Outside, type Sizes } from './kernel-canary.ts'
 import type { Machine } from './syscalls.ts'
 
@@ -35,7 +36,7 @@ export type Canary = {
 }
 
 const FILES = ['status', 'uid_map', 'limits', 'mountinfo'].map((name) => `/proc/self/${name}`)
-const INIT = ['/proc/1/environ', '/proc/1/cmdline', '/proc/net/dev']
+const OF_INIT = ['/proc/1/environ', '/proc/1/cmdline', '/proc/net/dev']
 const MANY = ['--verbose', '--bytes=16384']
 
 /** `head --verbose` heads each file with its name. */
@@ -59,7 +60,7 @@ const noneLeft =
   (name: string, wanted: Outcome['kind']) =>
   ({ left, outcome }: Seen): Check[] => [check(name, left === 0 && outcome.kind === wanted, `${left} left, ended by ${outcome.kind}`)]
 
-function insideC({ stdout, uid }: Seen): Check[] {
+function insideC({ stdout, stderr, uid }: Seen): Check[] {
   const files = filesIn(stdout)
   const of = (name: string): string => files.get(name) ?? ''
   const status = of('/proc/self/status')
@@ -75,8 +76,12 @@ function insideC({ stdout, uid }: Seen): Check[] {
     check('S17 no capabilities', /^(?:0{16} ?){5}$/.test(capabilities), capabilities),
     check('S19 no new privileges', field(status, 'NoNewPrivs') === '1', `NoNewPrivs ${field(status, 'NoNewPrivs')}`),
     check('seccomp filter', field(status, 'Seccomp') === '2', `Seccomp ${field(status, 'Seccomp')}`),
-    check('S22 empty environment of init', files.get('/proc/1/environ') === '', of('/proc/1/environ').replaceAll('\0', ' ')),
-    check('S23 no options in the command line', /bwrap --args \d+ -- /.test(commandLine), commandLine),
+    check(
+      'S22 the environment of init is closed',
+      /^head: [^\n]*environ[^\n]*: Permission denied$/m.test(stderr),
+      stderr || of('/proc/1/environ'),
+    ),
+    check('S23 the command line of init begins with the tool', commandLine.startsWith(`${INIT} /`), commandLine),
     check('S24 process namespace', Number(field(status, 'Pid')) < 10, `pid ${field(status, 'Pid')}`),
     check('N01 no network but loopback', interfaces === 'lo', interfaces),
     check('S29 read-only root', /^ro,/.test(root.split(' ')[5] ?? ''), root),
@@ -152,7 +157,7 @@ const TABLE: readonly Canary[] = [
   {
     ability: 'C',
     name: 'inside',
-    argv: () => ['head', ...MANY, ...FILES, ...INIT],
+    argv: () => ['head', ...MANY, ...FILES, ...OF_INIT],
     judge: insideC,
     fix: 'install bubblewrap 0.8 or newer from your distribution and start the worker as a user of its own',
   },
@@ -188,6 +193,19 @@ const TABLE: readonly Canary[] = [
       ),
     ],
     fix: 'install bubblewrap 0.8 or newer from your distribution',
+  },
+  {
+    ability: 'C',
+    name: 'init',
+    argv: () => ['dd', 'if=/dev/null', 'of=/proc/1/mem', 'conv=notrunc'],
+    judge: ({ outcome, stderr }) => [
+      check(
+        'D1 the memory of init can’t be opened',
+        outcome.kind === 'exit' && outcome.code !== 0 && /Permission denied/.test(stderr),
+        stderr || 'it was opened',
+      ),
+    ],
+    fix: 'this kernel lets a process write to one that is not dumpable: report it and its configuration',
   },
   {
     ability: 'C',

@@ -110,6 +110,26 @@ export const codeOf = (listing: Listing): Buffer =>
     'hex',
   )
 
+/** Becomes the command that follows in the arguments; rbx or x19 has the stack as it was at the start. */
+export const BECOME: Readonly<Record<Machine, Listing>> = {
+  x86_64: `
+    488b0b           mov rcx, qword ptr [rbx]
+    488d7310         lea rsi, [rbx + 16]
+    488b3e           mov rdi, qword ptr [rsi]
+    488d54cb10       lea rdx, [rbx + 8*rcx + 16]
+    b83b000000       mov eax, 59   ; execve
+    0f05             syscall
+  `,
+  aarch64: `
+    630240f9         ldr x3, [x19]
+    61420091         add x1, x19, #16
+    200040f9         ldr x0, [x1]
+    220c038b         add x2, x1, x3, lsl #3
+    a81b80d2         mov x8, #221   ; execve
+    010000d4         svc #0
+  `,
+}
+
 /** How either ends that could not do its work: says the 40 bytes of text behind it, and exits with 125. */
 export const FAIL: Readonly<Record<Machine, Listing>> = {
   x86_64: `

@@ -11,6 +11,8 @@ import { Groups } from './cgroups.ts'
 import { namelessFile, scratchFolder } from './descriptors.ts'
 import { fenceProgram } from './fence.ts'
 import { type Host, obstacles, wrongPlatform } from './host.ts'
+import { initProgram } from './init.ts'
+import { endOrphans, type Orphans } from './orphans.ts'
 import type { OwnProfiles } from './own-profiles.ts'
 import { PipeStock } from './pipes.ts'
 import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './profiles.ts'
@@ -40,24 +42,30 @@ export type Equipment = {
   /** None where the worker starts sandboxes itself. */
   readonly spawner: Spawner | undefined
   /** Nameless files with the compiled filters; none where no filter is known for the machine. */
-  readonly filters: Readonly<Record<SocketMode, Filter>> | undefined
+  readonly filters: Readonly<Record<SocketMode, Filled>> | undefined
   /** The program that puts tier B around a command; none where no filter is known. */
   readonly fence: string | undefined
+  /** A nameless file with the program that is process 1 of a sandbox; none where no machine code is known. */
+  readonly init: Filled | undefined
   readonly relays: RelayStock | undefined
   /** Or why calls have no cgroups here. */
   readonly groups: Result<Groups, string>
+  /** What was left of dead workers' sandboxes when this one started. */
+  readonly orphans: Orphans
   readonly privateHosts: ReadonlySet<string>
   /** The file for tools that reach hosts; none where the host's authorities are all. */
   readonly authorities: string | undefined
   readonly profileDigests: Readonly<Record<ProfileName, string>>
   readonly profiles: OwnProfiles
 }
-export type Filter = { readonly bytes: Buffer; readonly fd: number }
+/** A nameless file, and what is in it. */
+export type Filled = { readonly bytes: Buffer; readonly fd: number }
 
 /** Works on any host: what is lacking shows in the proof, and is refused. */
 export async function equip(host: Host, { folder, privateHosts = [], authorities, profiles = {} }: SandboxOptions): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const scratch = scratchFolder()
+  const orphans = await endOrphans() // before anything of theirs is removed or entered
   await Promise.all([folder, scratch].map(removeLeftOvers))
   const filters = filtersFor(host, scratch)
   const able = wrongPlatform(host) === undefined && obstacles(host, 'egress').length === 0
@@ -72,8 +80,10 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     spawner: host.machine === undefined || obstacles(host, 'prepared').length > 0 ? undefined : new Spawner(host, host.machine),
     filters,
     fence: fenceFor(host, filters, folder),
+    init: host.machine === undefined ? undefined : filled(scratch, initProgram(host.machine)),
     relays,
     groups: Groups.open(host.machine, folder),
+    orphans,
     privateHosts: new Set(privateHosts),
     authorities: authorities === undefined ? undefined : await joinAuthorities(folder, authorities),
     profiles,
@@ -85,8 +95,9 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
   }
 }
 
-export async function unequip({ devNull, pipes, spawner, filters, relays }: Equipment): Promise<void> {
+export async function unequip({ devNull, pipes, spawner, filters, init, relays }: Equipment): Promise<void> {
   closeSync(devNull)
+  if (init !== undefined) closeSync(init.fd)
   await pipes.close()
   await spawner?.close()
   for (const { fd } of Object.values(filters ?? {})) closeSync(fd)
@@ -95,10 +106,7 @@ export async function unequip({ devNull, pipes, spawner, filters, relays }: Equi
 
 function filtersFor({ machine }: Host, scratch: string): Equipment['filters'] {
   if (machine === undefined) return undefined
-  const filter = (mode: SocketMode): Filter => {
-    const bytes = seccompProgram(machine, mode)
-    return { bytes, fd: namelessFile(scratch, bytes) }
-  }
+  const filter = (mode: SocketMode): Filled => filled(scratch, seccompProgram(machine, mode))
   return { no_sockets: filter('no_sockets'), inet: filter('inet'), host: filter('host') }
 }
 
@@ -108,6 +116,8 @@ function fenceFor({ machine }: Host, filters: Equipment['filters'], folder: stri
   writeProgram(path, fenceProgram(machine, filters.host.bytes))
   return path
 }
+
+const filled = (scratch: string, bytes: Buffer): Filled => ({ bytes, fd: namelessFile(scratch, bytes) })
 
 /** What the profile's name stands for in this version: an attestation carries it. */
 function profileDigest(name: ProfileName, filters: Equipment['filters']): string {

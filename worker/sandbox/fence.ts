@@ -3,7 +3,7 @@
 // the command. Nothing on every Linux loads a filter without a namespace: `setpriv` can do the first two alone. Pure; canaries hold it
 // to that (L8). 125 is its own failure.
 
-import { codeOf, executable, FAIL, type Listing } from './elf.ts'
+import { BECOME, codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
 const NOT_FENCED = 'countersign: tier B could not be set up\n'
@@ -36,12 +36,6 @@ const CODE: Readonly<Record<Machine, Listing>> = {
     0f05             syscall
     85c0             test eax, eax
     7516             jne fail
-    488b0b           mov rcx, qword ptr [rbx]
-    488d7310         lea rsi, [rbx + 16]
-    488b3e           mov rdi, qword ptr [rsi]
-    488d54cb10       lea rdx, [rbx + 8*rcx + 16]
-    b83b000000       mov eax, 59   ; execve
-    0f05             syscall
   `,
   aarch64: `
     f3030091         mov x19, sp
@@ -66,12 +60,6 @@ const CODE: Readonly<Record<Machine, Listing>> = {
     e81480d2         mov x8, #167
     010000d4         svc #0
     e0000035         cbnz w0, fail
-    630240f9         ldr x3, [x19]
-    61420091         add x1, x19, #16
-    200040f9         ldr x0, [x1]
-    220c038b         add x2, x1, x3, lsl #3
-    a81b80d2         mov x8, #221   ; execve
-    010000d4         svc #0
   `,
 }
 
@@ -79,5 +67,8 @@ const INSTRUCTION_BYTES = 8
 
 export function fenceProgram(machine: Machine, filter: Buffer): Buffer {
   const count = Buffer.from(new BigUint64Array([BigInt(filter.byteLength / INSTRUCTION_BYTES)]).buffer)
-  return executable(machine, Buffer.concat([codeOf(CODE[machine]), codeOf(FAIL[machine]), Buffer.from(NOT_FENCED), count, filter]))
+  return executable(
+    machine,
+    Buffer.concat([...[CODE, BECOME, FAIL].map((part) => codeOf(part[machine])), Buffer.from(NOT_FENCED), count, filter]),
+  )
 }

@@ -16,11 +16,11 @@ import { type Setting, settle } from './place.ts'
 import type { PreparedStock } from './prepared.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
 import { type Started, start } from './start.ts'
-import { endMarked, killGroup, sandboxIsGone } from './tree.ts'
+import { endMarked, endSandbox, killGroup, killInit } from './tree.ts'
 import { Unlinked } from './unlinked.ts'
 import { Veil } from './veil.ts'
 import { endedItself, infra, type NotRun, outcomeOf, parseStatus, refused, type Status, type Stop } from './verdict.ts'
-import { drained, follow } from './wiring.ts'
+import { drained, follow, type Wiring } from './wiring.ts'
 
 /** What a worker has, and what it has proven of it. */
 export type Sandbox = {
@@ -46,6 +46,8 @@ export type Call = {
   readonly outputs?: string | undefined
   /** Is handed what is still to go when the end is known; without it the end waits for that. It never fails. */
   readonly leaving?: ((gone: Promise<unknown>) => void) | undefined
+  /** Something of the call may be alive still. */
+  readonly onSurvivors?: (() => void) | undefined
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
 }
@@ -172,7 +174,7 @@ function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, 
 type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
 async function followed({ command, wired, pid, ended }: Started, { folder, outputs, mark, group }: Place, call: Veiled): Promise<Ran> {
-  const stopper = new Stopper(group)
+  const stopper = new Stopper(group, wired)
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
     if (chunk.stream === 'stderr' && complaint.length < COMPLAINT_CHARS) complaint += Buffer.from(chunk.bytes).toString('latin1')
@@ -188,19 +190,22 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
   stopper.watch(pid, call)
   const onDisk = [folder, outputs].filter((one) => one !== undefined)
   const { limits, tier } = call.plan
+  const init = (): number | undefined => parseStatus(wired.status()).child
   const watches = onDisk.map((one) => {
     // Of the host's disk, a call of tier B may have removed what is no business of its folder; one of tier C has nothing but that.
     const sight = tier === 'B' ? { below: `${one}/`, strict: false } : { below: '/', strict: true }
-    const unlinked = group === undefined ? undefined : new Unlinked({ folder: one, threads: group.threads, ...sight })
+    const unlinked = group === undefined ? undefined : new Unlinked({ folder: one, threads: group.threads, init, ...sight })
     return watchFolder(one, limits, unlinked, () => stopper.stop('workspace_cap'))
   })
   const stopCounting = watchCpu(group, limits.cpu_ms, () => stopper.stop('cpu_cap'))
   const { exitCode, signal, code, lost } = await ended
+  wired.letGo()
   stopCounting()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
   stopper.over(endedItself({ code: exitCode, signal, status }))
   const emptied = (await group?.empty()) ?? true
   const gone = emptied && (await everyoneIsGone(pid, status, mark, started))
+  if (!gone) call.onSurvivors?.()
   await drained(streams)
   stdout.take(veiledOut.end())
   stderr.take(veiledErr.end())
@@ -217,13 +222,15 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
 class Stopper {
   why: Stop | undefined
   readonly #group: Group | undefined
+  readonly #wired: Pick<Wiring, 'letGo' | 'status'>
   #pid: number | undefined
   #timer: NodeJS.Timeout | undefined
   #turn: NodeJS.Immediate | undefined
   #unsubscribe: () => void = ignore
 
-  constructor(group: Group | undefined) {
+  constructor(group: Group | undefined, wired: Pick<Wiring, 'letGo' | 'status'>) {
     this.#group = group
+    this.#wired = wired
   }
 
   watch(pid: number | undefined, { plan, signal }: Call): void {
@@ -241,7 +248,10 @@ class Stopper {
     if (this.why !== undefined) return
     this.why = why
     if (this.#pid === undefined) return
-    killGroup(this.#pid)
+    killGroup(this.#pid) // bubblewrap first: it must not report the end that we make (see `endedItself`)
+    this.#wired.letGo()
+    const { child } = parseStatus(this.#wired.status())
+    if (child !== undefined) killInit(child)
     this.#group?.kill()
   }
 
@@ -264,5 +274,5 @@ function everyoneIsGone(
 ): Promise<boolean> | true {
   if (pid === undefined) return true
   if (mark !== undefined) return endMarked(pid, mark, since_ms)
-  return status?.child === undefined || sandboxIsGone(status.child)
+  return status?.child === undefined || endSandbox(status.child)
 }

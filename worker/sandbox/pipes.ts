@@ -36,8 +36,8 @@ export function outputPipe(blank: Blank): OutputPipe {
   }
 }
 
-/** For the one byte that the child waits for. `ours` is gone when we are, and then the child reads an end instead. */
-export function releasePipe(blank: Blank): { readonly ours: number; readonly childEnd: number } {
+/** The child reads it; we may write a byte. `ours` is gone when we are, and then the child sees the end. */
+export function inputPipe(blank: Blank): { readonly ours: number; readonly childEnd: number } {
   const path = `/proc/self/fd/${blank}`
   try {
     return together((keep) => {

@@ -10,7 +10,8 @@ import { deliveryOf, gate } from './gate.ts'
 import { obstacles } from './host.ts'
 import { type Setting, settle } from './place.ts'
 import { type Started, start } from './start.ts'
-import { killGroup } from './tree.ts'
+import { endSandbox, killGroup } from './tree.ts'
+import { parseStatus } from './verdict.ts'
 
 /** A released sandbox, and what it was handed. */
 type Released = { readonly setting: Setting; readonly started: Started; readonly delivery: Buffer }
@@ -232,7 +233,10 @@ async function discard(one: Waiting | undefined): Promise<void> {
   const { setting, started } = one
   if (started.pid !== undefined && !one.gone) killGroup(started.pid)
   await started.ended
+  started.wired.letGo()
+  const { child } = parseStatus(started.wired.status())
   started.wired.close()
   await setting.place.group?.empty()
+  if (child !== undefined) await endSandbox(child)
   await setting.leave()
 }

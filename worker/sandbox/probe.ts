@@ -5,17 +5,22 @@ import { randomInt } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type ProcessPlan as Plan, Tier } from '../../shared/plan.ts'
-import { admit } from './argv.ts'
+import { admit, commandFor } from './argv.ts'
 import { CANARIES, type Canary, kernelCanaries, OWN_PROGRAM, type Seen } from './canaries.ts'
 import type { Equipment } from './equipment.ts'
 import { type Check, type Facts, lacks, type Proof, proofOf } from './facts.ts'
 import { groupCanaries } from './group-canaries.ts'
 import { type Ability, namespacesOff, obstacles, wrongPlatform } from './host.ts'
 import { attempt, type Call } from './launch.ts'
+import { endOrphans } from './orphans.ts'
 import { type OwnProfile, TMP_BYTES_MAX } from './own-profiles.ts'
+import { type Setting, settle } from './place.ts'
 import type { PreparedStock } from './prepared.ts'
 import { TMP_BYTES } from './profiles.ts'
+import { type Started, start } from './start.ts'
+import { killGroup } from './tree.ts'
 import { ownFolder, removeFolder } from './workspace.ts'
 
 const LIMITS: Plan['limits'] = {
@@ -83,8 +88,9 @@ async function proof(
   if (wrong !== undefined) return lacks('unsupported_platform', [wrong])
   const lacking = obstacles(equipment.host, ability)
   if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)
-  const canaries = all.filter((canary) => canary.ability === ability)
-  return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary, own)))).flat())
+  const canaries = all.filter((canary) => canary.ability === ability).map((canary) => release(equipment, canary, own))
+  const endings = ability === 'B' ? [] : [lifeline(equipment, ability), noOrphans()]
+  return proofOf((await Promise.all([...canaries, ...endings])).flat())
 }
 
 /** All that is tried of tier C, in sandboxes that were set up before anybody knew of what: the gate is on this way, and on no other. */
@@ -98,8 +104,59 @@ async function inAdvance(
   const lacking = obstacles(equipment.host, 'prepared')
   const slower = 'until then each call starts a sandbox of its own, some ms later'
   if (lacking.length > 0) return lacks('sandbox_unavailable', [`${lacking.join('; ')}; ${slower}`])
-  const canaries = all.filter(({ ability }) => ability === 'C').map(alone)
-  return proofOf((await Promise.all(canaries.map((canary) => release(equipment, canary, undefined, stock)))).flat())
+  const canaries = all.filter(({ ability }) => ability === 'C').map((canary) => release(equipment, alone(canary), undefined, stock))
+  return proofOf((await Promise.all([...canaries, lifeline(equipment, 'C', stock), noOrphans()])).flat())
+}
+
+/** Ends a sandbox by the lifeline alone: what holds when the worker is dead and nobody sends a signal (D1). */
+async function lifeline(equipment: Equipment, ability: Ability, stock?: Pick<PreparedStock, 'madeFor'>): Promise<readonly Check[]> {
+  const name = 'D1 a sandbox ends when the worker lets go of it'
+  const secret = `${randomInt(10 ** 9, 10 ** 10)}`
+  const plan = planFor({ ability, argv: () => ['setsid', '--fork', '--wait', 'sleep', secret] }, secret, undefined)
+  const begun = await attemptToBegin(equipment, plan, stock)
+  if (begun === undefined) return [{ name, ok: false, detail: `no sandbox could be set up${namespaceHint()}` }]
+  const { place, hangUp, leave } = begun.setting
+  const { wired, pid, ended } = begun.started
+  try {
+    const began = await within(() => processesWith(secret) > 0)
+    wired.letGo()
+    const lives = !(await within(() => processesWith(secret) === 0))
+    if (pid !== undefined) killGroup(pid)
+    await ended
+    const detail = began ? (lives ? 'it lives on; report this kernel and the version of bubblewrap' : 'it ended') : 'it did not begin'
+    return [{ name, ok: began && !lives, detail }]
+  } finally {
+    wired.close()
+    hangUp()
+    await place.group?.empty()
+    await leave()
+  }
+}
+
+async function attemptToBegin(
+  equipment: Equipment,
+  plan: Plan,
+  stock: Pick<PreparedStock, 'madeFor'> | undefined,
+): Promise<{ readonly setting: Setting; readonly started: Started } | undefined> {
+  const admitted = admit(plan)
+  if (!admitted.ok) return undefined
+  if (stock !== undefined) return stock.madeFor(admitted.value, undefined)
+  const settled = await settle(equipment, admitted.value, {})
+  if (!settled.ok) return undefined
+  const command = commandFor(admitted.value, equipment.host, settled.value.place)
+  return { setting: settled.value, started: await start(equipment, command, { gated: false }) }
+}
+
+async function within(holds: () => boolean): Promise<boolean> {
+  for (const until = Date.now() + LIFELINE_WITHIN_MS; !holds(); await sleep(5)) if (Date.now() > until) return false
+  return true
+}
+const LIFELINE_WITHIN_MS = 10_000
+
+async function noOrphans(): Promise<readonly Check[]> {
+  const { alive } = await endOrphans()
+  const detail = alive.length === 0 ? 'none' : `process ${alive.join(', ')} can’t be ended; restart this host`
+  return [{ name: 'D1 no sandbox outlived its worker', ok: alive.length === 0, detail }]
 }
 
 /** What waits has a workspace of its own, so a program of ours comes by standard input. */
@@ -180,7 +237,11 @@ async function released(equipment: Equipment, canary: Canary, { own, stock, fold
 }
 
 /** `folder`: where its own program lies. No call of tier B shares one, so there it is named from outside. */
-function planFor({ ability, argv, program, limits = {} }: Canary, secret: string, folder: string | undefined): Plan {
+function planFor(
+  { ability, argv, program, limits = {} }: Pick<Canary, 'ability' | 'argv' | 'program' | 'limits'>,
+  secret: string,
+  folder: string | undefined,
+): Plan {
   const inB = ability === 'B'
   const placed = inB && folder !== undefined ? join(folder, OWN_PROGRAM) : OWN_PROGRAM
   const words = argv(secret).map((word) => (word === OWN_PROGRAM ? placed : word))

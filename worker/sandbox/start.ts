@@ -18,7 +18,7 @@ export type Started = {
 
 /** Throws what the system said when it has no descriptors left; nothing stays open then. */
 export async function start(equipment: Equipment, command: Command, inlets: Inlets): Promise<Started> {
-  const wired = wire(equipment, command, await equipment.pipes.take(inlets.gated ? 3 : 2), inlets)
+  const wired = wire(equipment, command, await equipment.pipes.take(pipesFor(command, inlets)), inlets)
   try {
     const spawned = (await equipment.spawner?.spawn(command, wired.stdio)) ?? spawn(command, wired)
     wired.handedOver()
@@ -28,6 +28,9 @@ export async function start(equipment: Equipment, command: Command, inlets: Inle
     throw error
   }
 }
+
+/** Two streams; the lifeline of a sandbox; the release of one that waits. */
+const pipesFor = ({ bwrap }: Command, { gated }: Inlets): number => 2 + (bwrap === undefined ? 0 : 1) + (gated ? 1 : 0)
 
 function spawn({ program, args, cwd, env }: Command, wiring: Wiring): Spawned {
   const child = execa(program, args, {

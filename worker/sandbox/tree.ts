@@ -67,16 +67,22 @@ function seen<T>(look: () => T): T | undefined {
 const isOver = (state: string | undefined): boolean => state === undefined || state === 'Z' || state === 'X'
 
 /**
- * Whether the sandbox whose init is `pid` is empty. An init becomes a zombie only after everything in its namespace is gone. The host's own
- * init may be slow to collect that zombie, so nobody waits for its number to be free.
+ * Ends the sandbox whose process 1 is `pid`, and returns whether it is empty. Process 1 becomes a zombie only after everything in its
+ * namespace is gone. The host's own init may be slow to collect that zombie, so nobody waits for its number to be free.
  */
-export async function sandboxIsGone(pid: number): Promise<boolean> {
+export async function endSandbox(pid: number): Promise<boolean> {
   for (const since = performance.now(); ; ) {
     if (seen(() => isOver(statusOf(pid)?.state)) === true) return true
     const waited = performance.now() - since
     if (waited > WAIT_MS) return !hasOwnNamespace(pid) // else the number is someone else's by now
+    if (waited >= SPIN_MS) killInit(pid)
     await (waited < SPIN_MS ? immediate() : sleep(PAUSE_MS))
   }
+}
+
+/** SIGKILL by the host's number, which no process 1 can refuse (D1); not for a number that is someone else's by now. */
+export function killInit(pid: number): void {
+  if (hasOwnNamespace(pid)) send(pid, 'SIGKILL')
 }
 
 function hasOwnNamespace(pid: number): boolean {

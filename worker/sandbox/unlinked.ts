@@ -16,6 +16,8 @@ type Sight = {
   /** The call's folder, on whose disk files count. */
   readonly folder: string
   readonly threads: () => readonly number[]
+  /** Process 1 of its sandbox, once that is known: it is ours, holds no file, and shows its descriptors to root alone. */
+  readonly init?: () => number | undefined
   /** As the call sees it, what of that disk is the call's. */
   readonly below: string
   /** Who hides its descriptors is taken to have too much; else it has nothing. */
@@ -43,7 +45,9 @@ export class Unlinked {
     const hidden = new Set<number>()
     const read = new Set<number>()
     let left = MAPS_BYTES
+    const init = this.#sight.init?.()
     for (const thread of threads()) {
+      if (thread === init) continue
       try {
         await this.#open(thread, dev, sizes)
         const process = processOf(thread)

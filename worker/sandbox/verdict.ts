@@ -6,6 +6,7 @@ import type { Outcome } from '../../shared/plan.ts'
 import { asTold, TOLD_CHARS } from '../../shared/told.ts'
 import { neverEntered } from './enter.ts'
 import { neverFenced } from './fence.ts'
+import { initFailed } from './init.ts'
 
 export type Refusal = Extract<Outcome, { kind: 'refused' }>
 export type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
@@ -75,7 +76,7 @@ function bare({ code, signal, complaint }: Ending): Outcome {
 }
 
 function wrapped({ code, signal, complaint }: Ending, status: Status): Outcome {
-  if (status.code !== undefined) return toolEnded(status.code)
+  if (status.code !== undefined) return toolEnded(status.code, complaint)
   if (signal !== undefined) return infra(`the sandbox was ended by ${signal}`)
   if (neverEntered(code, complaint))
     return refused('sandbox_unavailable', 'bubblewrap was not started in a cgroup; run `countersign-worker doctor`')
@@ -88,7 +89,8 @@ function wrapped({ code, signal, complaint }: Ending, status: Status): Outcome {
  * bubblewrap tells a death by signal n as 128 + n, as shells do, so a tool that exits with such a number by itself can't be told apart.
  * It is read as the signal, which is what whoever exits like that means.
  */
-function toolEnded(code: number): Outcome {
+function toolEnded(code: number, complaint: string): Outcome {
+  if (initFailed(code, complaint)) return infra('the init process of the sandbox could not start the tool') // a tool can say so too
   const signal = code > 128 ? SIGNALS.get(code - 128) : undefined
   return signal === undefined ? { kind: 'exit', code } : { kind: 'signal', signal }
 }

@@ -8,7 +8,7 @@ import { contentOf, fill, inputFile, namelessFile, reopen } from './descriptors.
 import { FIRST_GROUP_FD, GROUP_FDS } from './enter.ts'
 import type { Equipment } from './equipment.ts'
 import type { OutputCapture } from './output.ts'
-import { type Blank, outputPipe, releasePipe } from './pipes.ts'
+import { type Blank, inputPipe, outputPipe } from './pipes.ts'
 import type { Lent } from './spawner.ts'
 import type { VeiledStream } from './veil.ts'
 
@@ -33,6 +33,8 @@ export type Wiring = {
   readonly handedOver: () => void
   /** Gives a gated child what it waits for, once. */
   readonly release: (delivery: Uint8Array, stdin: Uint8Array | undefined) => void
+  /** Ends a sandbox: its process 1 ends when we let go of it, and everything in it then. Nothing where there is none, and the second time. */
+  readonly letGo: () => void
   /** What bubblewrap wrote. */
   readonly status: () => string
   readonly close: () => void
@@ -55,12 +57,18 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
   const handedOver = (): void => {
     for (const fd of lent.splice(0)) closeSync(fd)
   }
+  let lifeline: number | undefined
+  const letGo = (): void => {
+    if (lifeline !== undefined) closeSync(lifeline)
+    lifeline = undefined
+  }
   const unused = [...blanks]
   const close = (): void => {
     for (const blank of unused.splice(0)) closeSync(blank)
     handedOver()
     for (const reader of readers) reader.destroy()
     for (const fd of kept.splice(0)) closeSync(fd)
+    letGo()
   }
   const output = (): { reader: Socket; childEnd: number } => {
     const pipe = outputPipe(needed(unused.shift()))
@@ -77,9 +85,13 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     let status: number | undefined
     if (bwrap !== undefined) {
       const filter = equipment.filters?.[bwrap.sockets]
-      if (filter === undefined) throw new Error('tier C without a filter')
+      if (filter === undefined || equipment.init === undefined) throw new Error('tier C without a filter or an init')
       stdio[FD.args] = reads(lend(namelessFile(equipment.scratch, bwrap.options)))
       stdio[FD.seccomp] = reads(lend(reopen(filter.fd)))
+      stdio[FD.init] = reads(lend(reopen(equipment.init.fd)))
+      const life = inputPipe(needed(unused.shift()))
+      lifeline = life.ours
+      stdio[FD.lifeline] = reads(lend(life.childEnd))
       status = keep(namelessFile(equipment.scratch))
       stdio[FD.status] = writes(status)
       for (const [index, name] of bwrap.secrets.entries())
@@ -91,7 +103,7 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
     }
     if (inlets.gated) {
       const delivery = keep(namelessFile(equipment.scratch))
-      const gate = releasePipe(needed(unused.shift()))
+      const gate = inputPipe(needed(unused.shift()))
       keep(gate.ours)
       stdio[FD.delivery] = reads(lend(reopen(delivery)))
       stdio[FD.release] = reads(lend(gate.childEnd))
@@ -108,6 +120,7 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
       stderr: stderr.reader,
       handedOver,
       release,
+      letGo,
       status: told,
       close,
     }
