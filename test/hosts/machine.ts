@@ -3,23 +3,14 @@
 //
 // All of a machine is below one process of ours: a PID namespace that holds systemd-nspawn and the machine ends with us, however we end.
 
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmdirSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { pdeathsig } from '../../infra/child.ts'
 import { debianTree } from './debian.ts'
 
@@ -82,10 +73,10 @@ export class Machine {
   /** Its tree; it is not booted yet. */
   static async open(options: MachineOptions): Promise<Machine> {
     const tar = await debianTree(options.packages)
-    removeAbandoned()
+    await removeAbandoned()
     const machine = new Machine(mkdtempSync(join(tmpdir(), `${NAME}${process.pid}-`)), options)
     mkdirSync(machine.root)
-    execFileSync('tar', ['--extract', '--numeric-owner', '--xattrs', '--file', tar, '--directory', machine.root], { stdio: 'inherit' })
+    await promisify(execFile)('tar', ['--extract', '--numeric-owner', '--xattrs', '--file', tar, '--directory', machine.root])
     writeFileSync(join(machine.root, 'etc/hostname'), `${options.name}\n`)
     writeFileSync(join(machine.root, 'etc/hosts'), `127.0.0.1 localhost\n127.0.1.1 ${options.name}\n`)
     for (const there of Object.values(options.shared)) mkdirSync(join(machine.root, there), { recursive: true })
@@ -206,7 +197,7 @@ export class Machine {
       await gone
     }
     await this.eventually('its processes are gone', () => Promise.resolve(this.#removeGroups()), { within_ms: 10_000 })
-    rmSync(this.#folder, { recursive: true, force: true })
+    await rm(this.#folder, { recursive: true, force: true })
   }
 
   /** What this host still has of it: processes, mounts, cgroups, files. */
@@ -243,10 +234,10 @@ const groupsNamed = (id: string): string[] =>
     .filter((path) => existsSync(path))
 
 /** What a run left that was killed: its machines ended with it, their cgroups and folders stayed. */
-function removeAbandoned(): void {
+async function removeAbandoned(): Promise<void> {
   const isAbandoned = (name: string): boolean => name.startsWith(NAME) && !existsSync(`/proc/${name.slice(NAME.length).split('-')[0]}`)
   for (const hierarchy of hierarchies()) for (const name of readdirSync(hierarchy).filter(isAbandoned)) removeGroup(join(hierarchy, name))
-  for (const name of readdirSync(tmpdir()).filter(isAbandoned)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
+  for (const name of readdirSync(tmpdir()).filter(isAbandoned)) await rm(join(tmpdir(), name), { recursive: true, force: true })
 }
 
 /** Deepest first. One that still has processes stays. */
