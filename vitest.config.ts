@@ -5,6 +5,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 
+/** Whole machines, which need minutes the first time: `npm run test:hosts` has a configuration of its own for them. */
+const HOSTS = 'test/hosts/**'
 const files = globSync('test/**/*.test.ts', { cwd: import.meta.dirname })
 const sharing = files.filter((file) => /\bshared(?:Stack|State)\b/.test(readFileSync(file, 'utf8')))
 /** What the whole machine has, before and after: nobody else may start or end anything meanwhile. */
@@ -45,7 +47,7 @@ export default defineConfig({
           server,
           name: 'alone',
           include: ['test/**/*.test.ts'],
-          exclude: [...sharing, ...counting],
+          exclude: [...sharing, ...counting, HOSTS],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },

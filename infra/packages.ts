@@ -36,6 +36,12 @@ const TESTS: readonly Need[] = [
   { package: 'npm', oneOf: ['npm'] },
 ]
 
+/** What only the tests of whole hosts need: Debian in a folder, booted. */
+const HOSTS: readonly Need[] = [
+  { package: 'mmdebstrap', oneOf: ['mmdebstrap'] },
+  { package: 'systemd-container', oneOf: ['systemd-nspawn'] },
+]
+
 const onPath = (name: string): string | undefined =>
   name.startsWith('/')
     ? [name].find((path) => existsSync(path))
@@ -86,6 +92,8 @@ export function installForTests(say: (text: string) => void): Result<void, Refus
   const user = makeUser(WORKER_USER, say)
   return user.ok ? install(TESTS, say) : user
 }
+
+export const installForHosts = (say: (text: string) => void): Result<void, Refusal> => install(HOSTS, say)
 
 /** Root never runs a sandbox (bwrap started by uid 0 leaves ways to become host root): its worker gets a user without any right. */
 export function makeUser(name: string, say: (text: string) => void): Result<void, Refusal> {

@@ -40,7 +40,7 @@ edgeSpec(state, build, { host: '127.0.0.1', port, redisPort: redisAt }, secrets)
 const variables = Object.entries(edgeEnv(secrets, redisAt, url)).map(([name, value]) => `${name}='${value}'\n`)
 writePrivate(join(state.dir, 'edge.env'), variables.join(''))
 mkdirSync(state.worker, { recursive: true, mode: 0o700 })
-prepareWorker(state, { url: `http://127.0.0.1:${port}`, redisPort: redisAt, concurrency: 8, private_hosts: [] }, secrets, state.worker)
+prepareWorker(state, { url: `http://127.0.0.1:${port}`, redisPort: redisAt }, secrets, state.worker)
 give(state.redis, REDIS_USER)
 give(state.edge, EDGE_USER)
 give(state.worker, WORKER_USER)
@@ -50,4 +50,4 @@ chmodSync(state.dir, 0o711)
 console.log(`Prepared in ${state.dir}. Next:
   cp infra/systemd/*.service /etc/systemd/system/ && systemctl daemon-reload
   systemctl enable --now countersign-redis countersign-edge
-  and enrol the worker as infra/systemd/countersign-worker.service says; the first operator's key is in ${state.secrets}`)
+  and enrol the worker as README.md says ("On a host of your own"); the first operator's key is in ${state.secrets}`)

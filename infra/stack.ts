@@ -108,7 +108,11 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
     redis: new Child(redisSpec(state, program, redisAt, secrets), say),
     edge: new Child(options.edge === 'wrangler' ? wranglerSpec(state, edgeAt, secrets) : edgeSpec(state, build, edgeAt, secrets), say),
     worker: new Child(workerSpec(state), say),
-    workerAt: { url, redisPort: redisAt, concurrency: options.concurrency ?? CONCURRENCY, private_hosts: options.private_hosts ?? [] },
+    workerAt: {
+      url,
+      redisPort: redisAt,
+      stack: { concurrency: options.concurrency ?? CONCURRENCY, private_hosts: options.private_hosts ?? [] },
+    },
   })
 }
 

@@ -14,9 +14,12 @@ import { type Refusal, ROOT, type Secrets, type State, TENANT, writePrivate } fr
 export type WorkerAt = {
   readonly url: string
   readonly redisPort: number
-  readonly concurrency: number
-  /** Private addresses that the egress proxy may reach; for tests against a server of their own. */
-  readonly private_hosts: readonly string[]
+  /** What a stack at a terminal sets. On a host that serves for good these are its operator's to choose. */
+  readonly stack?: {
+    readonly concurrency: number
+    /** Private addresses that the egress proxy may reach; for tests against a server of their own. */
+    readonly private_hosts: readonly string[]
+  }
 }
 
 /** Ctrl-C at a developer's terminal should not take the 20 s that a server's drain may. */
@@ -61,15 +64,19 @@ export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home
     pool: 'default',
     redis_url: redisUrl('worker', secrets, at.redisPort),
     home,
-    concurrency: at.concurrency,
-    ...(at.private_hosts.length === 0 ? {} : { private_hosts: at.private_hosts }),
-    drain_ms: DRAIN_MS,
+    ...(at.stack === undefined ? {} : ofStack(at.stack)),
   }
   const path = join(state.worker, 'worker.json')
   const before = existsSync(path) ? objectIn(path) : {}
   writePrivate(path, `${JSON.stringify({ ...before, ...config }, null, 2)}\n`)
   own(path)
 }
+
+const ofStack = ({ concurrency, private_hosts }: NonNullable<WorkerAt['stack']>): object => ({
+  concurrency,
+  drain_ms: DRAIN_MS,
+  ...(private_hosts.length === 0 ? {} : { private_hosts }),
+})
 
 /** What can't be read is told, not lost. */
 function objectIn(path: string): object {

@@ -62,7 +62,7 @@ export class LoneWorker {
     const lone = new LoneWorker(state.value, await freePort())
     await lone.startRedis()
     await lone.edge.start()
-    prepareWorker(state.value, { url: lone.edge.url, redisPort: lone.#redisPort, concurrency, private_hosts: [] }, lone.#secrets)
+    prepareWorker(state.value, { url: lone.edge.url, redisPort: lone.#redisPort, stack: { concurrency, private_hosts: [] } }, lone.#secrets)
     const enrolled = await enrolWorker(state.value, lone.edge.token)
     if (!enrolled.ok) throw new Error(enrolled.error)
     return lone

@@ -1,8 +1,9 @@
-// Owns static executables of our own making, the form of their listings, and one for canaries: it makes the system calls of a table, one after the other, writes what
-// came back, eight bytes each, and ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so its 100
-// bytes of code are written here, for each machine. Pure: it makes bytes and runs nothing.
+// Owns static executables of our own making, the form of their listings, and one for canaries: it makes the system calls of a table, one
+// after the other, writes what came of each, and ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so
+// its 200 bytes of code are written here, for each machine. Pure: it makes bytes and runs nothing.
 
-import { type Machine, numberOf } from './syscalls.ts'
+import { constants } from 'node:os'
+import type { Machine } from './syscalls.ts'
 
 /** Bytes and texts are put into the program's data, and their address is the argument. A text ends with NUL. */
 export type Argument = number | bigint | string | Uint8Array
@@ -16,61 +17,121 @@ const ROW_BYTES = 7 * 8
 const HEADER_BYTES = 64
 const SEGMENT_BYTES = 56
 
-/** A child of `clone` waits until its namespace ends: whatever the table tries, one process tells of it. */
-const CODE: Readonly<Record<Machine, (table: number, results: number) => Buffer>> = {
-  x86_64: (table, results) =>
-    Buffer.concat([
-      Buffer.of(0x49, 0xbc, ...long(table)), //              mov r12, table
-      Buffer.of(0x49, 0xbd, ...long(results)), //            mov r13, results
-      Buffer.of(0x49, 0x8b, 0x04, 0x24), //            next: mov rax, [r12]
-      Buffer.of(0x49, 0x8b, 0x7c, 0x24, 0x08), //            mov rdi, [r12+8]
-      Buffer.of(0x49, 0x8b, 0x74, 0x24, 0x10), //            mov rsi, [r12+16]
-      Buffer.of(0x49, 0x8b, 0x54, 0x24, 0x18), //            mov rdx, [r12+24]
-      Buffer.of(0x4d, 0x8b, 0x54, 0x24, 0x20), //            mov r10, [r12+32]
-      Buffer.of(0x4d, 0x8b, 0x44, 0x24, 0x28), //            mov r8, [r12+40]
-      Buffer.of(0x4d, 0x8b, 0x4c, 0x24, 0x30), //            mov r9, [r12+48]
-      Buffer.of(0x0f, 0x05), //                              syscall
-      Buffer.of(0x49, 0x89, 0x45, 0x00), //                  mov [r13], rax
-      Buffer.of(0x48, 0x85, 0xc0), //                        test rax, rax
-      Buffer.of(0x75, 0x07), //                              jnz on
-      Buffer.of(0x49, 0x83, 0x3c, 0x24, 56), //              cmp qword [r12], clone
-      Buffer.of(0x74, 0x0a), //                              je child
-      Buffer.of(0x49, 0x83, 0xc4, ROW_BYTES), //         on: add r12, 56
-      Buffer.of(0x49, 0x83, 0xc5, 8), //                     add r13, 8
-      Buffer.of(0xeb, 0xc2), //                              jmp next
-      Buffer.of(0xb8, 34, 0, 0, 0, 0x0f, 0x05), //    child: mov eax, pause; syscall
-      Buffer.of(0xeb, 0xf7), //                              jmp child
-    ]),
-  aarch64: (table, results) =>
-    words([
-      ...address(19, table), //                              movz/movk x19, table
-      ...address(20, results), //                            movz/movk x20, results
-      0xf9400268, //                                   next: ldr x8, [x19]
-      0xa9408660, //                                         ldp x0, x1, [x19, 8]
-      0xa9418e62, //                                         ldp x2, x3, [x19, 24]
-      0xa9429664, //                                         ldp x4, x5, [x19, 40]
-      0xd4000001, //                                         svc 0
-      0xf8008680, //                                         str x0, [x20], 8
-      0xb5000060, //                                         cbnz x0, on
-      0xf103711f, //                                         cmp x8, clone
-      0x54000060, //                                         b.eq child
-      0x9100e273, //                                     on: add x19, x19, 56
-      0x17fffff6, //                                         b next
-      0xd2800928, //                                  child: mov x8, ppoll
-      ...[0xd2800000, 0xd2800001, 0xd2800002, 0xd2800003], // mov x0–x3, 0: wait for nothing, for ever
-      0xd4000001, //                                         svc 0
-      0x17fffffa, //                                         b child
-    ]),
+/**
+ * Each call is made by a process of its own, which shares memory and descriptors with the one that reports. So a filter of the host that
+ * ends whoever makes a call (systemd's SystemCallArchitectures=) ends that one process, and all other calls are made nevertheless.
+ * A child that a call of the table makes waits until its namespace ends: one process reports, whatever the table tries.
+ */
+const CODE: Readonly<Record<Machine, Listing>> = {
+  x86_64: `
+    bb00004100       mov ebx, DATA_AT   ; how many calls, and where the answers go; the table is behind it
+    448b33           mov r14d, dword ptr [rbx]
+    4c8b6b08         mov r13, qword ptr [rbx + 8]
+    4c8d6310         lea r12, [rbx + 16]
+    bf11450000       mov edi, 0x4511   ; next: clone(CLONE_VM | CLONE_FILES | CLONE_VFORK | SIGCHLD)
+    31f6             xor esi, esi
+    b838000000       mov eax, 56
+    0f05             syscall
+    85c0             test eax, eax
+    7438             je ask
+    7812             js on
+    89c7             mov edi, eax   ; wait4(it, &status, 0, NULL)
+    498d7508         lea rsi, [r13 + 8]
+    31d2             xor edx, edx
+    4531d2           xor r10d, r10d
+    b83d000000       mov eax, 61
+    0f05             syscall
+    4983c438         add r12, 56   ; on:
+    4983c510         add r13, 16
+    41ffce           dec r14d
+    75cd             jne next
+    b801000000       mov eax, 1   ; write(1, results, 16 * count)
+    bf01000000       mov edi, 1
+    488b7308         mov rsi, qword ptr [rbx + 8]
+    8b13             mov edx, dword ptr [rbx]
+    c1e204           shl edx, 4
+    0f05             syscall
+    eb34             jmp exit
+    498b0424         mov rax, qword ptr [r12]   ; ask:
+    498b7c2408       mov rdi, qword ptr [r12 + 8]
+    498b742410       mov rsi, qword ptr [r12 + 16]
+    498b542418       mov rdx, qword ptr [r12 + 24]
+    4d8b542420       mov r10, qword ptr [r12 + 32]
+    4d8b442428       mov r8, qword ptr [r12 + 40]
+    4d8b4c2430       mov r9, qword ptr [r12 + 48]
+    0f05             syscall
+    49894500         mov qword ptr [r13], rax
+    4885c0           test rax, rax
+    7507             jne exit
+    49833c2438       cmp qword ptr [r12], 56
+    7409             je hang
+    31ff             xor edi, edi   ; exit:
+    b8e7000000       mov eax, 231
+    0f05             syscall
+    b822000000       mov eax, 34   ; hang:
+    0f05             syscall
+    ebf7             jmp hang
+  `,
+  aarch64: `
+    3608a0d2         mov x22, #DATA_AT   ; how many calls, and where the answers go; the table is behind it
+    d50240b9         ldr w21, [x22]
+    d40640f9         ldr x20, [x22, #8]
+    d3420091         add x19, x22, #16
+    20a28852         mov w0, #0x4511   ; next: clone(CLONE_VM | CLONE_FILES | CLONE_VFORK | SIGCHLD)
+    010080d2         mov x1, #0
+    881b80d2         mov x8, #220
+    010000d4         svc #0
+    400200b4         cbz x0, ask
+    c000f8b7         tbnz x0, #63, on
+    81220091         add x1, x20, #8   ; wait4(it, &status, 0, NULL)
+    020080d2         mov x2, #0
+    030080d2         mov x3, #0
+    882080d2         mov x8, #260
+    010000d4         svc #0
+    73e20091         add x19, x19, #56   ; on:
+    94420091         add x20, x20, #16
+    b5060071         subs w21, w21, #1
+    41feff54         b.ne next
+    200080d2         mov x0, #1   ; write(1, results, 16 * count)
+    c10640f9         ldr x1, [x22, #8]
+    c20240b9         ldr w2, [x22]
+    42ec7cd3         lsl x2, x2, #4
+    080880d2         mov x8, #64
+    010000d4         svc #0
+    0a000014         b exit
+    680240f9         ldr x8, [x19]   ; ask:
+    608640a9         ldp x0, x1, [x19, #8]
+    628e41a9         ldp x2, x3, [x19, #24]
+    649642a9         ldp x4, x5, [x19, #40]
+    010000d4         svc #0
+    800200f9         str x0, [x20]
+    600000b5         cbnz x0, exit
+    1f7103f1         cmp x8, #220
+    80000054         b.eq hang
+    000080d2         mov x0, #0   ; exit:
+    c80b80d2         mov x8, #94
+    010000d4         svc #0
+    000080d2         mov x0, #0   ; hang:
+    010080d2         mov x1, #0
+    020080d2         mov x2, #0
+    030080d2         mov x3, #0
+    280980d2         mov x8, #73
+    010000d4         svc #0
+    faffff17         b hang
+  `,
 }
 
 /** By the gate of 32-bit programs: the kernel must not let it pass (S12). Only x86_64 has such a gate. */
 export const I386: Buffer = executable('x86_64', Buffer.of(0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05))
 
-/** The table's calls, then the telling of what came back. */
+/** What stands where a result would, as long as nobody has written one there: no call returns it. */
+const NO_RESULT = -(2n ** 63n)
+const ANSWER_BYTES = 16
+
+/** Makes the calls, each in a process of its own, then writes what came of them to standard output. */
 export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer {
-  const rows = calls.length + 2
-  const results = DATA_AT + rows * ROW_BYTES
-  let at = results + rows * 8
+  const results = DATA_AT + 16 + calls.length * ROW_BYTES
+  let at = results + calls.length * ANSWER_BYTES
   const pool: Buffer[] = []
   const placed = (argument: Argument): bigint => {
     if (typeof argument === 'bigint' || typeof argument === 'number') return BigInt.asUintN(64, BigInt(argument))
@@ -80,22 +141,28 @@ export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer
     at += room.byteLength
     return BigInt(at - room.byteLength)
   }
-  const telling: Call[] = [
-    { number: numberOf('write', machine), arguments: [1, results, calls.length * 8] },
-    { number: numberOf('exit_group', machine), arguments: [0] },
-  ]
-  const table = Buffer.alloc(rows * ROW_BYTES)
-  for (const [row, call] of [...calls, ...telling].entries()) {
+  const table = Buffer.alloc(calls.length * ROW_BYTES)
+  for (const [row, call] of calls.entries()) {
     table.writeBigUInt64LE(BigInt(call.number), row * ROW_BYTES)
     for (const [index, argument] of call.arguments.entries()) table.writeBigUInt64LE(placed(argument), row * ROW_BYTES + 8 + index * 8)
   }
-  const data = Buffer.concat([table, Buffer.alloc(rows * 8), ...pool])
-  return executable(machine, CODE[machine](DATA_AT, results), data)
+  const answers = Buffer.from(new BigInt64Array(calls.flatMap(() => [NO_RESULT, 0n])).buffer)
+  const head = Buffer.concat([long(calls.length), long(results)])
+  return executable(machine, codeOf(CODE[machine]), Buffer.concat([head, table, answers, ...pool]))
 }
 
-/** What the program wrote: negative is an errno. Fewer than asked where it was ended. */
-export const resultsIn = (bytes: Buffer): number[] =>
-  Array.from({ length: Math.floor(bytes.byteLength / 8) }, (_, index) => Number(bytes.readBigInt64LE(index * 8)))
+/** What the call returned (negative is an errno), or the signal that ended who made it. Undefined where neither is known. */
+export type Answer = number | NodeJS.Signals | undefined
+
+/** What the program wrote. Fewer than asked where it was ended itself. */
+export const answersIn = (bytes: Buffer): Answer[] =>
+  Array.from({ length: Math.floor(bytes.byteLength / ANSWER_BYTES) }, (_, index) => {
+    const result = bytes.readBigInt64LE(index * ANSWER_BYTES)
+    const signal = bytes.readInt32LE(index * ANSWER_BYTES + 8) & 0x7f
+    return result === NO_RESULT ? SIGNALS.get(signal) : Number(result)
+  })
+
+const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals])) // its own names
 
 /** One instruction a line: its bytes, and how an assembler writes it; where a label stands before it, that stands behind it. */
 export type Listing = string
@@ -185,14 +252,3 @@ function long(value: number): Buffer {
   bytes.writeBigUInt64LE(BigInt(value))
   return bytes
 }
-
-function words(codes: readonly number[]): Buffer {
-  const bytes = Buffer.alloc(codes.length * 4)
-  for (const [index, code] of codes.entries()) bytes.writeUInt32LE(code >>> 0, index * 4)
-  return bytes
-}
-
-const address = (register: number, value: number): number[] => [
-  (0xd2800000 | ((value & 0xffff) << 5) | register) >>> 0,
-  (0xf2a00000 | ((value >>> 16) << 5) | register) >>> 0,
-]

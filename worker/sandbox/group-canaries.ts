@@ -5,7 +5,7 @@ import { constants } from 'node:os'
 import type { Limits } from '../../shared/plan.ts'
 import type { Canary } from './canaries.ts'
 import { OWN_PROGRAM } from './canaries.ts'
-import { callingProgram, resultsIn } from './elf.ts'
+import { answersIn, callingProgram } from './elf.ts'
 import { type Machine, numberOf } from './syscalls.ts'
 
 const MiB = 1024 * 1024
@@ -29,9 +29,9 @@ export function groupCanaries(machine: Machine): readonly Canary[] {
       name: 'processes together',
       program: callingProgram(machine, forks),
       judge: ({ stdout, outcome }) => {
-        const results = resultsIn(Buffer.from(stdout, 'latin1'))
-        const begun = results.filter((result) => result > 0).length
-        const ok = outcome.kind === 'exit' && begun < GROUP_LIMITS.pids && results.at(-1) === -constants.errno.EAGAIN
+        const answers = answersIn(Buffer.from(stdout, 'latin1'))
+        const begun = answers.filter((answer) => typeof answer === 'number' && answer > 0).length
+        const ok = outcome.kind === 'exit' && begun < GROUP_LIMITS.pids && answers.at(-1) === -constants.errno.EAGAIN
         return [
           {
             name: 'S27 a fork bomb ends at the limit of its cgroup',

@@ -3,7 +3,7 @@
 // what would be refused to nobody's loss.
 
 import { constants } from 'node:os'
-import { type Argument, type Call, callingProgram, resultsIn } from './elf.ts'
+import { type Answer, type Argument, answersIn, type Call, callingProgram } from './elf.ts'
 import type { Check } from './facts.ts'
 import type { Ability } from './host.ts'
 import { type Machine, type Named, numberOf, syscallsOf } from './syscalls.ts'
@@ -19,6 +19,8 @@ export type Outside = {
 export type Sizes = { readonly pids: number; readonly tmp_bytes: number }
 
 type Errno = keyof typeof constants.errno
+/** Refused with an errno, or by the end of who asked. */
+type Refusal = Errno | 'SIGSYS'
 type Asked = {
   /** The defence, as attacks are numbered. Checks of one name are one check. */
   readonly check: string
@@ -26,7 +28,7 @@ type Asked = {
   readonly number: number
   readonly arguments: readonly Argument[]
   /** The right answers; without any it is to be done: what comes next needs it. `some`: one at least of all that its check asks. */
-  readonly right: readonly Errno[]
+  readonly right: readonly Refusal[]
   readonly some?: true
 }
 
@@ -43,7 +45,7 @@ const X32 = 0x40000000
 const NOWHERE: readonly Errno[] = ['ENOENT', 'ENOTDIR']
 const NOT_WRITABLE: readonly Errno[] = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ETXTBSY']
 
-type Ask = (check: string, right: readonly Errno[], call: Named, ...args: readonly Argument[]) => Asked
+type Ask = (check: string, right: readonly Refusal[], call: Named, ...args: readonly Argument[]) => Asked
 
 const asking =
   (machine: Machine): Ask =>
@@ -100,8 +102,9 @@ function walls(machine: Machine, { folder }: Outside, { pids, tmp_bytes }: Sizes
   ]
 }
 
+/** SIGSYS: a filter of the host stands before ours and ends the program, as that of our unit for systemd (SystemCallArchitectures=native). */
 const otherGates = (machine: Machine): Asked[] =>
-  machine === 'x86_64' ? [{ ...asking(machine)('S12 no x32', ['ENOSYS'], 'write', 1, '', 0), number: X32 + 1 }] : []
+  machine === 'x86_64' ? [{ ...asking(machine)('S12 no x32', ['ENOSYS', 'SIGSYS'], 'write', 1, '', 0), number: X32 + 1 }] : []
 
 /** More than there may be: at some point one is refused, and all before it hang until their namespace ends. */
 const forks = (ask: Ask, pids: number): Asked[] =>
@@ -171,21 +174,23 @@ export type KernelCanary = { readonly program: Buffer; readonly judge: (told: Bu
 export function kernelCanary(ability: Ability, machine: Machine, outside: Outside, sizes: Sizes): KernelCanary {
   const asked = ASKED[ability](machine, outside, sizes)
   const calls: Call[] = asked.map(({ number, arguments: given }) => ({ number, arguments: given }))
-  return { program: callingProgram(machine, calls), judge: (told) => judged(asked, resultsIn(told)) }
+  return { program: callingProgram(machine, calls), judge: (told) => judged(asked, answersIn(told)) }
 }
 
-function judged(asked: readonly Asked[], results: readonly number[]): Check[] {
-  const rows = asked.map((one, index) => ({ ...one, result: results[index] }))
+function judged(asked: readonly Asked[], answers: readonly Answer[]): Check[] {
+  const rows = asked.map((one, index) => ({ ...one, answer: answers[index] }))
   return [...Map.groupBy(rows, ({ check }) => check)].map(([name, group]) => {
-    const wrong = group.filter(({ right, result }) => !isRight(right, result))
+    const wrong = group.filter(({ right, answer }) => !isRight(right, answer))
     const ok = group.some(({ some }) => some === true) ? wrong.length < group.length : wrong.length === 0
-    const seen = (ok ? group.slice(-1) : wrong.slice(0, 4)).map(({ call, result }) => `${call} ${nameOf(result)}`)
+    const seen = (ok ? group.slice(-1) : wrong.slice(0, 4)).map(({ call, answer }) => `${call} ${nameOf(answer)}`)
     return { name, ok, detail: `${ok ? `${group.length} asked, at last ` : ''}${seen.join(', ')}` }
   })
 }
 
-const isRight = (right: readonly Errno[], result: number | undefined): boolean =>
-  result !== undefined && (right.length === 0 ? result >= 0 : right.some((errno) => result === -constants.errno[errno]))
+function isRight(right: readonly Refusal[], answer: Answer): boolean {
+  if (typeof answer !== 'number') return right.some((refusal) => refusal === answer)
+  return right.length === 0 ? answer >= 0 : right.some((refusal) => refusal !== 'SIGSYS' && answer === -constants.errno[refusal])
+}
 
 /** Some have two names; the first is the usual one. */
 const ERRNOS = new Map(
@@ -193,7 +198,8 @@ const ERRNOS = new Map(
     .reverse()
     .map(([name, number]) => [number, name]),
 )
-function nameOf(result: number | undefined): string {
-  if (result === undefined) return 'was not told'
-  return result >= 0 ? `succeeded (${result})` : (ERRNOS.get(-result) ?? `errno ${-result}`)
+function nameOf(answer: Answer): string {
+  if (answer === undefined) return 'was not told'
+  if (typeof answer === 'string') return `was answered by ${answer}`
+  return answer >= 0 ? `succeeded (${answer})` : (ERRNOS.get(-answer) ?? `errno ${-answer}`)
 }

@@ -1,0 +1,19 @@
+// `npm run test:hosts`: installs Countersign on whole Debian machines as the documents say, and tests what only a booted machine shows.
+// Arguments go to vitest. The first run makes a tree of Debian (40 s), which is kept; a run takes about two minutes.
+
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { buildEdge } from './edge-build.ts'
+import { installForHosts } from './packages.ts'
+import { sayOnStderr as say } from './setup.ts'
+import { ROOT } from './state.ts'
+import { fail } from './terminal.ts'
+
+if (process.getuid?.() !== 0) fail(say, 'machines are booted by root only: run it with sudo, or in a virtual machine of your own')
+const ready = installForHosts(say)
+if (!ready.ok) fail(say, ready.error)
+// Once for all machines: they find it in the checkout.
+const built = buildEdge(say)
+if (!built.ok) fail(say, built.error)
+const argv = ['run', '--config', 'vitest.hosts.config.ts', ...process.argv.slice(2)]
+process.exit(spawnSync(join(ROOT, 'node_modules/.bin/vitest'), argv, { cwd: ROOT, stdio: ['ignore', 1, 2] }).status ?? 1)
