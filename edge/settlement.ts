@@ -2,7 +2,7 @@
 // that has not passed here.
 
 import type { Envelope } from '../shared/dsse.ts'
-import { payloadBytes, publicKey, signedByExactly } from '../shared/dsse.ts'
+import { payloadBytes, signedByExactly } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { canonical, digestOf, parseJson, sha256 } from '../shared/json.ts'
 import type { StreamSummary } from '../shared/plan.ts'
@@ -24,7 +24,7 @@ export function checkSettlement(
   attestationId: string,
 ): Result<Settling> {
   const refuse = (detail: string) => err(failure('attestation_invalid', detail))
-  if (!signedByExactly(envelope, STATEMENT_TYPE, new Map([[worker.kid, publicKey(worker.x)]])))
+  if (!signedByExactly(envelope, STATEMENT_TYPE, new Map([[worker.kid, worker.x]])))
     return refuse('the statement is not signed by the worker alone')
   const bytes = payloadBytes(envelope)
   const parsed = parseJson(bytes)

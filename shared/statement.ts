@@ -1,10 +1,10 @@
 // What is signed about a call: the facts the edge vouches for, the grant that lets one worker run it once, and the
 // attestation of what happened. Offline verification of an attestation lives here too, as a checklist.
 
-import type { KeyObject } from 'node:crypto'
 import { z } from 'zod'
 import type { Signer } from './dsse.ts'
-import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
+import { Envelope, payloadBytes, seal, signedByExactly } from './dsse.ts'
+import { PublicKey } from './ed25519.ts'
 import type { Code } from './failures.ts'
 import { OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
@@ -277,8 +277,8 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   const { predicate } = statement
   const { facts, execution, grant } = predicate
 
-  const edges = new Map<string, KeyObject>()
-  for (const key of keys.keys) if (key.role === 'edge') edges.set(key.kid, publicKey(key.x))
+  const edges = new Map<string, string>()
+  for (const key of keys.keys) if (key.role === 'edge') edges.set(key.kid, key.x)
   const edge = bundle.envelope.signatures.map(({ keyid }) => keyid).find((kid) => edges.has(kid))
   const edgeKey = edge === undefined ? undefined : edges.get(edge)
   const workerKey = keys.keys.find((key) => key.role === 'worker' && key.worker === grant?.worker)
@@ -293,7 +293,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   if (executed && !isolated) {
     if (!holds('the worker that the grant names has a key in the key file', workerKey !== undefined) || !workerKey)
       return { ok: false, checks }
-    required.set(workerKey.kid, publicKey(workerKey.x))
+    required.set(workerKey.kid, workerKey.x)
   }
   const who = executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
   if (!holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required))) return { ok: false, checks }
@@ -355,7 +355,7 @@ function endingFits({ execution, state, error, timed_out, grant }: Predicate): b
   return ending.state === state && ending.error === error
 }
 
-function grantFits(envelope: Envelope, { facts, grant }: Predicate, kid: string, key: KeyObject): boolean {
+function grantFits(envelope: Envelope, { facts, grant }: Predicate, kid: string, key: string): boolean {
   if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key]]))) return false
   const parsed = parseJson(payloadBytes(envelope))
   const read = Grant.safeParse(parsed.ok ? parsed.value : undefined)
