@@ -6,12 +6,12 @@ import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, rmSync, writeSync
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
+import type { Keys } from '../shared/bundle.ts'
 import { type PrivateJwk, type Signer, signerFromJwk } from '../shared/dsse.ts'
 import { PublicKey } from '../shared/ed25519.ts'
 import { PATTERNS } from '../shared/ids.ts'
 import type { Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
-import type { Keys } from '../shared/statement.ts'
 import { type Config, type Refusal, readPrivate } from './config.ts'
 import { openUnsigned } from './link.ts'
 

@@ -1,6 +1,7 @@
 // What shared/ answers to everything that the tests of this folder ask, as one list of lines: run in Node and in workerd, and compared.
 // Nothing random and no clock in here.
 
+import { Bundle, verifyBundle } from '../../shared/bundle.ts'
 import { signCheckpoint, verifyCheckpoint } from '../../shared/checkpoint.ts'
 import type { Envelope } from '../../shared/dsse.ts'
 import { kidOf, seal, signedByExactly } from '../../shared/dsse.ts'
@@ -10,7 +11,6 @@ import { base32, callId, keyHash, PATTERNS, parseKey, split } from '../../shared
 import { GENESIS, linkOf } from '../../shared/journal.ts'
 import { canonical, digestOf, parseJson } from '../../shared/json.ts'
 import { append, consistency, inclusion, leafHash, root, verifyConsistency, verifyInclusion } from '../../shared/merkle.ts'
-import { Bundle, verifyBundle } from '../../shared/statement.ts'
 import { BASE_NONCE, chosenSignature, malleable, NO_KEYS, vectors, WEAK_KEYS, WEAK_NONCES } from './curve.ts'
 import { collude, deniedBundle, EDGE, executedBundle, KEYS, reexecuted, regrant, STRANGER, WORKER } from './evidence.ts'
 import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './json-cases.ts'

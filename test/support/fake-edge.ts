@@ -11,7 +11,7 @@ import { countersign, type Envelope, kidOf, type PrivateJwk, type Signer, signer
 import { type Code, FAILURES } from '../../shared/failures.ts'
 import type { InputFile } from '../../shared/files.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/http-signature.ts'
-import { attestationId, callId, newWorkerId, split, ulid } from '../../shared/ids.ts'
+import { callId, newWorkerId, ulid } from '../../shared/ids.ts'
 import { BODY, digestOf, type Json, parseJson, sha256 } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { ProcessPlan as Plan, Stdin } from '../../shared/plan.ts'
@@ -373,8 +373,8 @@ export class FakeEdge {
     if (call?.state !== 'running' || call.fence !== settlement.fence || call.grant === undefined || this.worker === undefined) {
       return problem('stale_fence', 'the call has moved on')
     }
-    const { id, x } = this.worker
-    const checked = checkSettlement(settlement, { id, x, kid: kidOf(x) }, call.grant, attestationId(call.run, split(call.call).n))
+    const worker = { ...this.worker, kid: kidOf(this.worker.x) }
+    const checked = checkSettlement(settlement, { worker, grant: call.grant, plan: call.plan, now_ms: this.now() })
     if (!checked.ok) return problem(checked.error.code, checked.error.detail)
     const { statement, kept, ending } = checked.value
     const envelope = countersign(settlement.envelope, this.signer)
