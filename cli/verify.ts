@@ -2,12 +2,12 @@
 // and what does not is decided in shared/, where the edge and the tests have it from too.
 
 import { ROUTES } from '../shared/api.ts'
+import type { Check } from '../shared/bundle.ts'
+import { Bundle, Keys, verifyBundle } from '../shared/bundle.ts'
 import { verifyChain } from '../shared/journal.ts'
-import { digestOf } from '../shared/json.ts'
 import { err, ok } from '../shared/result.ts'
-import { PolicySnapshot } from '../shared/snapshot.ts'
-import type { Check, Statement } from '../shared/statement.ts'
-import { Bundle, Keys, verifyBundle } from '../shared/statement.ts'
+import { decidedUnder, PolicySnapshot } from '../shared/snapshot.ts'
+import type { Statement } from '../shared/statement.ts'
 import type { Answer, Command, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
 import { readJson } from './files.ts'
@@ -67,7 +67,7 @@ async function verifyFile(file: string, keyFile: string, expected: Expected, pai
   const shown = expected.snapshot === undefined ? ok(undefined) : readJson(expected.snapshot)
   if (!shown.ok) return unread(shown.error, 'the snapshot can be read', paint)
   const snapshot = PolicySnapshot.safeParse(shown.value)
-  const fits = snapshot.success && digestOf(snapshot.data) === statement?.predicate.facts.decision.snapshot
+  const fits = snapshot.success && statement !== undefined && decidedUnder(snapshot.data, statement.predicate.facts)
   const under = expected.snapshot === undefined ? [] : [{ name: 'it was decided under this policy snapshot', ok: fits }]
   return verdict([...checks, ...asked, ...under], statement === undefined ? {} : summary(statement), paint)
 }
@@ -99,8 +99,10 @@ const issue = ({
 /** The checklist, and under it the verdict. What the evidence says is told only where it is to be believed. */
 function verdict(checks: readonly Finding[], about: Readonly<Record<string, string>>, paint: Paint): Awaited<Answer> {
   const verified = checks.length > 0 && checks.every((check) => check.ok)
-  const line = ({ name, ok: holds, detail }: Finding): string =>
-    `  ${holds ? paint.good('ok  ') : paint.bad('FAIL')}  ${inline(name)}${detail === undefined ? '' : `: ${inline(detail)}`}\n`
+  const line = ({ name, ok: holds, detail, at }: Finding): string => {
+    const more = [detail, at === undefined ? undefined : `the fault is at ${at}`].filter((one) => one !== undefined)
+    return `  ${holds ? paint.good('ok  ') : paint.bad('FAIL')}  ${inline([name, ...more].join(': '))}\n`
+  }
   const said = verified ? `${paint.good('verified')}\n${columns(Object.entries(about), '  ')}` : `${paint.bad('NOT VERIFIED')}\n`
   return ok({ ok: verified, json: { verified, checks, ...(verified ? { about } : {}) }, text: `${checks.map(line).join('')}${said}` })
 }

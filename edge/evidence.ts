@@ -1,13 +1,14 @@
 // What is kept of a call beside its record, for whoever may read it: its attestation, the policy snapshot it was decided under, the bytes
 // that it brought and left. It changes no call.
 
+import { BUNDLE_FORMAT, type Bundle } from '../shared/bundle.ts'
 import { seal } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { attestationId } from '../shared/ids.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import { BUNDLE_FORMAT, type Bundle, STATEMENT_TYPE } from '../shared/statement.ts'
+import { STATEMENT_TYPE } from '../shared/statement.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
 import type { CallRecord, Status } from './lifecycle.ts'

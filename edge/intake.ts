@@ -2,7 +2,6 @@
 // behind here looks at a raw request again.
 
 import type { z } from 'zod'
-import { publicKey } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { readSignatureInput, signatureHolds } from '../shared/http-signature.ts'
 import { PATTERNS, parseKey } from '../shared/ids.ts'
@@ -52,7 +51,7 @@ export async function identifyBySignature(request: Request, body: Uint8Array, en
   const { host, pathname } = new URL(request.url)
   const signed = { method: request.method, authority: host, path: pathname, body }
   const headers = { digest: header('content-digest'), signature: header('signature') }
-  if (!signatureHolds(signed, claimed, headers, publicKey(worker.row.x))) return err(UNSIGNED)
+  if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)
   const admitted = await gatekeeper(env, tenant).admitWorker(claimed, knownVersion(tenant))
   if (!admitted.ok) return admitted
   const directory = directoryFrom(identityOf(env), tenant, admitted.value)

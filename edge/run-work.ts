@@ -5,14 +5,13 @@ import type { Envelope } from '../shared/dsse.ts'
 import { countersign } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import type { OutputFiles } from '../shared/files.ts'
-import { attestationId } from '../shared/ids.ts'
 import { canonical } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
-import { secretsOf } from '../shared/plan.ts'
+import { type ProcessPlan, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { CallState, Grant } from '../shared/statement.ts'
-import { countedAsPlanned, sealGrant } from '../shared/statement.ts'
+import { sealGrant } from '../shared/statement.ts'
 import { type Means, narrowed, unmet } from '../shared/worker-proof.ts'
 import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import { directoryOf, type Loaded } from './directory.ts'
@@ -41,6 +40,12 @@ const SENT_ON_MS = 5_000
 
 /** What others know of calls whose time may have come; nothing where they could not be asked. */
 export type Known = { readonly folderGone?: string | undefined; readonly pool?: (name: string) => readonly EnrolledWorker[] }
+
+/** What a statement may say later of how the call was held, because the worker has proven it. */
+function provenFor({ profile }: ProcessPlan, { cgroups, profiles }: Means): NonNullable<Grant['proven']> {
+  const own = profiles.find(({ name }) => name === profile)
+  return { cgroups, ...(own === undefined ? {} : { profile_sha256: own.sha256 }) }
+}
 
 const keepsFiles = ({ proposal: { plan } }: Pick<CallRecord, 'proposal'>): boolean =>
   plan !== null && plan.tier !== 'A' && plan.outputs === true
@@ -92,7 +97,8 @@ export class Work {
         return err(failure('not_claimable', 'the folder of its run is on another worker'))
       }
       const now = Date.now()
-      const lacking = unmet(plan, narrowed(meansNow(worker, now), said)) // L8, K04: it waits for a worker that has proven it
+      const means = narrowed(meansNow(worker, now), said)
+      const lacking = unmet(plan, means) // L8, K04: it waits for a worker that has proven it
       if (lacking.length > 0) {
         this.#sendOn(record, worker.id, directory, now)
         return err(failure('sandbox_unavailable', `the call needs what is not proven on the worker: ${lacking.join(', ')}`))
@@ -108,6 +114,7 @@ export class Work {
           (plan.files === undefined && plan.outputs === undefined ? 0 : LIMITS.files_ms) +
           plan.limits.timeout_ms +
           LIMITS.settle_grace_ms,
+        proven: provenFor(plan, means),
         ...(sharesFolder(plan) ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) } : {}),
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
@@ -184,20 +191,19 @@ export class Work {
 
   async settle(n: number, worker: WorkerKey, settlement: Settlement): Promise<Result<{ state: CallState; attestation: Envelope }>> {
     return this.#run.commit(() => {
-      const [row, record] = [this.#run.row(), this.#store.call(n)]
-      if (row === undefined || record === undefined) return err(failure('stale_fence', 'no such call'))
+      const record = this.#store.call(n)
+      if (record === undefined) return err(failure('stale_fence', 'no such call'))
       const { status } = record
       const before = this.#store.attestation(n)
       if (hasEnded(status) && before?.envelope.payload === settlement.envelope.payload)
         return ok({ state: status.state, attestation: before.envelope }) // its first answer was lost
       if (status.state !== 'running' || status.worker !== worker.id || status.fence !== settlement.fence)
         return err(failure('stale_fence', `the call is ${status.state}`))
-      const checked = checkSettlement(settlement, worker, status.grant, attestationId(row.record.id, n))
+      const { plan } = record.proposal
+      const checked = checkSettlement(settlement, { worker, grant: status.grant, plan, now_ms: Date.now() })
       if (!checked.ok) return checked
       const { statement, kept, ending } = checked.value
       const { execution } = statement.predicate
-      if (!countedAsPlanned(record.proposal.plan, execution))
-        return err(failure('attestation_invalid', 'the plan wants a cgroup, and the statement tells of none'))
       const held = this.#holds(record, execution.files)
       if (!held.ok) return held
       const attestation = countersign(settlement.envelope, identityOf(this.#env).signer)

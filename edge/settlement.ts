@@ -1,15 +1,17 @@
 // Whether a worker's settlement is what its grant describes. Pure; reads as a checklist. The edge countersigns nothing
 // that has not passed here.
 
+import { faultIn } from '../shared/bundle.ts'
+import { COMPARED, contradictions } from '../shared/contradictions.ts'
 import type { Envelope } from '../shared/dsse.ts'
-import { payloadBytes, publicKey, signedByExactly } from '../shared/dsse.ts'
+import { payloadBytes, signedByExactly } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { canonical, digestOf, parseJson, sha256 } from '../shared/json.ts'
-import type { StreamSummary } from '../shared/plan.ts'
+import type { Plan, StreamSummary } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Facts, Grant } from '../shared/statement.ts'
-import { EDGE_EXECUTOR, endingOf, executionDigest, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
+import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
 import type { Settlement } from '../shared/worker-wire.ts'
 import type { Attested, EndState, Finished } from './lifecycle.ts'
 import type { Kept } from './run-record.ts'
@@ -17,52 +19,51 @@ import type { Kept } from './run-record.ts'
 export type WorkerKey = { id: string; kid: string; x: string }
 export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
 
-export function checkSettlement(
-  { envelope, output }: Settlement,
-  worker: WorkerKey,
-  grantEnvelope: Envelope,
-  attestationId: string,
-): Result<Settling> {
-  const refuse = (detail: string) => err(failure('attestation_invalid', detail))
-  if (!signedByExactly(envelope, STATEMENT_TYPE, new Map([[worker.kid, publicKey(worker.x)]])))
+/** What the edge knows of the call that a worker settles. */
+export type Expected = { readonly worker: WorkerKey; readonly grant: Envelope; readonly plan: Plan | null; readonly now_ms: number }
+
+export function checkSettlement({ envelope, output }: Settlement, { worker, grant: granted, plan, now_ms }: Expected): Result<Settling> {
+  const refuse = (detail: string, at?: readonly string[]) =>
+    err(
+      failure(
+        'attestation_invalid',
+        detail,
+        at?.slice(0, FAULTS_TOLD).map((one) => ({ at: one, message: detail })),
+      ),
+    )
+  if (!signedByExactly(envelope, STATEMENT_TYPE, new Map([[worker.kid, worker.x]])))
     return refuse('the statement is not signed by the worker alone')
   const bytes = payloadBytes(envelope)
   const parsed = parseJson(bytes)
   const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
-  if (!read.success) return refuse('the payload is not a statement of ours')
+  if (!read.success) return refuse('the payload is not a statement of ours', [faultIn(read.error)])
   const statement = read.data
   if (canonical(statement) !== new TextDecoder().decode(bytes)) return refuse('the payload is not in canonical form')
 
-  const granted = grantIn(grantEnvelope)
-  if (statement.predicate.attestation_id !== attestationId) return refuse('the attestation’s id is another call’s')
-  const { facts, grant, execution, state, error, execution_sha256, timed_out } = statement.predicate
-  if (canonical(facts) !== canonical(granted.facts)) return refuse('the facts are not those of the grant')
-  if (
-    grant === null ||
-    grant.sha256 !== digestOf(granted) ||
-    grant.worker !== granted.worker ||
-    grant.fence !== granted.fence ||
-    grant.deadline_ms !== granted.deadline_ms
-  ) {
-    return refuse('the grant is not the one that was given')
+  const { execution } = statement.predicate
+  if (execution.outcome === null || execution.executor === EDGE_EXECUTOR || execution.executor === ISOLATE)
+    return refuse('a worker names its own sandbox and an outcome', ['/predicate/execution/executor', '/predicate/execution/outcome'])
+  const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
+  const [first] = found
+  if (first !== undefined) {
+    const detail = `the statement contradicts its grant at ${first.at}; it does not hold that ${COMPARED[first.what]}`
+    return refuse(
+      detail,
+      found.map(({ at }) => at),
+    )
   }
-  if (statement.subject[0].name !== facts.call || statement.subject[0].digest.sha256 !== facts.digest)
-    return refuse('the subject is another call')
-  if (execution.executor === EDGE_EXECUTOR || execution.outcome === null) return refuse('an execution names its executor and its outcome')
-  if (execution_sha256 !== executionDigest(facts.digest, execution)) return refuse('the execution digest does not fit')
-  const ending = endingOf(execution.outcome)
-  if (ending.state !== state || ending.error !== error || timed_out !== (state === 'timed_out'))
-    return refuse('the ending does not fit the outcome')
   const kept = { stdout: Buffer.from(output.stdout, 'base64'), stderr: Buffer.from(output.stderr, 'base64') }
   if (!fits(execution.stdout, kept.stdout) || !fits(execution.stderr, kept.stderr))
-    return refuse('the output is not what the statement describes')
-  return ok({ statement, kept, ending })
+    return refuse('the output is not what the statement describes', ['/predicate/execution/stdout', '/predicate/execution/stderr'])
+  return ok({ statement, kept, ending: endingOf(execution.outcome) })
 }
 
+const FAULTS_TOLD = 16
+
+/** That the summary is consistent in itself has been compared. */
 function fits(summary: StreamSummary | null, kept: Buffer): boolean {
   if (summary === null) return kept.byteLength === 0
-  if (summary.kept !== kept.byteLength || summary.kept > summary.bytes || summary.truncated !== summary.kept < summary.bytes) return false
-  return summary.truncated || sha256(kept) === summary.sha256
+  return summary.kept === kept.byteLength && (summary.truncated || sha256(kept) === summary.sha256)
 }
 
 /** A grant of our own, from our store. */

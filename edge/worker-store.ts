@@ -2,7 +2,7 @@
 // gate's. Every write that matters to others goes through the change of the TenantObject that owns it.
 
 import { and, eq, isNull } from 'drizzle-orm'
-import { type Envelope, kidOf, payloadBytes, publicKey } from '../shared/dsse.ts'
+import { type Envelope, kidOf, payloadBytes } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { mintKey, newWorkerId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -69,7 +69,7 @@ export class WorkerStore {
   /** What a worker says of itself, signed. It counts until it is old. */
   prove(tenant: string, worker: WorkerRow, envelope: Envelope, now: number): Result<{ tiers: Tier[] }> {
     const { id, kid, x } = worker
-    const proof = readProof(envelope, { tenant, id, kid, key: publicKey(x) })
+    const proof = readProof(envelope, { tenant, id, kid, x })
     if (!proof.ok) return err(failure('proof_invalid', proof.error))
     if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms) return err(failure('proof_invalid', 'it is not of these minutes'))
     const before = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()

@@ -2,14 +2,14 @@
 // The signature covers the pre-authentication encoding, so type and payload can't be swapped (T01).
 
 import type { KeyObject } from 'node:crypto'
-import { createHash, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
+import { createHash, createPrivateKey, sign } from 'node:crypto'
 import { z } from 'zod'
+import { isSignedBy, Signature, signatureIn } from './ed25519.ts'
 import { canonical } from './json.ts'
 import { LIMITS } from './limits.ts'
 
 // Base64 in its one spelling: the bits that pad the last character are zero, so that no byte of an envelope can change unnoticed (J01).
 const Base64 = z.string().regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/)
-const Signature = z.string().regex(/^[A-Za-z0-9+/]{85}[AQgw]==$/)
 
 export const Envelope = z.strictObject({
   payloadType: z.string().max(128),
@@ -34,36 +34,6 @@ export function signerFromJwk(jwk: PrivateJwk): Signer {
   return { kid: kidOf(x), x, key: createPrivateKey({ key: { kty, crv, x, d }, format: 'jwk' }) }
 }
 
-const FIELD = 2n ** 255n - 19n
-const ORDER_8 = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
-/** y of the eight points of small order: for these as keys anyone can sign, where the library lets them pass (T02). */
-const SMALL_ORDER: ReadonlySet<bigint> = new Set([0n, 1n, FIELD - 1n, ORDER_8, FIELD - ORDER_8])
-
-/** 32 bytes in their one base64url spelling, y in its one spelling, and a point that has a secret behind it. */
-function isPublicKey(x: string): boolean {
-  const bytes = Buffer.from(x, 'base64url')
-  if (bytes.length !== 32 || bytes.toString('base64url') !== x) return false
-  const y = BigInt(`0x${bytes.reverse().toString('hex')}`) & (2n ** 255n - 1n) // the highest bit is the sign of x
-  return y < FIELD && !SMALL_ORDER.has(y)
-}
-
-/** An Ed25519 public key as it crosses the wire. */
-export const PublicKey = z.string().refine(isPublicKey, 'not an Ed25519 public key')
-
-/** Keys that were imported: each signs more than once. */
-const imported = new Map<string, KeyObject>()
-const IMPORTED_KEPT = 1_000
-
-export function publicKey(x: string): KeyObject {
-  const known = imported.get(x)
-  if (known !== undefined) return known
-  if (!isPublicKey(x)) throw new TypeError('not an Ed25519 public key')
-  const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
-  if (imported.size >= IMPORTED_KEPT) imported.clear()
-  imported.set(x, key)
-  return key
-}
-
 function preAuthEncoding(type: string, payload: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`DSSEv1 ${Buffer.byteLength(type)} ${type} ${payload.byteLength} `), payload])
 }
@@ -84,18 +54,18 @@ export function countersign(envelope: Envelope, signer: Signer): Envelope {
 }
 
 /**
- * Whether `envelope` has exactly one signature by each of `keys` (kid → key) and no other.
+ * Whether `envelope` has exactly one signature by each of `keys` (kid → public key) and no other.
  * A stray or unknown signature makes it invalid: nobody shall think that it was vouched for.
  */
-export function signedByExactly(envelope: Envelope, type: string, keys: ReadonlyMap<string, KeyObject>): boolean {
+export function signedByExactly(envelope: Envelope, type: string, keys: ReadonlyMap<string, string>): boolean {
   if (envelope.payloadType !== type || envelope.signatures.length !== keys.size) return false
   const payload = Buffer.from(envelope.payload, 'base64')
   if (payload.toString('base64') !== envelope.payload) return false // a second spelling of the same bytes
   const signed = preAuthEncoding(type, payload)
   const seen = new Set<string>()
   for (const { keyid, sig } of envelope.signatures) {
-    const key = keys.get(keyid)
-    if (key === undefined || seen.has(keyid) || !verify(null, signed, key, Buffer.from(sig, 'base64'))) return false
+    const x = keys.get(keyid)
+    if (x === undefined || seen.has(keyid) || !isSignedBy(x, signed, signatureIn(sig))) return false
     seen.add(keyid)
   }
   return true

@@ -2,7 +2,8 @@
 // The covered components are fixed: nobody can have fewer of them accepted (K02). Both sides build the same base here.
 
 import type { KeyObject } from 'node:crypto'
-import { createHash, randomBytes, sign, verify } from 'node:crypto'
+import { createHash, randomBytes, sign } from 'node:crypto'
+import { isSignedBy, signatureIn } from './ed25519.ts'
 import { PATTERNS } from './ids.ts'
 
 const COVERED = '("@method" "@authority" "@path" "content-digest")'
@@ -39,7 +40,7 @@ export function signRequest(
 
 const INPUT =
   /^w=\(.{1,80}\);created=([0-9]{1,12});nonce="([A-Za-z0-9_-]{16,64})";keyid="([a-z0-9-]{1,32})\/(wrk_[0-9A-Z]{26})";alg="ed25519";tag="countersign-worker"$/
-const SIGNATURE = /^w=:([A-Za-z0-9+/]{86}==):$/
+const SIGNATURE = /^w=:([^:]{88}):$/
 
 /** Reads who claims to have signed; nothing is proven yet. Anything but the one shape is no signature. */
 export function readSignatureInput(header: string | undefined): SignatureInput | undefined {
@@ -55,9 +56,9 @@ export function signatureHolds(
   request: SignedRequest,
   input: SignatureInput,
   headers: { digest: string | undefined; signature: string | undefined },
-  key: KeyObject,
+  x: string,
 ): boolean {
   const match = headers.signature === undefined ? null : SIGNATURE.exec(headers.signature)
   if (match === null || headers.digest !== contentDigest(request.body)) return false
-  return verify(null, base(request, headers.digest, input), key, Buffer.from(match[1] ?? '', 'base64'))
+  return isSignedBy(x, base(request, headers.digest, input), signatureIn(match[1] ?? ''))
 }

@@ -66,6 +66,8 @@ export const LIMITS = {
   settle_grace_ms: 10_000,
   /** Age of a signed worker request, and how far a clock may stand off. */
   signature_age_s: 60,
+  /** What a worker's idea of the edge's time may be off by, in what it attests: it learns that clock within 1 s of an answer. */
+  clock_slack_ms: 5_000,
   /** How long a worker may be silent before the folders of runs on it are given up: a restart or an upgrade takes less. */
   folder_silence_ms: 5 * 60_000,
   /** How often a worker tries its sandboxes anew, and how long the edge goes by what it said of them: two may be lost. */

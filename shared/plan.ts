@@ -234,6 +234,9 @@ export const StreamSummary = z.strictObject({
 })
 export type StreamSummary = z.infer<typeof StreamSummary>
 
+/** So many connections are told one by one: what a person reads, and about 20 kB of a statement. Sums follow. */
+export const CONNECTIONS_TOLD = 128
+
 /** One connection that the egress proxy saw, or the sum of many. */
 export const Connection = z.strictObject({
   host: z.string().max(TOLD_CHARS.host),

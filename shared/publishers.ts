@@ -1,7 +1,7 @@
 // Whose signature under a skill counts: publishers by name, each with keys of their own.
 
 import { z } from 'zod'
-import { PublicKey } from './dsse.ts'
+import { PublicKey } from './ed25519.ts'
 import { LIMITS } from './limits.ts'
 import { Name, Time } from './wire.ts'
 

@@ -2,8 +2,9 @@
 // digest; whoever has the snapshot recomputes that.
 
 import { z } from 'zod'
+import { digestOf } from './json.ts'
 import { EgressMode, Limits, Tier, Workspace } from './plan.ts'
-import { ToolRef } from './statement.ts'
+import { type Facts, ToolRef } from './statement.ts'
 import { Budget } from './wire.ts'
 
 export const PolicySnapshot = z.strictObject({
@@ -40,3 +41,7 @@ export const PolicySnapshot = z.strictObject({
     .nullable(),
 })
 export type PolicySnapshot = z.infer<typeof PolicySnapshot>
+
+/** Whether a call was decided under it: by its digest, and by what both name. */
+export const decidedUnder = (snapshot: PolicySnapshot, { tool, decision }: Facts): boolean =>
+  digestOf(snapshot) === decision.snapshot && snapshot.policy_set === decision.policy_set && snapshot.tool.name === tool.name

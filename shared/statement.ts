@@ -1,23 +1,21 @@
 // What is signed about a call: the facts the edge vouches for, the grant that lets one worker run it once, and the
-// attestation of what happened. Offline verification of an attestation lives here too, as a checklist.
+// attestation of what happened. Whether these agree is contradictions.ts's to say, and verifying them offline bundle.ts's.
 
-import type { KeyObject } from 'node:crypto'
 import { z } from 'zod'
-import type { Signer } from './dsse.ts'
-import { Envelope, PublicKey, payloadBytes, publicKey, seal, signedByExactly } from './dsse.ts'
+import type { Envelope, Signer } from './dsse.ts'
+import { seal } from './dsse.ts'
 import type { Code } from './failures.ts'
 import { OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import type { Json } from './json.ts'
-import { canonical, digestOf, parseJson } from './json.ts'
+import { digestOf } from './json.ts'
 import { LIMITS } from './limits.ts'
-import { Connection, EgressMode, Limits, Outcome, Plan, SkillLimits, StreamSummary } from './plan.ts'
+import { Connection, EgressMode, Limits, Outcome, type Plan, SkillLimits, StreamSummary } from './plan.ts'
 import { asTold, TOLD_CHARS } from './told.ts'
 
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
 const PREDICATE_TYPE = 'https://countersign.dev/attestation/v1'
-export const BUNDLE_FORMAT = 'countersign-bundle/v1'
 
 const Sha256 = z.string().regex(PATTERNS.sha256)
 const Name = z.string().regex(PATTERNS.name)
@@ -93,6 +91,9 @@ export type Facts = z.infer<typeof Facts>
 export const EDGE_EXECUTOR = 'edge'
 /** As the edge calls itself where it runs a skill. */
 export const ISOLATE = 'wasm_isolate'
+/** As a worker calls itself where it handed nothing to a sandbox, and its sandboxes, by tier. */
+export const UNSTARTED = 'worker'
+export const SANDBOXES = { B: 'sandbox_tier_b_linux_rlimits', C: 'sandbox_tier_c_linux_bubblewrap' } as const
 /** A worker; or the edge itself, of tier A. */
 const Executor = z.union([z.string().regex(PATTERNS.worker), z.literal(EDGE_EXECUTOR)])
 
@@ -105,6 +106,8 @@ export const Grant = z.strictObject({
   deadline_ms: Time,
   /** Where the plan shares the run's folder. kept: calls of the run have worked in it, so a worker that has it no more must not begin. */
   folder: z.enum(['new', 'kept']).optional(),
+  /** What the worker had proven when it claimed, of what its statement may say. Absent in earlier grants, and where the edge runs a skill. */
+  proven: z.strictObject({ cgroups: z.boolean(), profile_sha256: Sha256.optional() }).optional(),
 })
 export type Grant = z.infer<typeof Grant>
 
@@ -224,148 +227,4 @@ export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 't
     case 'infra':
       return { state: 'failed', error: 'sandbox_failed' }
   }
-}
-
-/** The public keys of an edge and its workers, as `/.well-known/countersign/keys.json` serves them. */
-export const Keys = z.strictObject({
-  format: z.literal('countersign-keys/v1'),
-  tenant: z.string().regex(PATTERNS.tenant),
-  keys: z.array(
-    z.strictObject({
-      kid: z.string().max(64),
-      kty: z.literal('OKP'),
-      crv: z.literal('Ed25519'),
-      x: PublicKey,
-      role: z.enum(['edge', 'worker']),
-      worker: z.string().regex(PATTERNS.worker).optional(),
-      status: z.enum(['active', 'revoked']),
-    }),
-  ),
-})
-export type Keys = z.infer<typeof Keys>
-
-/** What an auditor takes home: the envelope, and what it takes to recompute the digests in it. */
-export const Bundle = z.strictObject({
-  format: z.literal(BUNDLE_FORMAT),
-  envelope: Envelope,
-  grant: Envelope.nullable(),
-  call: z.strictObject({
-    tenant: z.string(),
-    run: z.string(),
-    call: z.string(),
-    tool: ToolRef,
-    arguments: z.json(),
-    plan: Plan.nullable(),
-  }),
-})
-export type Bundle = z.infer<typeof Bundle>
-
-export type Check = { readonly name: string; readonly ok: boolean }
-export type Verdict = { readonly ok: boolean; readonly checks: readonly Check[]; readonly statement?: Statement }
-
-/** Verifies a bundle with nothing but public keys. Reads as the checklist that it is; a check after a failed one is not asked. */
-export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
-  const checks: Check[] = []
-  const holds = (name: string, condition: boolean): boolean => {
-    checks.push({ name, ok: condition })
-    return condition
-  }
-  const parsed = parseJson(payloadBytes(bundle.envelope))
-  const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
-  if (!holds('the payload is an in-toto statement of our predicate', read.success) || !read.success) return { ok: false, checks }
-  const statement = read.data
-  const { predicate } = statement
-  const { facts, execution, grant } = predicate
-
-  const edges = new Map<string, KeyObject>()
-  for (const key of keys.keys) if (key.role === 'edge') edges.set(key.kid, publicKey(key.x))
-  const edge = bundle.envelope.signatures.map(({ keyid }) => keyid).find((kid) => edges.has(kid))
-  const edgeKey = edge === undefined ? undefined : edges.get(edge)
-  const workerKey = keys.keys.find((key) => key.role === 'worker' && key.worker === grant?.worker)
-
-  const sealed = new TextDecoder().decode(payloadBytes(bundle.envelope))
-  if (!holds('the payload is in canonical form', sealed === canonical(statement))) return { ok: false, checks }
-  if (!holds('an edge key from the key file signed it', edge !== undefined && edgeKey !== undefined) || !edge || !edgeKey)
-    return { ok: false, checks }
-  const required = new Map([[edge, edgeKey]])
-  const executed = execution.executor !== EDGE_EXECUTOR
-  const isolated = execution.executor === ISOLATE
-  if (executed && !isolated) {
-    if (!holds('the worker that the grant names has a key in the key file', workerKey !== undefined) || !workerKey)
-      return { ok: false, checks }
-    required.set(workerKey.kid, publicKey(workerKey.x))
-  }
-  const who = executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
-  if (!holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required))) return { ok: false, checks }
-
-  const subject = statement.subject[0]
-  holds('the key file is of the tenant that it names', keys.tenant === facts.tenant)
-  holds('the subject is this call', subject.name === facts.call && subject.digest.sha256 === facts.digest)
-  holds('the digest covers these arguments and this plan', facts.digest === callDigest(bundle.call as DigestInput))
-  holds(
-    'the facts name the same call',
-    facts.call === bundle.call.call && facts.run === bundle.call.run && facts.tenant === bundle.call.tenant,
-  )
-  holds('the arguments digest fits', facts.args_sha256 === digestOf(bundle.call.arguments))
-  holds('the plan digest fits', facts.plan_sha256 === (bundle.call.plan === null ? null : digestOf(bundle.call.plan)))
-  holds(
-    'limits and egress are the plan’s',
-    canonical([facts.limits, facts.egress]) === canonical([bundle.call.plan?.limits ?? null, bundle.call.plan?.egress ?? null]),
-  )
-  holds('processes were counted together where the plan wants it', isFree(bundle.call.plan) || execution.cgroup !== false)
-  holds('the execution digest fits', predicate.execution_sha256 === executionDigest(facts.digest, execution))
-  holds('the ending fits the outcome', endingFits(predicate))
-  holds('an approval stands behind what policy asks', facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts))
-  holds('nothing ran without a grant', !executed || (grant !== null && facts.decision.effect !== 'deny'))
-  holds('a skill ran at the edge, and anything else on a worker', ranInItsTier(bundle, predicate))
-  if (grant === null) holds('no grant is shown, for none was given', bundle.grant === null)
-  else
-    holds('the grant is the edge’s, for this call and worker', bundle.grant !== null && grantFits(bundle.grant, predicate, edge, edgeKey))
-  return { ok: checks.every((check) => check.ok), checks, statement }
-}
-
-/** Ends of which it is not said that anything was started. */
-const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
-
-/** Nothing of the kind is wanted. */
-const isFree = (plan: Plan | null): boolean => plan === null || plan.tier === 'A' || plan.cgroup !== true
-
-/** What a plan binds to a cgroup ran in one, if it ran. */
-export const countedAsPlanned = (plan: Plan | null, { outcome, cgroup }: Execution): boolean =>
-  isFree(plan) || cgroup === true || (cgroup === undefined && (outcome === null || MAYBE_UNBEGUN.includes(outcome.kind)))
-
-const approvedBySomeone = (facts: Facts): boolean => facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false
-
-/** Tier A is the edge's alone to run: no worker can have, and of nothing else may the edge say that it did. */
-function ranInItsTier({ call: { plan } }: Bundle, { execution, grant }: Predicate): boolean {
-  if (execution.executor === EDGE_EXECUTOR) return grant === null || (grant.worker === EDGE_EXECUTOR) === (plan?.tier === 'A')
-  const isolated = execution.executor === ISOLATE
-  const ofPlan = execution.skill?.digest === (plan?.tier === 'A' ? plan.executor.digest : undefined)
-  return isolated === (plan?.tier === 'A') && isolated === (grant?.worker === EDGE_EXECUTOR) && ofPlan
-}
-
-/** Endings that no worker had a part in. */
-const UNRUN: ReadonlySet<CallState> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
-
-function endingFits({ execution, state, error, timed_out, grant }: Predicate): boolean {
-  if (timed_out !== (state === 'timed_out')) return false
-  if ((execution.outcome === null) !== (execution.executor === EDGE_EXECUTOR)) return false // the edge runs nothing, so it saw no outcome
-  if (execution.outcome === null) return UNRUN.has(state) ? grant === null : state === 'indeterminate'
-  const ending = endingOf(execution.outcome)
-  return ending.state === state && ending.error === error
-}
-
-function grantFits(envelope: Envelope, { facts, grant }: Predicate, kid: string, key: KeyObject): boolean {
-  if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key]]))) return false
-  const parsed = parseJson(payloadBytes(envelope))
-  const read = Grant.safeParse(parsed.ok ? parsed.value : undefined)
-  if (!read.success || grant === null) return false
-  const { worker, fence, deadline_ms } = read.data
-  return (
-    digestOf(read.data) === grant.sha256 &&
-    worker === grant.worker &&
-    fence === grant.fence &&
-    deadline_ms === grant.deadline_ms &&
-    canonical(read.data.facts) === canonical(facts)
-  )
 }

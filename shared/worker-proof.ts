@@ -1,7 +1,6 @@
 // What a worker has proven of itself: the outcome of its canaries, signed with its key. The edge offers a worker no call of a tier that
 // such a proof does not hold (L8, K04), and shows operators why.
 
-import type { KeyObject } from 'node:crypto'
 import { z } from 'zod'
 import { type Envelope, payloadBytes, type Signer, seal, signedByExactly } from './dsse.ts'
 import { PATTERNS } from './ids.ts'
@@ -109,10 +108,10 @@ export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof Advertised
 export const sealProof = (proof: WorkerProof, worker: Signer): Envelope => seal(PROOF_TYPE, proof, worker)
 
 /** Whose it has to be. */
-export type Prover = { readonly tenant: string; readonly id: string; readonly kid: string; readonly key: KeyObject }
+export type Prover = { readonly tenant: string; readonly id: string; readonly kid: string; readonly x: string }
 
-export function readProof(envelope: Envelope, { tenant, id, kid, key }: Prover): Result<WorkerProof, string> {
-  if (!signedByExactly(envelope, PROOF_TYPE, new Map([[kid, key]]))) return err('it is not signed by the worker alone')
+export function readProof(envelope: Envelope, { tenant, id, kid, x }: Prover): Result<WorkerProof, string> {
+  if (!signedByExactly(envelope, PROOF_TYPE, new Map([[kid, x]]))) return err('it is not signed by the worker alone')
   const bytes = payloadBytes(envelope)
   const parsed = parseJson(bytes)
   const read = WorkerProof.safeParse(parsed.ok ? parsed.value : undefined)

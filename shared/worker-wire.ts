@@ -1,7 +1,8 @@
 // What crosses the wire between the edge and its workers, as schemas. `routes/workers.ts` says on which routes.
 
 import { z } from 'zod'
-import { Envelope, PublicKey } from './dsse.ts'
+import { Envelope } from './dsse.ts'
+import { PublicKey } from './ed25519.ts'
 import { LIMITS } from './limits.ts'
 import { ProcessPlan, Tier } from './plan.ts'
 import { CallState } from './statement.ts'

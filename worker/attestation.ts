@@ -6,7 +6,7 @@ import { attestationId, split } from '../shared/ids.ts'
 import { parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Outcome, StreamSummary } from '../shared/plan.ts'
-import { type Execution, endingOf, type Grant, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
+import { type Execution, endingOf, type Grant, STATEMENT_TYPE, Statement, statementOf, UNSTARTED } from '../shared/statement.ts'
 import type { Settlement } from '../shared/worker-wire.ts'
 
 /** What came of a call, and the bytes that were kept of its output. */
@@ -106,7 +106,7 @@ export const unrun = (outcome: Extract<Outcome, { kind: 'refused' | 'infra' | 'c
     stdout: null,
     stderr: null,
     connections: [],
-    executor: 'worker',
+    executor: UNSTARTED,
     sandbox_enforcement: 'none',
     profile_sha256: null,
     argv_sha256: null,

@@ -1,7 +1,6 @@
 // Owns the reading of a claim's answer: whether it is the edge's word, for this call, this worker, these arguments and this plan (L1, L2,
 // P08). Pure. What it lets through has been checked against the exact values that will run; nothing after it checks again.
 
-import type { KeyObject } from 'node:crypto'
 import { payloadBytes, signedByExactly } from '../shared/dsse.ts'
 import { canonical, type Json, parseJson, sha256 } from '../shared/json.ts'
 import { type ProcessPlan as Plan, secretsOf } from '../shared/plan.ts'
@@ -13,7 +12,7 @@ export type Expected = {
   readonly run: string
   readonly call: string
   readonly worker: string
-  readonly edge: { readonly kid: string; readonly key: KeyObject }
+  readonly edge: { readonly kid: string; readonly x: string }
   /** By the edge's clock. */
   readonly now_ms: number
 }
@@ -57,7 +56,7 @@ export function verifyClaim(answer: unknown, expected: Expected): Judged {
 
   const named = { grant, grant_sha256: sha256(canonical(grant)) }
   const mistrusted = (reason: string): Judged => ({ kind: 'mistrusted', reason, ...named })
-  const pinned = new Map([[expected.edge.kid, expected.edge.key]])
+  const pinned = new Map([[expected.edge.kid, expected.edge.x]])
   if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return mistrusted('the grant is not signed by the pinned edge key alone')
   if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')
   const argsText = canonical(args)

@@ -1,29 +1,29 @@
 // Owns who this worker is: `<home>/key.json`, mode 0600, made once by enrolment and never written again. It holds the private key, the name
 // that the edge gave us, and the edge key that we pinned then: grants signed by any other key are nobody's word (L1).
 
-import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { type PrivateJwk, publicKey, type Signer, signerFromJwk } from '../shared/dsse.ts'
+import type { Keys } from '../shared/bundle.ts'
+import { type PrivateJwk, type Signer, signerFromJwk } from '../shared/dsse.ts'
+import { PublicKey } from '../shared/ed25519.ts'
 import { PATTERNS } from '../shared/ids.ts'
 import type { Tier } from '../shared/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
-import type { Keys } from '../shared/statement.ts'
 import { type Config, type Refusal, readPrivate } from './config.ts'
 import { openUnsigned } from './link.ts'
 
-const Key = z.string().length(43)
 const KeyFile = z.strictObject({
   kty: z.literal('OKP'),
   crv: z.literal('Ed25519'),
-  x: Key,
-  d: Key,
+  x: PublicKey,
+  d: z.string().length(43),
   worker: z.string().regex(PATTERNS.worker),
   tenant: z.string().regex(PATTERNS.tenant),
   pool: z.string().regex(PATTERNS.name),
-  edge: z.strictObject({ kid: z.string(), x: Key }),
+  edge: z.strictObject({ kid: z.string(), x: PublicKey }),
 })
 
 export type Identity = {
@@ -31,12 +31,11 @@ export type Identity = {
   readonly tenant: string
   readonly pool: string
   readonly signer: Signer
-  readonly edge: { readonly kid: string; readonly x: string; readonly key: KeyObject }
+  readonly edge: { readonly kid: string; readonly x: string }
 }
 
 export const keyPath = (home: string): string => join(home, 'key.json')
 
-/** Keys are imported here, once; nothing on a call's way does it again. */
 export function readIdentity(config: Config): Result<Identity, Refusal> {
   const path = keyPath(config.home)
   const text = readPrivate(path)
@@ -49,7 +48,7 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
       `the key \`${path}\` is for tenant \`${tenant}\`, pool \`${pool}\`; the configuration says \`${config.tenant}\`, \`${config.pool}\`: mend one`,
     )
   }
-  return ok({ worker, tenant, pool, signer: signerFromJwk({ kty, crv, x, d }), edge: { ...edge, key: publicKey(edge.x) } })
+  return ok({ worker, tenant, pool, signer: signerFromJwk({ kty, crv, x, d }), edge })
 }
 
 /** Whether these are the keys of the edge that we pinned. */

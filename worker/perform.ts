@@ -63,7 +63,8 @@ async function performIn(
     const outputs = plan.outputs === undefined ? undefined : await ownFolder(root, 'output')
     laid.push(outputs)
     const limits = least(plan.limits, ceilings, grant.deadline_ms - link.clock.now())
-    const { enforcement, ...seen } = await launch(sandbox, {
+    const started_at_ms = Math.max(grant.issued_at_ms, link.clock.now()) // L9: on the edge's clock, and no step of ours comes between
+    const { enforcement, cgroup, ...seen } = await launch(sandbox, {
       plan: { ...plan, limits },
       stdin,
       secrets,
@@ -75,11 +76,11 @@ async function performIn(
       onSurvivors: () => runFolders.taint(grant.facts.run),
       onOutput: (chunk) => output.take(chunk.stream, chunk.bytes),
     })
+    const ended_at_ms = Math.max(started_at_ms, link.clock.now())
     const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
     const until_ms = grant.deadline_ms - SETTLING_MS
     const files = still ? await collect(outputs, { call, veil: new Veil(secrets), link, until_ms, signal }) : undefined
     const kept = output.end()
-    const ahead = link.clock.now() - Date.now() // the sandbox reads this host's clock; a statement tells the edge's (L9)
     const execution = {
       ...seen,
       connections: [...seen.connections],
@@ -87,8 +88,9 @@ async function performIn(
       sandbox_enforcement: enforcement,
       limits,
       ...(files === undefined ? {} : { files }),
-      started_at_ms: seen.started_at_ms + ahead,
-      ended_at_ms: seen.ended_at_ms + ahead,
+      ...(cgroup === undefined ? {} : { cgroup: cgroup && grant.proven?.cgroups !== false }), // what is not proven is not attested
+      started_at_ms,
+      ended_at_ms,
     }
     return { execution, ...kept }
   } finally {

@@ -1,7 +1,7 @@
 // A published package, from a stranger's bytes to what was signed and by whom: the one place that knows its format. It trusts keys on the
 // tenant's list alone, and each publisher with their own name; one that is to be pinned it takes as it is given.
 
-import { kidOf, publicKey, signedByExactly } from '../../shared/dsse.ts'
+import { kidOf, signedByExactly } from '../../shared/dsse.ts'
 import { failure } from '../../shared/failures.ts'
 import { BODY, canonical, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -43,8 +43,7 @@ export function open(packed: SkillPackage, publishers: Publishers, pin: string |
   const key = keys.find((x) => kidOf(x) === signature?.keyid)
   if (key === undefined || signature === undefined)
     return err(failure('publisher_unknown', `no key of the publisher \`${manifest.publisher}\` on the list signed this`))
-  if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, publicKey(key)]])))
-    return refused('the signature does not fit what was signed')
+  if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, key]]))) return refused('the signature does not fit what was signed')
   if (canonical(parsed.value) !== bytes.toString()) return refused('the payload is not canonical JSON')
   if (canonical(manifest).length > LIMITS.skill_manifest_bytes)
     return refused(`the manifest is longer than ${LIMITS.skill_manifest_bytes} characters; say less in descriptions and schemas`)

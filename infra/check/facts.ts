@@ -3,11 +3,19 @@
 
 import { type Argument, type Expression, parseSync, Visitor } from 'oxc-parser'
 
-export type Import = { readonly specifier: string | undefined; readonly line: number; readonly typeOnly: boolean }
+export type Import = {
+  readonly specifier: string | undefined
+  readonly line: number
+  readonly typeOnly: boolean
+  /** What is taken of it, by its own names; `*` where that can't be told, because all of it is. */
+  readonly names: readonly string[]
+}
 export type Mark = { readonly what: string; readonly line: number }
 export type Facts = {
   readonly imports: readonly Import[]
   readonly environment: readonly number[]
+  /** Lines that use the runtime's own `crypto.subtle`. */
+  readonly webCrypto: readonly number[]
   readonly marks: readonly Mark[]
   readonly broken: readonly string[]
 }
@@ -19,22 +27,28 @@ const NARROWED_NAMES = new Set(['xit', 'xtest', 'xdescribe', 'fit', 'ftest', 'fd
 export function factsOf(path: string, source: string): Facts {
   const imports: Import[] = []
   const environment: number[] = []
+  const webCrypto: number[] = []
   const marks: Mark[] = []
   const lineOf = lineFinder(source)
-  const add = (specifier: string | undefined, start: number, typeOnly = false) =>
-    void imports.push({ specifier, line: lineOf(start), typeOnly })
+  const add = (specifier: string | undefined, start: number, typeOnly = false, names: readonly string[] = ['*']) =>
+    void imports.push({ specifier, line: lineOf(start), typeOnly, names })
 
   const parsed = parseSync(path, source)
   new Visitor({
     ImportDeclaration(node) {
-      add(node.source.value, node.start, node.importKind === 'type')
+      const names = node.specifiers.map((one) => {
+        if (one.type === 'ImportDefaultSpecifier') return 'default'
+        return one.type === 'ImportSpecifier' ? nameIn(one.imported) : '*'
+      })
+      add(node.source.value, node.start, node.importKind === 'type', names)
       const named = node.specifiers.some(
         (s) => s.type === 'ImportSpecifier' && s.imported.type === 'Identifier' && s.imported.name === 'env',
       )
       if (named && /^(?:node:)?process$/.test(node.source.value)) environment.push(lineOf(node.start))
     },
     ExportNamedDeclaration(node) {
-      if (node.source) add(node.source.value, node.start, node.exportKind === 'type')
+      const names = node.specifiers.map(({ local }) => nameIn(local))
+      if (node.source) add(node.source.value, node.start, node.exportKind === 'type', names)
     },
     ExportAllDeclaration(node) {
       add(node.source.value, node.start, node.exportKind === 'type')
@@ -60,19 +74,27 @@ export function factsOf(path: string, source: string): Facts {
       const name = nameOf(node)
       if (name === undefined) return
       if (/^(?:globalThis\.)?process\.env$/.test(name)) environment.push(lineOf(node.start))
+      if (/^(?:(?:globalThis|self)\.)?crypto\.subtle$/.test(name)) webCrypto.push(lineOf(node.start))
       const [root = '', ...rest] = name.split('.')
       const last = rest.at(-1)
       if (TEST_FUNCTIONS.has(root) && last !== undefined && NARROWING.has(last)) marks.push({ what: name, line: lineOf(node.start) })
     },
     VariableDeclarator(node) {
-      if (node.init === null || node.id.type !== 'ObjectPattern' || nameOf(node.init) !== 'process') return
-      const taken = node.id.properties.some((p) => p.type === 'Property' && p.key.type === 'Identifier' && p.key.name === 'env')
-      if (taken) environment.push(lineOf(node.start))
+      if (node.init === null || node.id.type !== 'ObjectPattern') return
+      const takes = (name: string) =>
+        node.id.type === 'ObjectPattern' &&
+        node.id.properties.some((p) => p.type === 'Property' && p.key.type === 'Identifier' && p.key.name === name)
+      const from = nameOf(node.init)
+      if (from === 'process' && takes('env')) environment.push(lineOf(node.start))
+      if (/^(?:globalThis\.|self\.)?crypto$/.test(from ?? '') && takes('subtle')) webCrypto.push(lineOf(node.start))
     },
   }).visit(parsed.program)
 
-  return { imports, environment, marks, broken: parsed.errors.map((error) => error.message) }
+  return { imports, environment, webCrypto, marks, broken: parsed.errors.map((error) => error.message) }
 }
+
+/** As the module that has it calls it, whether that is an identifier or a text. */
+const nameIn = (node: { type: string; name?: string; value?: unknown }): string => node.name ?? String(node.value)
 
 /** `a.b['c']` as `a.b.c`; undefined for anything that is not a plain chain of names. */
 export function nameOf(node: Expression): string | undefined {

@@ -70,6 +70,16 @@ const SOLE_IMPORTERS: readonly Sole[] = [
   },
 ]
 
+/** Libraries disagree over some keys and signatures, so one file asks one, behind its own checks (T02). All of a module is its parts too. */
+const SIGNATURE_CHECKS = {
+  packages: ['node:crypto'],
+  names: ['verify', 'createVerify', 'Verify', 'createPublicKey', 'webcrypto', 'subtle', 'default', '*'],
+  may: ['shared/ed25519.ts', 'test/**'],
+  todo: 'check a signature with `isSignedBy` of shared/ed25519, and a public key with `PublicKey` there',
+}
+/** It makes the public half of a private key that an operator gave. */
+const KEY_MAKERS = { names: ['createPublicKey'], may: ['edge/channels/webhook.ts'] }
+
 /** One file a side reads the environment, so that the rest takes parsed configuration. The edge is handed its bindings. */
 const ENVIRONMENT_READERS = ['worker/config.ts', 'cli/config.ts', 'infra/**', 'test/**', '*.config.ts']
 
@@ -155,7 +165,8 @@ function importBreaches(file: string, { imports, broken }: Facts): Breach[] {
     found: message,
     todo: 'mend it; what does not parse is not checked',
   }))
-  for (const { specifier, line } of imports) {
+  for (const { specifier, line, typeOnly, names: taken } of imports) {
+    const names = typeOnly ? [] : taken
     if (specifier === undefined) {
       if (from === 'infra' || from === 'test') continue
       found.push({
@@ -177,6 +188,7 @@ function importBreaches(file: string, { imports, broken }: Facts): Breach[] {
       }
       continue
     }
+    found.push(...signatureBreaches(file, target.package, names, line))
     const sole = SOLE_IMPORTERS.find(({ packages }) => packages.includes(target.package))
     if (sole !== undefined && !allowed(file, sole.may)) {
       found.push({
@@ -191,10 +203,21 @@ function importBreaches(file: string, { imports, broken }: Facts): Breach[] {
   return found
 }
 
-function useBreaches(file: string, { environment, marks }: Facts): Breach[] {
+function signatureBreaches(file: string, module: string, names: readonly string[], line: number): Breach[] {
+  const { packages, may, todo } = SIGNATURE_CHECKS
+  if (!packages.includes(module) || allowed(file, may)) return []
+  const taken = names.filter(
+    (name) => SIGNATURE_CHECKS.names.includes(name) && !(KEY_MAKERS.names.includes(name) && allowed(file, KEY_MAKERS.may)),
+  )
+  return taken.map((name) => ({ file, line, rule: 'signature-check', found: `takes \`${name}\` of \`${module}\``, todo }))
+}
+
+function useBreaches(file: string, { environment, webCrypto, marks }: Facts): Breach[] {
+  const subtle = allowed(file, SIGNATURE_CHECKS.may) ? [] : webCrypto
   const reads = allowed(file, ENVIRONMENT_READERS) ? [] : environment
   const marked = folderOf(file) === 'test' ? marks : []
   return [
+    ...subtle.map((line) => ({ file, line, rule: 'signature-check', found: 'uses `crypto.subtle`', todo: SIGNATURE_CHECKS.todo })),
     ...reads.map((line) => ({
       file,
       line,

@@ -1,13 +1,13 @@
 // What agents may ask; operators whom policy lets in read runs by the same routes.
 
 import { z } from 'zod'
+import { Bundle } from '../bundle.ts'
 import type { Code } from '../failures.ts'
 import { HeldFile } from '../files.ts'
 import { LIMITS } from '../limits.ts'
 import { LIVE_EVENTS, Position } from '../live-output.ts'
 import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../proposed-call.ts'
 import { PolicySnapshot } from '../snapshot.ts'
-import { Bundle } from '../statement.ts'
 import * as wire from '../wire.ts'
 import { Bytes, Events, list, number, routes } from './route.ts'
 

@@ -1,7 +1,7 @@
 // What is open: links, which carry their own authority, and what anyone may read.
 
 import { z } from 'zod'
-import { Keys } from '../statement.ts'
+import { Keys } from '../bundle.ts'
 import { Bytes, list, number, routes } from './route.ts'
 
 export const ANYONE = routes({

@@ -1,7 +1,7 @@
 // What operators do with skills: publish, look, enable, disable, revoke; and say whose signature counts.
 
 import { z } from 'zod'
-import { PublicKey } from '../dsse.ts'
+import { PublicKey } from '../ed25519.ts'
 import { LIMITS } from '../limits.ts'
 import { Kid, Publisher, PublisherKeys } from '../publishers.ts'
 import { DeniedPart, DeniedPartSpecs, RollBack, Skill, SkillPackage, SkillRef } from '../skills.ts'

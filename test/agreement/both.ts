@@ -1,16 +1,17 @@
 // What shared/ answers to everything that the tests of this folder ask, as one list of lines: run in Node and in workerd, and compared.
 // Nothing random and no clock in here.
 
+import { Bundle, verifyBundle } from '../../shared/bundle.ts'
 import { signCheckpoint, verifyCheckpoint } from '../../shared/checkpoint.ts'
 import type { Envelope } from '../../shared/dsse.ts'
-import { kidOf, PublicKey, publicKey, seal, signedByExactly } from '../../shared/dsse.ts'
+import { kidOf, seal, signedByExactly } from '../../shared/dsse.ts'
+import { isSignedBy, PublicKey } from '../../shared/ed25519.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/http-signature.ts'
 import { base32, callId, keyHash, PATTERNS, parseKey, split } from '../../shared/ids.ts'
 import { GENESIS, linkOf } from '../../shared/journal.ts'
 import { canonical, digestOf, parseJson } from '../../shared/json.ts'
 import { append, consistency, inclusion, leafHash, root, verifyConsistency, verifyInclusion } from '../../shared/merkle.ts'
-import { Bundle, verifyBundle } from '../../shared/statement.ts'
-import { chosenSignature, malleable, NONCES, WEAK_KEYS } from './curve.ts'
+import { BASE_NONCE, chosenSignature, malleable, NO_KEYS, vectors, WEAK_KEYS, WEAK_NONCES } from './curve.ts'
 import { collude, deniedBundle, EDGE, executedBundle, KEYS, reexecuted, regrant, STRANGER, WORKER } from './evidence.ts'
 import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './json-cases.ts'
 import { randomJson, seeded, spelled } from './random-json.ts'
@@ -45,15 +46,18 @@ function* ids(): Generator<Line> {
 function* signatures(): Generator<Line> {
   const type = 'application/vnd.countersign.test+json'
   const envelope = seal(type, { é: [1, 'x'] }, EDGE)
-  const keys = new Map([[EDGE.kid, publicKey(EDGE.x)]])
+  const keys = new Map([[EDGE.kid, EDGE.x]])
   const message = Buffer.concat([Buffer.from(`DSSEv1 ${type.length} ${type} 14 `), Buffer.from('{"é":[1,"x"]}')])
   const holds = (sig: Uint8Array): boolean => {
     const changed: Envelope = { ...envelope, signatures: [{ keyid: EDGE.kid, sig: Buffer.from(sig).toString('base64') }] }
     return signedByExactly(changed, type, keys)
   }
   yield ['sealed', [envelope, kidOf(EDGE.x), signedByExactly(envelope, type, keys), signedByExactly(envelope, 'other', keys)]]
-  for (const [name, x] of Object.entries(WEAK_KEYS)) yield [`key of ${name}`, PublicKey.safeParse(x).success]
-  for (const [name, choice] of Object.entries(NONCES)) yield [`R as ${name}`, holds(chosenSignature(message, choice))]
+  for (const [name, x] of Object.entries({ ...WEAK_KEYS, ...NO_KEYS })) yield [`key of ${name}`, PublicKey.safeParse(x).success]
+  const nonces = { ...WEAK_NONCES, 'the base point': BASE_NONCE }
+  for (const [name, choice] of Object.entries(nonces)) yield [`R as ${name}`, holds(chosenSignature(message, choice))]
+  for (const [i, { name, x, message, signature }] of vectors().entries())
+    yield [`vector ${i}, ${name}`, isSignedBy(x, Buffer.from(message, 'hex'), Buffer.from(signature, 'hex'))]
   const signature = Buffer.from(envelope.signatures[0]?.sig ?? '', 'base64')
   for (const times of [1n, 2n, 14n]) yield [`S + ${times}·L`, holds(malleable(signature, times) ?? Buffer.alloc(64))]
   for (const [name, sig] of Object.entries({ zeros: Buffer.alloc(64), ones: Buffer.alloc(64, 255), short: signature.subarray(1) }))
@@ -75,7 +79,7 @@ function* requests(): Generator<Line> {
     yield [`signature input: ${name}`, input]
     if (input === undefined) continue
     for (const path of ['/v1/worker/claims', '/v1/worker/claim'])
-      yield [`signed ${path}`, signatureHolds({ ...request, path }, input, SIGNED, publicKey(WORKER.x))]
+      yield [`signed ${path}`, signatureHolds({ ...request, path }, input, SIGNED, WORKER.x)]
   }
 }
 

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { signCheckpoint, verifyCheckpoint } from '../../shared/checkpoint.ts'
 import type { PrivateJwk, Signer } from '../../shared/dsse.ts'
 import { signerFromJwk } from '../../shared/dsse.ts'
+import { BASE_NONCE, chosenSignature, type Nonce, WEAK_NONCES } from './curve.ts'
 
 const ORIGIN = 'countersign.example/default'
 const ROOT = '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328'
@@ -94,6 +95,18 @@ describe('a checkpoint', () => {
   test('with two signatures of the log is refused if one of them does not fit', () => {
     const other = signCheckpoint({ origin: ORIGIN, size: 9, root: ROOT }, edge).split('\n')[4] ?? ''
     expect(verifyCheckpoint(`${note}${other}\n`, ORIGIN, edge.x)).toEqual({ ok: false, error: 'the signature does not fit' })
+  })
+
+  test('D3 T02 with R of small order, or spelled otherwise, is refused', () => {
+    const [text = ''] = note.split('\n— ')
+    const hash = Buffer.from(note.trimEnd().split(' ').at(-1) ?? '', 'base64').subarray(0, 4)
+    const by = { ...edge.key.export({ format: 'jwk' }), x: edge.x }
+    const signed = (nonce: Nonce) => {
+      const signature = Buffer.concat([hash, chosenSignature(Buffer.from(text), nonce, by)])
+      return verifyCheckpoint(`${text}\n— ${ORIGIN} ${signature.toString('base64')}\n`, ORIGIN, edge.x)
+    }
+    expect(signed(BASE_NONCE)).toMatchObject({ ok: true })
+    for (const nonce of Object.values(WEAK_NONCES)) expect(signed(nonce)).toEqual({ ok: false, error: 'the signature does not fit' })
   })
 
   test('in a second spelling is refused', () => {

@@ -2,12 +2,13 @@
 
 import { createPublicKey, sign, verify } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { countersign, Envelope, kidOf, PublicKey, publicKey, seal, signedByExactly, signerFromJwk } from '../../shared/dsse.ts'
-import { chosenSignature, malleable, NONCES, WEAK_KEYS } from './curve.ts'
+import { countersign, Envelope, kidOf, seal, signedByExactly, signerFromJwk } from '../../shared/dsse.ts'
+import { PublicKey } from '../../shared/ed25519.ts'
+import { BASE_NONCE, chosenSignature, malleable, WEAK_NONCES } from './curve.ts'
 import { EDGE, STRANGER, WORKER } from './evidence.ts'
 
 const TYPE = 'application/vnd.countersign.test+json'
-const only = (...signers: (typeof EDGE)[]) => new Map(signers.map(({ kid, x }) => [kid, publicKey(x)]))
+const only = (...signers: (typeof EDGE)[]) => new Map(signers.map(({ kid, x }) => [kid, x]))
 const envelope = seal(TYPE, { a: 1 }, EDGE)
 const sealed = (sig: Buffer | string): Envelope => ({
   ...envelope,
@@ -26,7 +27,8 @@ describe('an envelope', () => {
   test('signs the length of the type in bytes, not characters', () => {
     const type = 'é'
     const [{ sig } = { sig: '' }] = seal(type, {}, EDGE).signatures
-    expect(verify(null, Buffer.from('DSSEv1 2 é 2 {}'), publicKey(EDGE.x), Buffer.from(sig, 'base64'))).toBe(true)
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: EDGE.x }, format: 'jwk' })
+    expect(verify(null, Buffer.from('DSSEv1 2 é 2 {}'), key, Buffer.from(sig, 'base64'))).toBe(true)
   })
 
   const other = seal(TYPE, { a: 2 }, EDGE)
@@ -83,11 +85,11 @@ describe('an envelope', () => {
 
 describe('T02 signatures that libraries differ over', () => {
   test('the arithmetic is sound: with the base point for R, it signs', () => {
-    expect(signedByExactly(sealed(chosenSignature(signed, NONCES['the base point'])), TYPE, only(EDGE))).toBe(true)
+    expect(signedByExactly(sealed(chosenSignature(signed, BASE_NONCE)), TYPE, only(EDGE))).toBe(true)
   })
 
-  test.each(['the neutral element, y as p + 1', 'the neutral element, x negative zero'] as const)('R as %s', (spelling) => {
-    expect(signedByExactly(sealed(chosenSignature(signed, NONCES[spelling])), TYPE, only(EDGE))).toBe(false)
+  test.each(Object.entries(WEAK_NONCES))('D3 R as %s', (_spelling, nonce) => {
+    expect(signedByExactly(sealed(chosenSignature(signed, nonce)), TYPE, only(EDGE))).toBe(false)
   })
 
   test.each([1n, 2n, 7n, 14n])('S + %d·L', (times) => {
@@ -116,12 +118,6 @@ describe('T02 signatures that libraries differ over', () => {
 })
 
 describe('T02 keys', () => {
-  test.each(Object.entries(WEAK_KEYS))('%s: refused at the boundary and behind it', (_name, x) => {
-    expect(Buffer.from(x, 'base64url')).toHaveLength(32)
-    expect(PublicKey.safeParse(x).success).toBe(false)
-    expect(() => publicKey(x)).toThrow('not an Ed25519 public key')
-  })
-
   test.each([
     ['too short', EDGE.x.slice(0, 42)],
     ['too long', `${EDGE.x}A`],

@@ -1,14 +1,14 @@
 // Evidence to verify and to tamper with: keys, an executed call with its approval, and a denied one. Made by shared/ itself, from
 // fixed keys and times, so that every runtime makes the same bytes. The keys are for tests; their secrets are in this file.
 
+import { BUNDLE_FORMAT, type Bundle, type Keys } from '../../shared/bundle.ts'
 import type { Envelope, PrivateJwk, Signer } from '../../shared/dsse.ts'
 import { countersign, kidOf, payloadBytes, seal, signerFromJwk } from '../../shared/dsse.ts'
 import { digestOf, parseJson, sha256 } from '../../shared/json.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan.ts'
-import type { Bundle, Execution, Facts, Grant, Keys } from '../../shared/statement.ts'
+import type { Execution, Facts, Grant } from '../../shared/statement.ts'
 import {
-  BUNDLE_FORMAT,
   callDigest,
   EDGE_EXECUTOR,
   executionDigest,
@@ -34,7 +34,7 @@ const ULID = '01KA5XJ3M0000000000000000A'
 export const WORKER_ID = `wrk_${ULID}`
 const RUN = `run_${ULID}`
 const CALL = `call_${ULID}_7`
-const NOW = 1_763_000_000_000
+export const NOW = 1_763_000_000_000
 
 export const KEYS: Keys = {
   format: 'countersign-keys/v1',
@@ -49,9 +49,11 @@ const PLAN: Plan = {
   tier: 'C',
   executor: { kind: 'process', argv: ['wc', '-c'], stdin: { arg: 'text' }, env: { LANG: 'C.UTF-8' }, cwd: '.' },
   egress: { mode: 'strict', hosts: ['api.example.com:443'] },
+  profile: 'own',
   secrets: ['token'],
   workspace: 'call',
   limits: { ...DEFAULT_LIMITS },
+  cgroup: true,
 }
 const TOOL = { name: 'text.count', version: 3, digest: sha256('tool') }
 const ARGUMENTS = { text: 'four', nested: [{ é: null }] }
@@ -96,10 +98,12 @@ const EXECUTION: Execution = {
   stdout: stream('4\n'),
   stderr: stream(''),
   connections: [{ host: 'api.example.com', port: 443, address: '192.0.2.1', bytes_out: 10, bytes_in: 20, verdict: 'allowed' }],
-  executor: 'bwrap',
-  sandbox_enforcement: 'namespaces+seccomp+rlimits',
+  executor: 'sandbox_tier_c_linux_bubblewrap',
+  sandbox_enforcement: 'strict',
+  cgroup: true,
   profile_sha256: sha256('profile'),
   argv_sha256: sha256('argv'),
+  limits: PLAN.limits,
   started_at_ms: NOW + 10,
   ended_at_ms: NOW + 20,
 }
@@ -113,7 +117,8 @@ export function executedBundle(): Bundle {
     answers: [{ by: 'root', decision: 'approve' as const, channel: 'link', at_ms: NOW }],
   }
   const facts = factsOf(call, { decision: decision('ask'), approval })
-  const grant: Grant = { facts, worker: WORKER_ID, fence: 1, issued_at_ms: NOW, deadline_ms: NOW + 30_000 }
+  const proven = { cgroups: true, profile_sha256: sha256('profile') }
+  const grant: Grant = { facts, worker: WORKER_ID, fence: 1, issued_at_ms: NOW, deadline_ms: NOW + 40_000, proven }
   const { worker, fence, deadline_ms } = grant
   const named = { sha256: digestOf(grant), worker, fence, deadline_ms }
   const statement = statementOf({
@@ -137,16 +142,16 @@ export function deniedBundle(): Bundle {
   const call = described(`call_${ULID}_8`, null)
   const facts = factsOf(call, { decision: decision('deny'), approval: null })
   const execution: Execution = {
-    outcome: null,
-    stdout: null,
-    stderr: null,
-    connections: [],
     executor: EDGE_EXECUTOR,
-    sandbox_enforcement: 'none',
-    profile_sha256: null,
-    argv_sha256: null,
+    sandbox_enforcement: 'policy',
+    outcome: null,
     started_at_ms: null,
     ended_at_ms: NOW,
+    stdout: null,
+    stderr: null,
+    profile_sha256: null,
+    argv_sha256: null,
+    connections: [],
   }
   const statement = statementOf({ attestation_id: `att_${ULID}_8`, state: 'denied', error: 'denied', facts, grant: null, execution })
   return { format: BUNDLE_FORMAT, envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: null, call }

@@ -1,10 +1,11 @@
 // Offline verification believes a whole bundle and nothing less: each part changed, alone or with every signature redone, is refused.
 
 import { describe, expect, test } from 'vitest'
+import { Bundle, verifyBundle } from '../../shared/bundle.ts'
 import { countersign, seal } from '../../shared/dsse.ts'
 import { canonical, digestOf, EVIDENCE, parseJson } from '../../shared/json.ts'
-import { Bundle, EDGE_EXECUTOR, STATEMENT_TYPE, verifyBundle } from '../../shared/statement.ts'
-import { collude, deniedBundle, EDGE, executedBundle, KEYS, reexecuted, regrant, STRANGER, statementIn, WORKER } from './evidence.ts'
+import { EDGE_EXECUTOR, STATEMENT_TYPE } from '../../shared/statement.ts'
+import { collude, deniedBundle, EDGE, executedBundle, KEYS, NOW, reexecuted, regrant, STRANGER, statementIn, WORKER } from './evidence.ts'
 import type { Changes } from './tamper.ts'
 import { changed, GONE, others, paths, reached } from './tamper.ts'
 
@@ -151,8 +152,8 @@ describe('T01 what edge and worker may not say, even together', () => {
     ],
     [
       'no cgroup, where the plan wants one',
-      'processes were counted together where the plan wants it',
-      { 'call.plan.cgroup': true, [`${P}.execution.cgroup`]: false },
+      'processes were counted together where the plan wants it, and only where that is proven',
+      { [`${P}.execution.cgroup`]: false },
     ],
     ['no output', 'the execution digest fits', { [`${P}.execution.stdout`]: null }],
     ['a stronger sandbox', 'the execution digest fits', { [`${P}.execution.sandbox_enforcement`]: 'microvm' }],
@@ -181,7 +182,7 @@ describe('T01 what edge and worker may not say, even together', () => {
   })
 
   test('success by the edge’s word alone', () => {
-    expect(failed(collude(executed, reexecuted(executed, { executor: EDGE_EXECUTOR }), [EDGE]))).toEqual(['the ending fits the outcome'])
+    expect(failed(collude(executed, reexecuted(executed, { executor: EDGE_EXECUTOR }), [EDGE]))).toContain('the ending fits the outcome')
   })
 
   test.each([
@@ -210,7 +211,7 @@ describe('T01 the grant', () => {
     ['with other facts', regrant(executed, { 'facts.agent': 'other' })],
     ['to another worker', regrant(executed, { worker: 'wrk_01KA5XJ3M0000000000000000B' })],
     ['with another fence', regrant(executed, { fence: 2 })],
-    ['with another deadline', regrant(executed, { deadline_ms: 1 })],
+    ['with another deadline', regrant(executed, { deadline_ms: NOW + 39_000 })],
     ['without a deadline', regrant(executed, { deadline_ms: GONE })],
     ['by the worker itself', regrant(executed, {}, WORKER)],
     ['by a stranger under the edge’s name', regrant(executed, {}, { ...STRANGER, kid: EDGE.kid })],
@@ -218,7 +219,9 @@ describe('T01 the grant', () => {
     ['that is missing', { ...executed, grant: null }],
     ['that is the statement', { ...executed, grant: executed.envelope }],
   ])('%s is refused', (_name, bundle) => {
-    expect(failed(bundle)).toEqual(['the grant is the edge’s, for this call and worker'])
+    expect(failed(bundle)).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^the (?:grant is the edge’s|facts are those of the grant)/)]),
+    )
   })
 
   test('where nothing was granted is refused', () => {

@@ -1,8 +1,8 @@
 // A cancel in each state: what has not run never will, what runs is told to stop, what has ended stays as it is.
 
 import { expect, test } from 'vitest'
+import { verifyBundle } from '../../shared/bundle.ts'
 import type { Client } from '../../shared/client.ts'
-import { verifyBundle } from '../../shared/statement.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

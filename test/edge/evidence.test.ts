@@ -2,12 +2,12 @@
 // offline, and each is a leaf of the tenant's log, under its signed head (L5, J01).
 
 import { beforeAll, expect, test } from 'vitest'
+import { Bundle, verifyBundle } from '../../shared/bundle.ts'
 import { verifyCheckpoint } from '../../shared/checkpoint.ts'
-import { publicKey } from '../../shared/dsse.ts'
+import { PublicKey } from '../../shared/ed25519.ts'
 import { GENESIS, verifyChain } from '../../shared/journal.ts'
 import { canonical } from '../../shared/json.ts'
 import { leafHash, verifyInclusion } from '../../shared/merkle.ts'
-import { Bundle, verifyBundle } from '../../shared/statement.ts'
 import type { Call, JournalEntry } from '../../shared/wire.ts'
 import { changed, others, paths, reached } from '../agreement/tamper.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
@@ -198,7 +198,7 @@ test('J01 each ending is a leaf of the log, with a proof to the head that the ed
   })
   const head = granted(await desk.root('logCheckpoint', { query: {} }))
   const edge = (await keys()).keys.find(({ role }) => role === 'edge')?.x ?? ''
-  expect(publicKey(edge).asymmetricKeyType).toBe('ed25519')
+  expect(PublicKey.parse(edge)).toBe(edge)
   expect(verifyCheckpoint(head.note, head.origin, edge)).toEqual({
     ok: true,
     value: { origin: head.origin, size: head.size, root: head.root },

@@ -1,8 +1,8 @@
 // No answer is a refusal (L6): a policy that errs denies, a set that can't be read is not taken, and nobody locks themselves out.
 
 import { expect, test } from 'vitest'
+import { verifyBundle } from '../../shared/bundle.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { verifyBundle } from '../../shared/statement.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack } from '../support/stack.ts'

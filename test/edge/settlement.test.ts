@@ -2,10 +2,11 @@
 // worker that holds the grant, is refused, and the call goes on as if nothing had come.
 
 import { expect, test } from 'vitest'
+import { verifyBundle } from '../../shared/bundle.ts'
 import { countersign, type Envelope, seal } from '../../shared/dsse.ts'
 import { canonical } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { executionDigest, STATEMENT_TYPE, type Statement, verifyBundle } from '../../shared/statement.ts'
+import { executionDigest, STATEMENT_TYPE, type Statement } from '../../shared/statement.ts'
 import type { Claim, Settlement } from '../../shared/worker-wire.ts'
 import { changed, others, paths, reached, withChanges } from '../agreement/tamper.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
@@ -139,6 +140,43 @@ test.each([
   const { claim } = await running()
   expect(await send(restated(claim, changes))).toBe(INVALID)
   expect(await send(restated(claim, {}))).toBe('settled as succeeded')
+})
+
+const CONNECTION = { host: 'evil.example', port: 443, address: '192.0.2.1', bytes_out: 1, bytes_in: 1, verdict: 'allowed' }
+const EX = 'predicate.execution'
+const LATER = Date.now() + 3_600_000
+test.each([
+  ['of tier B for a plan of tier C', { [`${EX}.executor`]: 'sandbox_tier_b_linux_rlimits' }, `${EX}.executor`],
+  ['with no enforcement where the plan is strict', { [`${EX}.sandbox_enforcement`]: 'none' }, `${EX}.sandbox_enforcement`],
+  ['with a connection that was allowed to a host that is not listed', { [`${EX}.connections`]: [CONNECTION] }, `${EX}.connections`],
+  ['that begins after its end', { [`${EX}.started_at_ms`]: LATER }, `${EX}.started_at_ms`],
+  ['that ends in the future', { [`${EX}.started_at_ms`]: LATER, [`${EX}.ended_at_ms`]: LATER }, `${EX}.ended_at_ms`],
+  ['that ends before its grant', { [`${EX}.started_at_ms`]: 1, [`${EX}.ended_at_ms`]: 1 }, `${EX}.ended_at_ms`],
+  [
+    'with the attestation id of another call',
+    { 'predicate.attestation_id': 'att_00000000000000000000000000_1' },
+    'predicate.attestation_id',
+  ],
+  ['with files that the plan does not keep', { [`${EX}.files`]: { files: [], left: [], more: 0 } }, `${EX}.files`],
+  ['by more memory than planned', { [`${EX}.limits.memory_bytes`]: 2 ** 34 }, `${EX}.limits.memory_bytes`],
+])('D4 D11 T01 a statement of an execution %s is not countersigned, and the answer names the field', async (_name, changes, field) => {
+  const { call, claim } = await running()
+  const answer = await peer.client('settle', { body: restated(claim, changes) })
+  expect(refusal(answer)).toBe(INVALID)
+  expect((answer.ok ? [] : (answer.error.errors ?? [])).map(({ at }) => at)).toContain(`/${field.replaceAll('.', '/')}`)
+  expect((await read(call)).state).toBe('running')
+  expect(await send(restated(claim, {}))).toBe('settled as succeeded')
+})
+
+test('D4 K04 a cgroup is attested only by a worker that had proven cgroups when it claimed', async () => {
+  const none = { ok: false, lack: null, checks: [{ name: 'said by a test', ok: false, seen: '' }] }
+  const plain = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  granted(await plain.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
+  const call = await propose()
+  const claim = granted(await plain.claim(call.id, ['B', 'C'], { cgroups: true }))
+  expect(grantOf(claim.grant).proven).toEqual({ cgroups: false })
+  expect(refusal(await plain.settle(claim, { cgroup: true }))).toBe(INVALID)
+  granted(await plain.settle(claim, { cgroup: false }))
 })
 
 test('Q05 nobody but the holder of the fence settles, and not under another number', async () => {

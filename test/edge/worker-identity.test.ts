@@ -3,7 +3,6 @@
 
 import { expect, test } from 'vitest'
 import { client } from '../../shared/client.ts'
-import { publicKey } from '../../shared/dsse.ts'
 import { contentDigest, signRequest } from '../../shared/http-signature.ts'
 import { mintKey, newWorkerId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -304,8 +303,8 @@ test('K04 a proof that is not this worker’s own word, or says more than its ch
   expect(refusal(await modest.client('prove', { body: { envelope: borrowed } }))).toBe('422 proof_invalid')
   const { tiers, proof, envelope } = granted(await desk.root('readWorker', { params: { worker: modest.id } }))
   expect([tiers, proof?.tiers.C.ok]).toEqual([['B'], false])
-  const key = publicKey(modest.signer.x)
-  expect(envelope && readProof(envelope, { tenant: 'default', id: modest.id, kid: modest.signer.kid, key })).toEqual({
+  const { kid, x } = modest.signer
+  expect(envelope && readProof(envelope, { tenant: 'default', id: modest.id, kid, x })).toEqual({
     ok: true,
     value: proof,
   })

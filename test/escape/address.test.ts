@@ -1,9 +1,10 @@
 // Promise: no spelling, embedding or name leads to an address inside.
 
 import { expect, test } from 'vitest'
+import { isListed } from '../../shared/egress-hosts.ts'
 import { isPublic } from '../../worker/sandbox/address.ts'
 import { readClientHello } from '../../worker/sandbox/client-hello.ts'
-import { authorityOf, checkedAddresses, isListed, parseAuthority } from '../../worker/sandbox/hosts.ts'
+import { authorityOf, checkedAddresses, parseAuthority } from '../../worker/sandbox/hosts.ts'
 import { Names } from '../../worker/sandbox/names.ts'
 
 const none: ReadonlySet<string> = new Set()

@@ -2,7 +2,8 @@
 
 import { expect, test } from 'vitest'
 import type { Connection } from '../../shared/plan.ts'
-import { folded, TOLD } from '../../worker/sandbox/ledger.ts'
+import { CONNECTIONS_TOLD } from '../../shared/plan.ts'
+import { folded } from '../../worker/sandbox/ledger.ts'
 
 const one = (host: string, more: Partial<Connection> = {}): Connection => ({
   host,
@@ -18,15 +19,15 @@ const total = (list: readonly Connection[], of: 'bytes_in' | 'bytes_out'): numbe
 const attempts = (list: readonly Connection[]): number => list.reduce((sum, { folded: count = 1 }) => sum + count, 0)
 
 test('few are told one by one', () => {
-  const entries = many(TOLD, () => one('a.example'))
+  const entries = many(CONNECTIONS_TOLD, () => one('a.example'))
   expect(folded(entries)).toEqual(entries)
 })
 
 test('more are sums by host, port and verdict, said to be sums', () => {
-  const entries = many(TOLD + 1_000, (index) => one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }))
+  const entries = many(CONNECTIONS_TOLD + 1_000, (index) => one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }))
   const told = folded(entries)
-  expect(told.slice(0, TOLD)).toEqual(entries.slice(0, TOLD))
-  expect(told.slice(TOLD)).toEqual([
+  expect(told.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
+  expect(told.slice(CONNECTIONS_TOLD)).toEqual([
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500 }),
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500, verdict: 'failed', address: '' }),
   ])
@@ -35,7 +36,7 @@ test('more are sums by host, port and verdict, said to be sums', () => {
 test('N15 ten thousand hosts make no long record, and nothing is missing', () => {
   const entries = many(10_000, (index) => one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}))
   const told = folded(entries)
-  expect(told.length).toBeLessThanOrEqual(2 * TOLD + 8)
+  expect(told.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
   expect([attempts(told), total(told, 'bytes_in'), total(told, 'bytes_out')]).toEqual([10_000, 20_000, 10_000])
   expect(told.filter(({ host }) => host === '').map(({ verdict }) => verdict)).toEqual(['allowed', 'host_not_listed'])
 })

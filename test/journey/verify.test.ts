@@ -34,7 +34,7 @@ describe('an attestation', () => {
     expect(ran.out).toMatch(/^verified$/m)
     expect(ran.out).not.toMatch(/FAIL|NOT/)
     expect(ran.out).toMatch(/approval +approve by root/)
-    expect(ran.out).toMatch(/ran +on wrk_01KA5XJ3M0000000000000000A: bwrap/)
+    expect(ran.out).toMatch(/ran +on wrk_01KA5XJ3M0000000000000000A: sandbox_tier_c_linux_bubblewrap/)
   })
 
   test('of a denial is verified too, and says that nothing ran', async () => {
@@ -50,7 +50,7 @@ describe('an attestation', () => {
     const verdict = JSON.parse(foul.out)
     expect(verdict).toMatchObject({
       verified: false,
-      checks: expect.arrayContaining([{ name: 'the grant is the edge’s, for this call and worker', ok: false }]),
+      checks: expect.arrayContaining([{ name: 'the grant is the edge’s, for this call and worker', ok: false, at: '/predicate/grant' }]),
     })
     expect(verdict).not.toHaveProperty('about')
     expect(foul.code).toBe(1)

@@ -39,7 +39,7 @@ test('S28 a rule that wants processes counted together binds the call to workers
     for (const seen of [{}, { cgroup: false }]) expect(refusal(await peer.settle(claimed, seen))).toBe('422 attestation_invalid')
     granted(await peer.settle(claimed, { cgroup: true }))
     const { attestation } = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
-    expect(attestation).toMatchObject({ executor: 'peer', cgroup: true })
+    expect(attestation).toMatchObject({ executor: 'sandbox_tier_c_linux_bubblewrap', cgroup: true })
   })
 })
 

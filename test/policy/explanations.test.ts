@@ -2,7 +2,7 @@
 // only where it was not allowed, and never enters what is signed.
 
 import { expect, test } from 'vitest'
-import { verifyBundle } from '../../shared/statement.ts'
+import { verifyBundle } from '../../shared/bundle.ts'
 import { countersign } from '../support/countersign.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { sharedStack } from '../support/stack.ts'

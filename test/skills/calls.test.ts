@@ -2,8 +2,8 @@
 // can verify. What it may not have it does not get, and no skill holds anybody up.
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { verifyBundle } from '../../shared/bundle.ts'
 import type { SkillManifest } from '../../shared/skills.ts'
-import { verifyBundle } from '../../shared/statement.ts'
 import type { Call } from '../../shared/wire.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { answer, CLOCK, component, LOG, type Parts, Publisher, RANDOM, says, text } from '../support/skill.ts'
@@ -65,7 +65,7 @@ test('nobody makes another executor of it: a statement that says so does not ver
     verifyBundle(other, keys)
       .checks.filter(({ ok }) => !ok)
       .map(({ name }) => name),
-  ).toContain('a skill ran at the edge, and anything else on a worker')
+  ).toContain('it ran in the sandbox that the plan wants, and a skill at the edge')
 })
 
 describe('a skill that never ends, or wants too much', () => {

@@ -2,8 +2,8 @@
 // was approved, granted or claimed, and not by an answer that stands.
 
 import { describe, expect, test } from 'vitest'
+import { verifyBundle } from '../../shared/bundle.ts'
 import { MAX_SKILL_LIMITS } from '../../shared/limits.ts'
-import { verifyBundle } from '../../shared/statement.ts'
 import type { Call } from '../../shared/wire.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { component, type Parts, Publisher } from '../support/skill.ts'

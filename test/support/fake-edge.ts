@@ -2,16 +2,16 @@
 // tells it to. It is no edge: it decides nothing, and its state is what a test puts into it. What it accepts it checks with the edge's
 // own checklist.
 
-import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { checkSettlement } from '../../edge/settlement.ts'
 import { ROUTES, type RouteName } from '../../shared/api.ts'
-import { countersign, type Envelope, kidOf, type PrivateJwk, publicKey, type Signer, signerFromJwk } from '../../shared/dsse.ts'
+import { countersign, type Envelope, kidOf, type PrivateJwk, type Signer, signerFromJwk } from '../../shared/dsse.ts'
 import { type Code, FAILURES } from '../../shared/failures.ts'
 import type { InputFile } from '../../shared/files.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/http-signature.ts'
-import { attestationId, callId, newWorkerId, split, ulid } from '../../shared/ids.ts'
+import { callId, newWorkerId, ulid } from '../../shared/ids.ts'
 import { BODY, digestOf, type Json, parseJson, sha256 } from '../../shared/json.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { ProcessPlan as Plan, Stdin } from '../../shared/plan.ts'
@@ -87,7 +87,7 @@ export class FakeEdge {
   readonly files = new Map<string, Buffer>()
   /** Every request that reached a route, in order. */
   readonly heard: { route: WorkerRoute; headers: IncomingMessage['headers']; body: unknown; refused: Code | undefined }[] = []
-  worker: { id: string; x: string; key: KeyObject } | undefined
+  worker: { id: string; x: string } | undefined
   signer = newSigner()
   /** How far this edge's clock is ahead of the host's. */
   ahead_ms = 0
@@ -297,7 +297,7 @@ export class FakeEdge {
       this.worker === undefined ||
       this.revoked ||
       input?.worker !== this.worker.id ||
-      !signatureHolds(signed, input, given, this.worker.key)
+      !signatureHolds(signed, input, given, this.worker.x)
     ) {
       return problem('bad_signature', 'the signature does not hold')
     }
@@ -310,8 +310,8 @@ export class FakeEdge {
   /** With the edge's own checklist. */
   #prove({ envelope }: { envelope: Envelope }): Reply {
     if (this.worker === undefined) return problem('bad_signature', 'nobody is enrolled')
-    const { id, x, key } = this.worker
-    const proof = readProof(envelope, { tenant: this.tenant, id, kid: kidOf(x), key })
+    const { id, x } = this.worker
+    const proof = readProof(envelope, { tenant: this.tenant, id, kid: kidOf(x), x })
     if (!proof.ok) return problem('proof_invalid', proof.error)
     this.proofs.push(proof.value)
     return { status: 200, body: { tiers: provenMeans(proof.value).tiers } }
@@ -331,7 +331,7 @@ export class FakeEdge {
 
   #enrol({ token, x }: { token: string; x: string }): Reply {
     if (token !== this.token || this.worker !== undefined) return problem('enrolment_invalid', 'the token is spent or was never one')
-    this.worker = { id: newWorkerId(Date.now()), x, key: publicKey(x) }
+    this.worker = { id: newWorkerId(Date.now()), x }
     const { kid, x: edge } = this.signer
     return { status: 201, body: { worker: this.worker.id, tenant: this.tenant, pool: this.pool, edge: { kid, x: edge } } }
   }
@@ -373,8 +373,8 @@ export class FakeEdge {
     if (call?.state !== 'running' || call.fence !== settlement.fence || call.grant === undefined || this.worker === undefined) {
       return problem('stale_fence', 'the call has moved on')
     }
-    const { id, x } = this.worker
-    const checked = checkSettlement(settlement, { id, x, kid: kidOf(x) }, call.grant, attestationId(call.run, split(call.call).n))
+    const worker = { ...this.worker, kid: kidOf(this.worker.x) }
+    const checked = checkSettlement(settlement, { worker, grant: call.grant, plan: call.plan, now_ms: this.now() })
     if (!checked.ok) return problem(checked.error.code, checked.error.detail)
     const { statement, kept, ending } = checked.value
     const envelope = countersign(settlement.envelope, this.signer)

@@ -104,7 +104,7 @@ export class PeerWorker {
   }
 
   statement(
-    { grant: envelope }: Claim,
+    { grant: envelope, plan }: Claim,
     { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '', files, cgroup }: Seen = {},
   ): Statement {
     const grant = grantOf(envelope)
@@ -120,12 +120,13 @@ export class PeerWorker {
         stdout: summary(stdout),
         stderr: summary(stderr),
         connections: [],
-        executor: 'peer',
-        sandbox_enforcement: 'none',
+        executor: plan.tier === 'B' ? 'sandbox_tier_b_linux_rlimits' : 'sandbox_tier_c_linux_bubblewrap',
+        sandbox_enforcement: plan.egress.mode,
         ...(files === undefined ? {} : { files }),
         ...(cgroup === undefined ? {} : { cgroup }),
-        profile_sha256: null,
-        argv_sha256: null,
+        profile_sha256: grant.proven?.profile_sha256 ?? sha256('the profile of a peer'),
+        argv_sha256: sha256(plan.executor.argv.join('\0')),
+        limits: plan.limits,
         started_at_ms: now,
         ended_at_ms: now,
       },

@@ -1,9 +1,10 @@
 // What an auditor does with the record of a stack: attestations verified with public keys alone, journals walked from their first entry,
 // the log rebuilt from its leaves. It throws where something does not hold.
 
+import { verifyBundle } from '../../shared/bundle.ts'
 import { GENESIS, verifyChain } from '../../shared/journal.ts'
 import { append, leafHash, root } from '../../shared/merkle.ts'
-import { type Statement, verifyBundle } from '../../shared/statement.ts'
+import type { Statement } from '../../shared/statement.ts'
 import type { Call, JournalEntry } from '../../shared/wire.ts'
 import { eventually, type HurtStack, insist, must } from './hurt-stack.ts'
 

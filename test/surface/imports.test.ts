@@ -77,6 +77,41 @@ describe('sole importers', () => {
   held([['zod is for everyone', { 'edge/a.ts': imports('zod'), 'worker/a.ts': imports('zod'), 'cli/a.ts': imports('zod') }, []]])
 })
 
+describe('D3 T02 signatures are checked in one file', () => {
+  const takes: Record<string, string> = {
+    'the library’s verify': `import { createHash, verify } from 'node:crypto'\nvoid [createHash, verify]\n`,
+    'verify under another name': `import { verify as holds } from 'crypto'\nvoid holds\n`,
+    'a stream that verifies': `import { createVerify } from 'node:crypto'\nvoid createVerify\n`,
+    'a public key': `import { createPublicKey } from 'node:crypto'\nvoid createPublicKey\n`,
+    'the whole module': `import * as all from 'node:crypto'\nvoid all\n`,
+    'its default': `import all from 'node:crypto'\nvoid all\n`,
+    'it at run time': `export const all = () => import('node:crypto')\n`,
+    'it by require': `export const all = require('node:crypto')\n`,
+    'a re-export': `export { verify } from 'node:crypto'\n`,
+    'the runtime’s own': 'export const all = () => crypto.subtle.verify\n',
+    'the runtime’s own, in parts': 'const { subtle } = globalThis.crypto\nvoid subtle\n',
+  }
+  for (const [name, source] of Object.entries(takes)) {
+    held([
+      [name, { 'edge/a.ts': source }, ['signature-check edge/a.ts:1']],
+      [`${name}, in its place`, { 'shared/ed25519.ts': source, 'test/a.ts': source }, []],
+    ])
+  }
+  held([
+    [
+      'hashes and types are for everyone',
+      { 'edge/a.ts': "import { createHash, type KeyObject, sign } from 'node:crypto'\nvoid [createHash, sign]\n" },
+      [],
+    ],
+    ['a key is made of a secret where webhooks are signed', { 'edge/channels/webhook.ts': takes['a public key'] ?? '' }, []],
+    [
+      'and verifies nothing there',
+      { 'edge/channels/webhook.ts': takes['the library’s verify'] ?? '' },
+      ['signature-check edge/channels/webhook.ts:1'],
+    ],
+  ])
+})
+
 describe('environment', () => {
   const reads = ['process.env.HOME', "process['env']", 'globalThis.process.env', 'process.env']
   held(reads.map((read): Case => [read, { 'worker/link.ts': `export const a = ${read}\n` }, ['environment worker/link.ts:1']]))

@@ -9,7 +9,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { publicKey } from '../../shared/dsse.ts'
 import { newWorkerId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { type Link, openLink } from '../../worker/link.ts'
@@ -24,7 +23,7 @@ let link: Link
 beforeAll(async () => {
   await edge.start()
   const [signer, worker] = [newSigner(), newWorkerId(Date.now())]
-  edge.worker = { id: worker, x: signer.x, key: publicKey(signer.x) }
+  edge.worker = { id: worker, x: signer.x }
   link = openLink(edge.url, { tenant: edge.tenant, worker, signer })
 })
 afterAll(async () => {

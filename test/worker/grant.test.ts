@@ -2,7 +2,7 @@
 
 import { generateKeyPairSync } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { countersign, type Envelope, type PrivateJwk, publicKey, type Signer, signerFromJwk } from '../../shared/dsse.ts'
+import { countersign, type Envelope, type PrivateJwk, type Signer, signerFromJwk } from '../../shared/dsse.ts'
 import { digestOf } from '../../shared/json.ts'
 import { GRANT_TYPE, type Grant, STATEMENT_TYPE, sealGrant } from '../../shared/statement.ts'
 import type { Claim } from '../../shared/worker-wire.ts'
@@ -44,7 +44,7 @@ const judge = ({
       run: call.run,
       call: call.call,
       worker: WORKER,
-      edge: { kid: edge.signer.kid, key: publicKey(edge.signer.x) },
+      edge: { kid: edge.signer.kid, x: edge.signer.x },
       now_ms,
     },
   )
@@ -106,7 +106,7 @@ test('an answer that is no claim is refused', () => {
     run: call.run,
     call: call.call,
     worker: WORKER,
-    edge: { kid: edge.signer.kid, key: publicKey(edge.signer.x) },
+    edge: { kid: edge.signer.kid, x: edge.signer.x },
     now_ms: 0,
   }
   for (const answer of [undefined, null, {}, [], 'claim', { grant: {}, plan: call.plan, args: {}, facts_digest: '' }]) {

@@ -1,7 +1,7 @@
 // A call's way through a real worker process: claimed, run, attested, settled; its output on the way; and what ends it early.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { kidOf, payloadBytes, publicKey, signedByExactly } from '../../shared/dsse.ts'
+import { kidOf, payloadBytes, signedByExactly } from '../../shared/dsse.ts'
 import { canonical, digestOf, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { STATEMENT_TYPE } from '../../shared/statement.ts'
@@ -27,8 +27,8 @@ test('a call is run and settled with a statement that worker and edge have signe
   const { id, x } = lone.edge.worker ?? { id: '', x: '' }
   const { signer } = lone.edge
   const keys = new Map([
-    [kidOf(x), publicKey(x)],
-    [signer.kid, publicKey(signer.x)],
+    [kidOf(x), x],
+    [signer.kid, signer.x],
   ])
   expect(predicate.grant?.worker).toBe(id)
   expect(signedByExactly(envelope, STATEMENT_TYPE, keys)).toBe(true)

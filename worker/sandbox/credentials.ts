@@ -1,8 +1,8 @@
 // Owns which secrets a call's proxy adds to which requests, so that the tool never holds them (V04). Pure. A destination has the secrets of
 // exactly its host and port, and no other has any.
 
+import type { Destination } from '../../shared/egress-hosts.ts'
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
-import type { Destination } from './hosts.ts'
 
 export type Addition = {
   readonly secret: string

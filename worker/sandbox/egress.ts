@@ -4,12 +4,13 @@
 
 import { timingSafeEqual } from 'node:crypto'
 import { connect, type LookupFunction, type Socket } from 'node:net'
+import { type Destination, isListed } from '../../shared/egress-hosts.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Connection, Limits } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { asTold, TOLD_CHARS } from '../../shared/told.ts'
 import { type Addition, additionsFor, type Over } from './credentials.ts'
-import { checkedAddresses, type Destination, isHttpAlone, isListed, parseAuthority, type Refused, type Resolve } from './hosts.ts'
+import { checkedAddresses, isHttpAlone, parseAuthority, type Refused, type Resolve } from './hosts.ts'
 import { folded } from './ledger.ts'
 import { Names } from './names.ts'
 

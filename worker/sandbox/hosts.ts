@@ -1,17 +1,14 @@
-// Owns what a host name means to egress: the one parser of `host:port`, the match against the plan's patterns, and the resolution to an
-// address that was checked. What is checked is what is connected to (N05, N09). It opens no connection.
+// Owns what a host name means to egress: the one parser of `host:port`, and the resolution to an address that was checked. What is checked is what is connected to (N05, N09). It opens no connection.
 
 import { isIP } from 'node:net'
+import { covers, type Destination } from '../../shared/egress-hosts.ts'
 import type { Connection } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { isPublic } from './address.ts'
 
-export type Destination = { readonly host: string; readonly port: number }
 export type Refused = Connection['verdict']
 
 const HTTP_PORT = 80
-/** A pattern without a port means the web. */
-const WEB_PORTS: readonly number[] = [HTTP_PORT, 443]
 /** No userinfo, escape, space, control byte or letter beyond ASCII gets as far as a URL parser (N05, N06). */
 const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/
 const RESOLVE_WITHIN_MS = 5_000
@@ -27,21 +24,9 @@ export function parseAuthority(text: string): Destination | undefined {
 
 export const authorityOf = ({ host, port }: Destination): string => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)
 
-/**
- * `host[:port]` is that host; `.suffix[:port]` is every name below it, not itself. Compared label by label (N07), never inside an
- * address.
- */
-function matches(pattern: string, { host, port }: Destination): boolean {
-  const [name = '', only] = pattern.split(':')
-  if (only === undefined ? !WEB_PORTS.includes(port) : Number(only) !== port) return false
-  return name.startsWith('.') ? isIP(host) === 0 && host.endsWith(name) && host.length > name.length : host === name
-}
-
-export const isListed = (patterns: readonly string[], to: Destination): boolean => patterns.some((pattern) => matches(pattern, to))
-
 /** Whether it is listed for the web alone, where that is HTTP: bytes of any other kind would be for a port that the pattern names. */
 export const isHttpAlone = (patterns: readonly string[], to: Destination): boolean =>
-  to.port === HTTP_PORT && !patterns.some((pattern) => pattern.includes(':') && matches(pattern, to))
+  to.port === HTTP_PORT && !patterns.some((pattern) => pattern.includes(':') && covers(pattern, to))
 
 export type Resolve = (host: string) => Promise<readonly string[]>
 

@@ -1,18 +1,16 @@
 // Owns the record of what a call asked of the network, as an attestation tells it: each attempt by itself as long as they are few, and
 // sums of the rest. Pure. It judges nothing.
 
-import type { Connection } from '../../shared/plan.ts'
+import { CONNECTIONS_TOLD, type Connection } from '../../shared/plan.ts'
 
-/** Told one by one: what a person reads, and about 20 kB of a statement. */
-export const TOLD = 128
 /** Sums by host, port and verdict; whoever asks for more hosts than that gets one sum for each verdict. */
 const SUMS = 128
 
 /** What comes after the first is added up, and says of how many it is the sum. Every byte is in it. */
 export function folded(entries: readonly Connection[]): readonly Connection[] {
-  if (entries.length <= TOLD) return entries
+  if (entries.length <= CONNECTIONS_TOLD) return entries
   const sums = new Map<string, Connection>()
-  for (const entry of entries.slice(TOLD)) {
+  for (const entry of entries.slice(CONNECTIONS_TOLD)) {
     const own = JSON.stringify([entry.host, entry.port, entry.verdict])
     const [key, host, port] = sums.has(own) || sums.size < SUMS ? [own, entry.host, entry.port] : [entry.verdict, '', 0]
     const sum = sums.get(key)
@@ -26,5 +24,5 @@ export function folded(entries: readonly Connection[]): readonly Connection[] {
       folded: (sum?.folded ?? 0) + 1,
     })
   }
-  return [...entries.slice(0, TOLD), ...sums.values()]
+  return [...entries.slice(0, CONNECTIONS_TOLD), ...sums.values()]
 }

@@ -9,33 +9,34 @@
 
 import { type Limits, type ProcessPlan as Plan, secretsOf } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import { SANDBOXES } from '../../shared/statement.ts'
 import type { SocketMode } from './seccomp.ts'
 import { type Refusal, refused } from './verdict.ts'
 
 type TierC = {
   readonly tier: 'C'
-  readonly executor: 'sandbox_tier_c_linux_bubblewrap'
+  readonly executor: typeof SANDBOXES.C
   readonly sockets: SocketMode
   /** Whether the network namespace comes from outside, with a relay to the proxy in it. */
   readonly relayed: boolean
   readonly namespaces: readonly string[]
 }
-type TierB = { readonly tier: 'B'; readonly executor: 'sandbox_tier_b_linux_rlimits'; readonly sockets: 'host' }
+type TierB = { readonly tier: 'B'; readonly executor: typeof SANDBOXES.B; readonly sockets: 'host' }
 export type Profile = TierB | TierC
 export type ProfileName = 'b_host' | 'c_offline' | 'c_relayed'
 
 export const PROFILES = {
-  b_host: { tier: 'B', executor: 'sandbox_tier_b_linux_rlimits', sockets: 'host' },
+  b_host: { tier: 'B', executor: SANDBOXES.B, sockets: 'host' },
   c_offline: {
     tier: 'C',
-    executor: 'sandbox_tier_c_linux_bubblewrap',
+    executor: SANDBOXES.C,
     sockets: 'no_sockets',
     relayed: false,
     namespaces: ['--unshare-all', '--unshare-user'], // S24, S25, N01; `all` alone would go on without a user namespace
   },
   c_relayed: {
     tier: 'C',
-    executor: 'sandbox_tier_c_linux_bubblewrap',
+    executor: SANDBOXES.C,
     sockets: 'inet',
     relayed: true,
     namespaces: ['--unshare-user', '--unshare-ipc', '--unshare-pid', '--unshare-uts', '--unshare-cgroup'],
