@@ -5,7 +5,7 @@ import { chmodSync, chownSync, copyFileSync } from 'node:fs'
 import { arch } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, attack, planOf, told, UID } from './arena.ts'
+import { Arena, attack, planOf, THEIR_INIT, told, UID } from './arena.ts'
 import type { Swap } from './orders.ts'
 
 let arena: Arena
@@ -96,13 +96,13 @@ for path in ('/proc/self/exe', '/proc/1/exe', '/proc/%d/exe' % os.getppid()):
     for (const answer of Object.values(await inside(PROGRAMS))) expect(['EACCES', 'EROFS']).toContain(answer)
   })
 
-  test('S04 without a bubblewrap that is root’s: its file is granted for writing, and is only busy yet', async () => {
+  test('S04 without our init and a bubblewrap that is root’s: its file is granted for writing, and is only busy yet', async () => {
     const own = join(arena.home, 'bwrap')
     copyFileSync('/usr/bin/bwrap', own)
     chownSync(own, UID, UID)
     chmodSync(own, 0o755)
     const careless = await Arena.open({ programs: { bwrap: own } })
-    expect(told(await careless.bare({ plan: planOf(attack(PROGRAMS)) }))['/proc/1/exe']).toBe('ETXTBSY')
+    expect(told(await careless.bare({ plan: planOf(attack(PROGRAMS)), swaps: THEIR_INIT }))['/proc/1/exe']).toBe('ETXTBSY')
     await careless.close()
   })
 
