@@ -141,7 +141,7 @@ async function examineSandbox(config: Config, tell: Tell, advise: Advise): Promi
 function examineCounts(hasQuota: boolean, tell: Tell, advise: Advise): void {
   if (hasQuota) tell('quota of inotify', true, 'each call of tier C has its own', '')
   else {
-    const fix = 'install `perl-base`, and let perl make user namespaces where the host restricts them (infra/apparmor)'
+    const fix = 'install `perl-base`; where AppArmor keeps perl from making user namespaces, a profile like those in infra/apparmor lets it'
     advise('quota of inotify', 'calls have none: one can take all that the user has', fix)
   }
   const low = lowCounts(settingAt)
