@@ -1,8 +1,9 @@
-// `npm run prepare-host`: writes what the units in infra/systemd run on (users, folders, configurations, secrets), and starts nothing.
+// `npm run prepare-host`: writes what the units in infra/systemd run on (users, folders, configurations, secrets, kernel settings), and starts nothing.
 // For a host that serves for good; `npm start` needs none of it. Run again after an update: keys and passwords stay as they are.
 
-import { chmodSync, lchownSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
+import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { lowCounts, SYSCTL_FILE, sysctlLines } from '../worker/sandbox/host-counts.ts'
 import { makeUser, userNamed, WORKER_USER } from './packages.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { sayOnStderr as say, setUp } from './setup.ts'
@@ -19,6 +20,20 @@ function give(path: string, name: string): void {
   const user = userNamed(name) ?? fail(say, `the user \`${name}\` is gone`)
   lchownSync(path, user.uid, user.gid)
   if (lstatSync(path).isDirectory()) for (const entry of readdirSync(path)) give(join(path, entry), name)
+}
+
+/** What one call could use up for all others (worker/sandbox/host-counts.ts). Never lowers what the host has. */
+function raiseCounts(): void {
+  const low = lowCounts((path) => (existsSync(path) ? readFileSync(path, 'latin1') : ''))
+  if (low.length === 0) return
+  writeFileSync(SYSCTL_FILE, sysctlLines(low))
+  for (const { sysctl, path, enough } of low) {
+    try {
+      writeFileSync(path, `${enough}`)
+    } catch {
+      say(`\`${sysctl} = ${enough}\` is in ${SYSCTL_FILE} and could not be set now: restart the host, or set it outside of this container`)
+    }
+  }
 }
 
 if (process.getuid?.() !== 0) fail(say, 'this prepares a host for systemd and needs root; `npm start` does not')
@@ -41,6 +56,7 @@ const variables = Object.entries(edgeEnv(secrets, redisAt, url)).map(([name, val
 writePrivate(join(state.dir, 'edge.env'), variables.join(''))
 mkdirSync(state.worker, { recursive: true, mode: 0o700 })
 prepareWorker(state, { url: `http://127.0.0.1:${port}`, redisPort: redisAt }, secrets, state.worker)
+raiseCounts()
 give(state.redis, REDIS_USER)
 give(state.edge, EDGE_USER)
 give(state.worker, WORKER_USER)

@@ -1,6 +1,7 @@
 // Owns `doctor`: everything that serving needs, tried one by one, each with what to do where it fails. It changes nothing but what trying
 // changes, and stops at no failure: what can still be checked is checked.
 
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Tier } from '../shared/plan.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
@@ -8,11 +9,14 @@ import { type Identity, keyPath, pins, readIdentity } from './identity.ts'
 import { openLink, openUnsigned } from './link.ts'
 import { openEquipment, prove } from './proof.ts'
 import { examineRedis } from './queue.ts'
+import { lowCounts, SYSCTL_FILE } from './sandbox/host-counts.ts'
 import { PreparedStock } from './sandbox/prepared.ts'
 import { SPOOL_BOUNDS, Spool } from './spool.ts'
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }
 type Tell = (check: string, ok: boolean, found: string, fix: string) => void
+/** Something to improve that stops nobody from serving. */
+type Advise = (check: string, found: string, fix: string) => void
 
 const NODE_MAJOR = 22
 const NODE_MINOR = 12
@@ -21,18 +25,19 @@ const CLOCK_OFF_MAX_MS = 5_000
 
 export async function doctor(path: string, json: boolean): Promise<boolean> {
   const findings: Finding[] = []
-  const tell: Tell = (check, ok, found, fix) => {
-    const finding: Finding = ok || fix === '' ? { check, ok, found } : { check, ok, found, fix }
+  const say = (finding: Finding): void => {
     findings.push(finding)
     process.stdout.write(`${json ? JSON.stringify({ msg: 'check', ...finding }) : forPeople(finding)}\n`)
   }
+  const tell: Tell = (check, ok, found, fix) => say(ok || fix === '' ? { check, ok, found } : { check, ok, found, fix })
+  const advise: Advise = (check, found, fix) => say({ check, ok: true, found, fix })
 
   examineNode(tell)
   const root = refuseRoot()
   tell('user', root.ok, `uid ${process.geteuid?.()}`, root.ok ? '' : root.error)
   const config = readConfig(path)
   tell('configuration', config.ok, config.ok ? `\`${path}\`` : config.error, 'mend it; --help shows what it holds')
-  const tiers = root.ok && config.ok ? await examineSandbox(config.value, tell) : []
+  const tiers = root.ok && config.ok ? await examineSandbox(config.value, tell, advise) : []
   if (!root.ok) tell('tiers', false, 'not tried as root', 'run doctor as the user that runs the worker')
   if (config.ok) await examineAll(config.value, tiers, tell)
 
@@ -41,7 +46,7 @@ export async function doctor(path: string, json: boolean): Promise<boolean> {
   return failed === 0
 }
 
-const FOUND_MAX = 160
+const FOUND_MAX = 240
 /** What a check saw may be lines of anything. */
 const oneLine = (text: string): string => {
   const line = text.replace(/[\x00-\x20\x7f]+/g, ' ').trim()
@@ -49,7 +54,8 @@ const oneLine = (text: string): string => {
 }
 
 const forPeople = ({ check, ok, found, fix }: Finding): string => {
-  const told = `${ok ? 'ok  ' : 'FAIL'}  ${check.padEnd(40)} ${ok ? oneLine(found) : found}`
+  const sign = fix === undefined ? 'ok  ' : 'note'
+  const told = `${ok ? sign : 'FAIL'}  ${check.padEnd(40)} ${ok ? oneLine(found) : found}`
   return fix === undefined ? told : `${told}\n      → ${fix}`
 }
 
@@ -119,12 +125,43 @@ function examineSpool({ home }: Config, tell: Tell): void {
   tell('spool', ok, `${settlements} results wait, ${bytes} bytes`, fix)
 }
 
-async function examineSandbox(config: Config, tell: Tell): Promise<readonly Tier[]> {
+async function examineSandbox(config: Config, tell: Tell, advise: Advise): Promise<readonly Tier[]> {
   const equipment = await openEquipment(config)
   const stock = new PreparedStock(equipment)
   const { tiers, findings } = await prove(equipment, config.tiers, stock)
   await stock.close()
+  const hasQuota = (await equipment.spawner?.hasQuota()) === true
   for (const { check, ok, found } of findings) tell(check, ok, found, '')
   tell('tiers', tiers.length > 0, tiers.length > 0 ? tiers.join(', ') : 'none is proven', 'mend what the checks above name')
+  examineCounts(hasQuota, tell, advise)
   return tiers
+}
+
+/** To the kernel all calls are one user: what it counts by user, one call can take from the others. */
+function examineCounts(hasQuota: boolean, tell: Tell, advise: Advise): void {
+  if (hasQuota) tell('quota of inotify', true, 'each call of tier C has its own', '')
+  else {
+    const fix = 'install `perl-base`; where AppArmor keeps perl from making user namespaces, a profile like those in infra/apparmor lets it'
+    advise('quota of inotify', 'calls have none: one can take all that the user has', fix)
+  }
+  const low = lowCounts(settingAt)
+  if (low.length === 0) {
+    tell('host counts', true, 'the limits of each call bind first', '')
+    return
+  }
+  const values = low.map(({ sysctl, value }) => `${sysctl} ${value}`).join(', ')
+  const settings = low.map(({ sysctl, enough }) => `\`${sysctl} = ${enough}\``).join(', ')
+  advise(
+    'host counts',
+    `one call can use up what all share: ${values}`,
+    `put ${settings} into ${SYSCTL_FILE}, then run \`sudo sysctl --system\``,
+  )
+}
+
+function settingAt(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return '' // this kernel does not have it
+  }
 }

@@ -36,7 +36,7 @@ async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, i
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
   const input = stdin === undefined ? undefined : Buffer.from(stdin, 'latin1')
-  const fromStock = await stocked(plan, input)
+  const fromStock = await stocked(plan)
   const told = prepared?.begun()
   const execution = await launch(sandbox, {
     plan,
@@ -56,11 +56,11 @@ async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, i
 }
 
 /** Waits until one stands ready for the call, if one may. */
-async function stocked(plan: Plan, input: Uint8Array | undefined): Promise<boolean> {
+async function stocked(plan: Plan): Promise<boolean> {
   const admitted = admit(plan)
   if (prepared === undefined || setup.prepared?.hasten === true || !admitted.ok) return false
   const until = Date.now() + STOCKED_WITHIN_MS
-  for (let ready = prepared.readyFor(admitted.value, input); ; ready = prepared.readyFor(admitted.value, input)) {
+  for (let ready = prepared.readyFor(admitted.value); ; ready = prepared.readyFor(admitted.value)) {
     if (ready !== false) return ready === true
     if (Date.now() > until) throw new Error('no sandbox was set up in advance')
     await sleep(2)

@@ -231,17 +231,41 @@ describe('standard streams', () => {
     }
   })
 
-  test('standard input can’t outgrow the limit of a file', async () => {
-    const source = `
+  /** Init of a sandbox is the tool's user too, and has the standard streams that the sandbox was started with. */
+  const growBy = (paths: readonly string[]): string[] =>
+    attack(`
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-os.fchmod(0, 0o600)
-def grow():
-    with open('/proc/self/fd/0', 'r+b', buffering=0) as f:
-        for _ in range(40): f.write(bytes(1 << 20))
-tell['end'] = attempt(grow)`
-    const seen = await arena.launch({ plan: planOf(attack(source), { limits: { file_bytes: 1 << 20 } }), stdin: 'x' })
-    expect(told(seen)).toEqual({ end: 'EFBIG' })
+attempt(os.fchmod, 0, 0o600)
+def grow(path): os.posix_fallocate(os.open(path, os.O_RDWR), 0, 1 << 20)
+def change(path): os.write(os.open(path, os.O_RDWR), b'xx')
+def empty(path): os.ftruncate(os.open(path, os.O_RDWR), 0)
+tell['ends'] = {path: [attempt(one, path) for one in (grow, change, empty)] for path in ${JSON.stringify(paths)}}
+tell['read'] = sys.stdin.read()`)
+  const [OWN, OF_INIT] = ['/proc/self/fd/0', '/proc/1/fd/0']
+  const REFUSED = ['EPERM', 'EPERM', 'EPERM']
+
+  test('D13 a tool can neither grow nor change its standard input, started cold', async () => {
+    const inB = await arena.launch({ plan: planOf(growBy([OWN]), { tier: 'B' }), stdin: 'xyz' })
+    expect(told(inB)).toEqual({ ends: { [OWN]: REFUSED }, read: 'xyz' })
+    const inC = await arena.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
+    expect(told(inC)).toEqual({ ends: { [OWN]: REFUSED, [OF_INIT]: REFUSED }, read: 'xyz' })
+  })
+
+  test('D13 nor in a sandbox that was set up in advance', async () => {
+    const ready = await Arena.open({ prepared: {} })
+    const seen = await ready.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
+    const ofNull = ['ENODEV', 'ok', 'EINVAL'] // init has /dev/null
+    expect([seen.fromStock, told(seen)]).toEqual([true, { ends: { [OWN]: REFUSED, [OF_INIT]: ofNull }, read: 'xyz' }])
+    await ready.close()
+  })
+
+  test('D13 without perl, which makes the copy: a tool grows the worker’s file', async () => {
+    const noPerl = ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--']
+    const without = await Arena.open({ under: noPerl })
+    const seen = await without.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
+    expect(told(seen)['ends']).toEqual({ [OWN]: ['ok', 'ok', 'ok'], [OF_INIT]: ['ok', 'ok', 'ok'] })
+    await without.close()
   })
 })
 

@@ -98,7 +98,7 @@ const { secrets: _, ...plain } = bwrap
 const gated = await tried(
   18,
   3,
-  (blanks) => wire(equipment, { ...command, bwrap: { ...plain, secrets: [] } }, blanks, { gated: true, stdin: true }).close,
+  (blanks) => wire(equipment, { ...command, bwrap: { ...plain, secrets: [] } }, blanks, { gated: true }).close,
 )
 
 const before = openNow()

@@ -69,6 +69,8 @@ export type Command = {
     | undefined
   /** For the program that enters the cgroup, from `FIRST_GROUP_FD` on. */
   readonly groupFds: readonly number[]
+  /** Whether it starts inside a user namespace with limits of its own (quota.ts). A relay's namespace has them already. */
+  readonly quota?: boolean
 }
 
 /** More would exceed what bubblewrap takes as options; no tool's contract comes near. */
@@ -192,6 +194,7 @@ function sandbox(
     env: {},
     cwd: '/',
     groupFds: [],
+    quota: !relayed,
     bwrap: { options: Buffer.from(`${options.join('\0')}\0`), sockets, secrets: plan.secrets },
   }
 }

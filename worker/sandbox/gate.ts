@@ -3,6 +3,7 @@
 // a program. It stands behind the whole wall, seccomp included, and is gone when the tool starts: exec keeps its process and nothing else.
 
 import { FD, type Rlimit } from './argv.ts'
+import { sealedSub } from './sealed.ts'
 import type { Machine } from './syscalls.ts'
 
 /** `/usr/include/linux/resource.h`; the same on both machines. */
@@ -15,29 +16,39 @@ const RESOURCES: Readonly<Record<string, number>> = {
   '--nproc': 6,
   '--nofile': 7,
   '--memlock': 8,
+  '--sigpending': 11,
   '--msgqueue': 12,
 }
 
-const PRLIMIT64: Readonly<Record<Machine, number>> = { x86_64: 302, aarch64: 261 }
+const CALLS = {
+  x86_64: { prlimit64: 302, dup3: 292 },
+  aarch64: { prlimit64: 261, dup3: 24 },
+} as const satisfies Record<Machine, Record<string, number>>
 
 /**
  * One byte releases it. An end without one is the worker's death, and then nothing runs (L1). What was handed over is a file that was
  * whole before that byte, so it is never seen in part. `exec` with a block takes its list as it is. The ends are prlimit's own, which
  * stands here on the cold way.
  */
-const programOf = (machine: Machine): string =>
+const programOf = (machine: Machine, { prlimit64, dup3 }: (typeof CALLS)[Machine]): string =>
   `
-open my $release, '<&=', ${FD.release} or exit 1;
+${sealedSub(machine)}open my $release, '<&=', ${FD.release} or exit 1;
 sysread($release, my $byte, 1) or exit 1;
 close $release;
 open my $delivery, '<&=', ${FD.delivery} or exit 1;
-binmode $delivery;
-my @said = split /\\0/, do { local $/; <$delivery> }, -1;
+sysread($delivery, my $head, ${HEAD_BYTES}) == ${HEAD_BYTES} or exit 1;
+my ($feeds, $length) = split / +/, $head;
+sysread($delivery, my $all, $length) == $length or exit 1;
+my @said = split /\\0/, $all, -1;
 pop @said;
+if ($feeds) {
+  my $input = sealed(fileno $delivery);
+  $input >= 0 && syscall(${dup3}, $input, 0, 0) == 0 or die "gate: failed to make standard input: $!\\n";
+}
 close $delivery;
 for (splice @said, 0, shift @said) {
   my ($resource, $soft, $hard) = map { $_ + 0 } split /:/;
-  syscall(${PRLIMIT64[machine]}, 0, $resource, pack('QQ', $soft, $hard), 0) == 0 or die "gate: failed to set limit $resource: $!\\n";
+  syscall(${prlimit64}, 0, $resource, pack('QQ', $soft, $hard), 0) == 0 or die "gate: failed to set limit $resource: $!\\n";
 }
 for (splice @said, 0, shift @said) {
   my ($name, $value) = split /=/, $_, 2;
@@ -50,7 +61,19 @@ exit($missing ? 127 : 126);
 `.trim()
 
 /** Without site files and without modules: what is in this text is all that it does. */
-export const gate = (perl: string, machine: Machine): string[] => [perl, '-f', '-e', programOf(machine)]
+export const gate = (perl: string, machine: Machine): string[] => [perl, '-f', '-e', programOf(machine, CALLS[machine])]
+
+/** Whether there is standard input, and the length of what comes before it. */
+const HEAD_BYTES = 16
+
+/**
+ * What the gate reads: `delivery`, then standard input, which is in no descriptor of bubblewrap's: init of the sandbox keeps those, and the
+ * tool could open them there (D13).
+ */
+export function packed(delivery: Buffer, stdin: Uint8Array | undefined): Buffer {
+  const head = `${stdin === undefined ? 0 : 1}${`${delivery.byteLength}`.padStart(HEAD_BYTES - 1)}`
+  return Buffer.concat([Buffer.from(head), delivery, stdin ?? Buffer.alloc(0)])
+}
 
 /** Lists with their lengths before them, each element ended by NUL; none has one inside (argv.ts refuses it). */
 export function deliveryOf(limits: readonly Rlimit[], env: Readonly<Record<string, string>>, argv: readonly string[]): Buffer {

@@ -67,6 +67,7 @@ const LIMIT_LINES: Readonly<Record<string, string>> = {
   'Max open files': '--nofile',
   'Max locked memory': '--memlock',
   'Max msgqueue size': '--msgqueue',
+  'Max pending signals': '--sigpending',
 }
 
 /** Columns: name, soft, hard, unit. `unlimited` is left out. */

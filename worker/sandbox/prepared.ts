@@ -31,7 +31,7 @@ const LONG_MS = 30
 /** With as many calls on their way as there are cores, one more sandbox would be in the way of all of them. */
 const CORES = availableParallelism()
 
-type Shape = { readonly admitted: Admitted; readonly stdin: boolean; asked: number[]; readonly waiting: Waiting[] }
+type Shape = { readonly admitted: Admitted; asked: number[]; readonly waiting: Waiting[] }
 type Waiting = { readonly setting: Setting; readonly started: Started; readonly since: number; gone: boolean }
 
 /** bubblewrap sets it when it starts the tool; handed over at the gate it would be another. */
@@ -56,7 +56,7 @@ export class PreparedStock {
 
   /** One that becomes this call, running already; none where none is ready, or where the call is of no shape that can wait. */
   take(admitted: Admitted, stdin: Uint8Array | undefined): Released | undefined {
-    const shape = this.#shapeOf(admitted, stdin !== undefined)
+    const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
     shape.asked.push(performance.now())
     this.#rest()
@@ -85,15 +85,15 @@ export class PreparedStock {
   /** One for this call alone, set up now, whatever else goes on: for whoever tries the way itself. */
   async madeFor(admitted: Admitted, stdin: Uint8Array | undefined): Promise<Released | undefined> {
     if (!this.#mayWait(admitted)) return undefined
-    const own: Shape = { admitted, stdin: stdin !== undefined, asked: [], waiting: [] }
+    const own: Shape = { admitted, asked: [], waiting: [] }
     await this.#prepare(own)
     const [one] = own.waiting
     return one === undefined ? undefined : this.#release(one, admitted, stdin)
   }
 
   /** Whether one waits for such a call; undefined where none ever will. To ask is demand, too. */
-  readyFor(admitted: Admitted, stdin: Uint8Array | undefined): boolean | undefined {
-    const shape = this.#shapeOf(admitted, stdin !== undefined)
+  readyFor(admitted: Admitted): boolean | undefined {
+    const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
     if (shape.waiting.some(({ gone }) => !gone)) return true
     if (shape.asked.length === 0) {
@@ -139,16 +139,16 @@ export class PreparedStock {
     return this.#gate !== undefined && !this.#closed && profile === 'c_offline' && isPlain(plan)
   }
 
-  #shapeOf(admitted: Admitted, stdin: boolean): Shape | undefined {
+  #shapeOf(admitted: Admitted): Shape | undefined {
     const { plan } = admitted
     if (this.#gate === undefined || !this.#mayWait(admitted)) return undefined
     const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
     const { memory_bytes, pids } = plan.limits // of its cgroup
-    const key = `${stdin} ${memory_bytes} ${pids} ${bwrap?.options}`
+    const key = `${memory_bytes} ${pids} ${bwrap?.options}`
     const known = this.#shapes.get(key)
     if (known !== undefined) return known
     const executor = { ...plan.executor, argv: [], env: {} } // what is kept is no call's
-    const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, stdin, asked: [], waiting: [] }
+    const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, asked: [], waiting: [] }
     this.#shapes.set(key, shape)
     if (this.#shapes.size > SHAPES_MAX) this.#forgetOne()
     return shape
@@ -199,13 +199,13 @@ export class PreparedStock {
     }
   }
 
-  async #prepare({ admitted, stdin, waiting }: Shape): Promise<void> {
+  async #prepare({ admitted, waiting }: Shape): Promise<void> {
     const settled = await settle(this.#equipment, admitted, {})
     if (!settled.ok) return // the call that comes goes the cold way and says so
     const setting = settled.value
     try {
       const command = waitingFor(admitted, this.#equipment.host, setting.place, this.#gate ?? [])
-      const started = await start(this.#equipment, command, { gated: true, stdin })
+      const started = await start(this.#equipment, command, { gated: true })
       const one: Waiting = { setting, started, since: performance.now(), gone: false }
       const gone = (): void => {
         one.gone = true

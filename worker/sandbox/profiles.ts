@@ -61,7 +61,7 @@ export const BWRAP_BEFORE = [
   ...['--ro-bind', '/usr', '/usr', '--symlink', 'usr/bin', '/bin', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64'],
   ...['--ro-bind-try', '/etc/ssl/certs', '/etc/ssl/certs', '--ro-bind-try', '/etc/alternatives', '/etc/alternatives'],
   ...['--ro-bind-try', '/etc/ld.so.cache', '/etc/ld.so.cache'], // or libraries below /usr/local are not found
-  ...['--proc', '/proc'],
+  ...['--proc', '/proc', '--ro-bind', '/dev/null', '/proc/cmdline'], // D13: the host's kernel command line may hold an operator's secrets
   ...['--dev', '/dev', '--perms', '1777', '--size', `${SHM_BYTES}`, '--tmpfs', '/dev/shm', '--remount-ro', '/dev'], // S18, S29
   ...['--perms', '1777', '--size', `${TMP_BYTES}`, '--tmpfs', '/tmp'], // S29
 ] as const
@@ -88,10 +88,13 @@ const EACH_PROCESS: readonly Rlimit[] = [
   { flag: '--stack', value: () => 8 * MiB },
 ]
 
+/** Signals and timers that wait, of all processes of a call: the kernel counts them for each user namespace, and for the host's user (D8). */
+const SIGNALS_MAX = 512
+
 export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
   // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own limit (S27, S39). One is bubblewrap's
   // init.
-  C: [{ flag: '--nproc', value: ({ pids }) => pids + 1 }, ...EACH_PROCESS],
+  C: [{ flag: '--nproc', value: ({ pids }) => pids + 1 }, { flag: '--sigpending', value: () => SIGNALS_MAX }, ...EACH_PROCESS],
   // Here it counts all of the worker's user, other calls and the worker included: a backstop against a fork bomb. The limit
   // of one call is its cgroup's.
   B: [{ flag: '--nproc', value: () => 1024 }, ...EACH_PROCESS],

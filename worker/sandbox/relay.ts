@@ -7,13 +7,14 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import type { Server } from 'node:http'
-import { join } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { joinNetwork } from './argv.ts'
 import { EGRESS_CAPS } from './egress.ts'
 import type { Programs } from './host.ts'
 import { proxyServer } from './proxy.ts'
+import { QUOTA_SUBS } from './quota.ts'
 import { killGroup } from './tree.ts'
 import { ownFolder, removeFolder } from './workspace.ts'
 
@@ -61,7 +62,7 @@ export class Relay {
     const relay = new Relay(holder, server, folder)
     try {
       await listening(holder)
-      const [program = '', ...args] = joinNetwork(programs, relay.pid, [programs.ip, 'link', 'set', 'lo', 'up'])
+      const [program = '', ...args] = joinNetwork(programs, relay.pid, [...withQuota(programs), programs.ip, 'link', 'set', 'lo', 'up'])
       await promisify(execFile)(program, args, { env: {} })
       return relay
     } catch (error) {
@@ -94,6 +95,10 @@ function hold(programs: Programs, path: string): ChildProcess {
   child.unref()
   return child
 }
+
+/** The call's sandbox is made inside this namespace, and so has its quota (quota.ts). Without perl it has none. */
+const withQuota = ({ perl }: Programs): string[] =>
+  isAbsolute(perl) ? [perl, '-f', '-e', `${QUOTA_SUBS}set_quota() or die "quota: $!"; exec { $ARGV[0] } @ARGV`] : []
 
 const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null
 

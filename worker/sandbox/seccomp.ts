@@ -38,6 +38,8 @@ const CLONE_NEW = 0x7e020000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
 const MSG_OOB = 1
+/** Pages of pipes are counted for each user, so one call with larger pipes leaves 8 KiB pipes to all others (D8). */
+const F_SETPIPE_SZ = 1031
 /** O_CREAT and __O_TMPFILE: without them `mode` is whatever was in the register. */
 const CREATES = 0o100 | 0o20000000
 const SETID = 0o6000
@@ -98,6 +100,7 @@ const judges = (sockets: SocketMode): Readonly<Record<Judged, Judge>> => ({
   openat: setIdWhenCreating(2, 3),
   open: setIdWhenCreating(1, 2),
   ioctl: [load(argument(1)), ...when(TIOCSTI, EPERM), ...when(TIOCLINUX, EPERM)],
+  fcntl: [load(argument(1)), ...when(F_SETPIPE_SZ, EPERM)],
   clone: [load(argument(0)), ...whenAnyBit(CLONE_NEW, EPERM)],
   sendto: outOfBand(3),
   sendmsg: outOfBand(2),

@@ -12,6 +12,8 @@ import { getSystemErrorName } from 'node:util'
 import { execa } from 'execa'
 import type { Command } from './argv.ts'
 import type { Host } from './host.ts'
+import { enterQuotaSub } from './quota.ts'
+import { sealedSub } from './sealed.ts'
 import type { Machine } from './syscalls.ts'
 import { SIGNALS } from './verdict.ts'
 
@@ -23,8 +25,8 @@ export type End = {
   /** With what had started it. */
   readonly lost?: true
 }
-/** One of ours that the child is to have, and for what. */
-export type Lent = { readonly fd: number; readonly to: 'read' | 'write' }
+/** One of ours that the child is to have, and for what. `input`: to be read as a copy that the child can't change (sealed.ts). */
+export type Lent = { readonly fd: number; readonly to: 'read' | 'write' | 'input' }
 /** No pid: it could not be started. */
 export type Spawned = { readonly pid: number | undefined; readonly ended: Promise<End> }
 
@@ -38,21 +40,31 @@ const [ASIDE, TELLING] = [128, 127]
 const { SIGCHLD, SIGKILL } = osConstants.signals
 const { O_RDONLY, O_WRONLY } = constants
 const O_CLOEXEC = 0o2000000
+/** No flag of open(2): what is opened is copied. */
+const SEALED = 2 ** 30
+const FLAGS: Readonly<Record<Lent['to'], number>> = { read: O_RDONLY, write: O_WRONLY, input: O_RDONLY | SEALED }
 const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
 
-/** Told: `R`, at the beginning and when asked whether it is there; `S id pid`, started, by the child once it leads a group that can be ended; `X id errno`, not; `E id status`, ended as wait(2) has it. */
-const programOf = ({ close, rt_sigprocmask, setsid, prctl, openat, signalfd4, dup3 }: (typeof CALLS)[Machine]): string =>
+/**
+ * Told: `Q`, before the first `R`, where it can give sandboxes a quota (a host may keep perl from making user namespaces; it tries once);
+ * `R`, at the beginning and when asked whether it is there; `S id pid`, started, by the child once it leads a group that can be ended;
+ * `X id errno`, not; `E id status`, ended as wait(2) has it.
+ */
+const programOf = (machine: Machine, { close, rt_sigprocmask, setsid, prctl, openat, signalfd4, dup3 }: (typeof CALLS)[Machine]): string =>
   `
-sub dies { syscall(${prctl}, ${PR_SET_PDEATHSIG}, ${SIGKILL}, 0, 0, 0) == 0 && getppid == shift or exit 1 }
+${enterQuotaSub(machine)}${sealedSub(machine)}sub dies { syscall(${prctl}, ${PR_SET_PDEATHSIG}, ${SIGKILL}, 0, 0, 0) == 0 && getppid == shift or exit 1 }
 dies(shift @ARGV);
 $SIG{$_} = 'IGNORE' for qw(HUP INT TERM);
+my $trial = fork;
+exit(enter_quota() ? 0 : 1) if defined $trial && $trial == 0;
+my $quota = defined $trial && waitpid($trial, 0) == $trial && $? == 0;
 my $mask = pack('Q', 1 << ${SIGCHLD - 1});
 syscall(${rt_sigprocmask}, ${SIG_BLOCK}, $mask, 0, 8) == 0 or exit 1;
 my $number = syscall(${signalfd4}, -1, $mask, 8, ${O_CLOEXEC});
 open my $children, '<&=', $number or exit 1;
 my ($wanted, $buffer, %ids) = ('', '');
 vec($wanted, $_, 1) = 1 for 0, $number;
-syswrite STDOUT, "R\\n";
+syswrite STDOUT, $quota ? "Q\\nR\\n" : "R\\n";
 while (1) {
   select(my $there = $wanted, undef, undef, undef);
   if (vec($there, $number, 1)) {
@@ -69,13 +81,14 @@ while (1) {
   }
 }
 sub launch {
-  my ($id, $cwd) = (shift, shift);
+  my ($id, $cwd, $limited) = (shift, shift, shift);
   my @env = splice @_, 0, shift;
   my %lent;
   my $failed = 0;
   for (splice @_, 0, shift) {
     my ($target, $flags, $path) = split / /, $_, 3;
-    my $fd = syscall(${openat}, ${AT_FDCWD}, $path, $flags + 0, 0);
+    my $fd = syscall(${openat}, ${AT_FDCWD}, $path, $flags & ~${SEALED}, 0);
+    $fd = sealed($fd) if $fd >= 0 && $flags & ${SEALED};
     if ($fd < 0) { $failed = $! + 0; last }
     $lent{$target} = $fd;
   }
@@ -94,7 +107,7 @@ sub launch {
     %ENV = map { split /=/, $_, 2 } @env;
     open my $telling, '>&=', ${TELLING};
     syswrite $telling, "S $id $$\\n";
-    chdir $cwd and exec { $_[0] } @_;
+    chdir $cwd and (!$quota || !$limited || enter_quota()) and exec { $_[0] } @_;
     my $errno = $! + 0;
     syswrite $telling, "X $id $errno\\n";
     exit 127;
@@ -112,7 +125,7 @@ type Launch = {
   readonly ended: Promise<End>
   readonly end: (end: End) => void
 }
-type Line = { readonly to: Writable; readonly launches: Map<string, Launch>; isOver: boolean }
+type Line = { readonly to: Writable; readonly launches: Map<string, Launch>; isOver: boolean; hasQuota: boolean }
 
 export class Spawner {
   readonly #perl: string
@@ -122,7 +135,7 @@ export class Spawner {
 
   constructor({ programs }: Host, machine: Machine) {
     this.#perl = programs.perl
-    this.#program = programOf(CALLS[machine])
+    this.#program = programOf(machine, CALLS[machine])
     this.#line = this.#open()
   }
 
@@ -132,18 +145,25 @@ export class Spawner {
     const line = await this.#line
     if (line === undefined) return undefined
     if (line.isOver) return this.spawn(command, stdio)
-    const { program, args, cwd, env } = command
+    const { program, args, cwd, env, quota } = command
     const id = `${++this.#last}`
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
-    const lent = stdio.flatMap((one, target) =>
-      one === undefined ? [] : [`${target} ${one.to === 'read' ? O_RDONLY : O_WRONLY} /proc/${process.pid}/fd/${one.fd}`],
-    )
-    const message = [id, cwd, variables.length, ...variables, lent.length, ...lent, program, ...args].map((one) => `${one}\0`).join('')
+    const lent = stdio.flatMap((one, target) => (one === undefined ? [] : [`${target} ${FLAGS[one.to]} /proc/${process.pid}/fd/${one.fd}`]))
+    const message = [id, cwd, quota ? 1 : 0, variables.length, ...variables, lent.length, ...lent, program, ...args]
+      .map((one) => `${one}\0`)
+      .join('')
     return new Promise((started) => {
       const { promise: ended, resolve: end } = Promise.withResolvers<End>()
       line.launches.set(id, { started, ended, end })
       line.to.write(`${Buffer.byteLength(message)}\n${message}`)
     })
+  }
+
+  /** Whether sandboxes that it starts have a quota. */
+  async hasQuota(): Promise<boolean> {
+    this.#line ??= this.#open()
+    const line = await this.#line
+    return line?.hasQuota === true
   }
 
   async close(): Promise<void> {
@@ -163,7 +183,7 @@ export class Spawner {
       buffer: false,
       reject: false,
     })
-    const line: Line = { to: child.stdin, launches: new Map(), isOver: false }
+    const line: Line = { to: child.stdin, launches: new Map(), isOver: false, hasQuota: false }
     child.stdin.on('error', () => undefined) // its end is told below
     let [isReady, isHeard] = [false, false]
     const ask = (): void => {
@@ -175,6 +195,7 @@ export class Spawner {
     return new Promise((ready) => {
       followLines(child.stdout, (text) => {
         isReady ||= text === 'R'
+        line.hasQuota ||= text === 'Q'
         isHeard ||= isReady
         if (isReady) ready(line)
         told(line, text)

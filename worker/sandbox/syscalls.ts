@@ -30,6 +30,7 @@ const TABLE = {
   openat: [257, 56, 'judged'],
   open: [2, NONE, 'judged'],
   ioctl: [16, 29, 'judged'],
+  fcntl: [72, 25, 'judged'],
   clone: [56, 220, 'judged'],
   socket: [41, 198, 'judged'],
   socketpair: [53, 199, 'judged'],

@@ -7,6 +7,7 @@ import { type Command, FD } from './argv.ts'
 import { contentOf, fill, inputFile, namelessFile, reopen } from './descriptors.ts'
 import { FIRST_GROUP_FD, GROUP_FDS } from './enter.ts'
 import type { Equipment } from './equipment.ts'
+import { packed } from './gate.ts'
 import type { OutputCapture } from './output.ts'
 import { type Blank, inputPipe, outputPipe } from './pipes.ts'
 import type { Lent } from './spawner.ts'
@@ -15,14 +16,14 @@ import type { VeiledStream } from './veil.ts'
 /** What is still in the pipes when every process is gone is read within this time. */
 const DRAIN_MS = 1_000
 
-/** What the child reads. A gated one is started before that is known; then `stdin` says whether there will be any. */
+/** What the child reads. A gated one is started before that is known. */
 export type Inlets =
   | {
       readonly gated: false
       readonly stdin?: Uint8Array | undefined
       readonly secrets?: Readonly<Record<string, string>> | undefined
     }
-  | { readonly gated: true; readonly stdin: boolean }
+  | { readonly gated: true }
 
 export type Wiring = {
   /** For the child, by its numbers. */
@@ -32,7 +33,7 @@ export type Wiring = {
   /** The child has its ends now; ours of them would keep the pipes open. */
   readonly handedOver: () => void
   /** Gives a gated child what it waits for, once. */
-  readonly release: (delivery: Uint8Array, stdin: Uint8Array | undefined) => void
+  readonly release: (delivery: Buffer, stdin: Uint8Array | undefined) => void
   /** Ends a sandbox: its process 1 ends when we let go of it, and everything in it then. Nothing where there is none, and the second time. */
   readonly letGo: () => void
   /** What bubblewrap wrote. */
@@ -78,10 +79,7 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
   }
   try {
     const [stdout, stderr] = [output(), output()]
-    // A file of its own for what the tool reads: unlike a pipe it can be opened again as /dev/stdin, and nobody has to feed it. The tool
-    // could write to it, up to its limit of file size; it is memory, and goes with the call.
-    const input = inlets.gated && inlets.stdin ? keep(namelessFile(equipment.scratch)) : undefined
-    const stdio: Lent[] = [reads(readEnd(equipment, inlets, input, lend)), writes(stdout.childEnd), writes(stderr.childEnd)]
+    const stdio: Lent[] = [readEnd(equipment, inlets, lend), writes(stdout.childEnd), writes(stderr.childEnd)]
     let status: number | undefined
     if (bwrap !== undefined) {
       const filter = equipment.filters?.[bwrap.sockets]
@@ -108,8 +106,7 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
       stdio[FD.delivery] = reads(lend(reopen(delivery)))
       stdio[FD.release] = reads(lend(gate.childEnd))
       release = (content, stdin) => {
-        if (input !== undefined && stdin !== undefined) fill(input, stdin)
-        fill(delivery, content)
+        fill(delivery, packed(content, stdin))
         writeSync(gate.ours, '!') // last: what was handed over is whole before it is read
       }
     }
@@ -133,9 +130,13 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
 const reads = (fd: number): Lent => ({ fd, to: 'read' })
 const writes = (fd: number): Lent => ({ fd, to: 'write' })
 
-function readEnd({ devNull, scratch }: Equipment, inlets: Inlets, input: number | undefined, lend: (fd: number) => number): number {
-  if (input !== undefined) return lend(reopen(input))
-  return inlets.gated || inlets.stdin === undefined ? devNull : lend(inputFile(scratch, inlets.stdin))
+/**
+ * Standard input, where it is known: a file, which unlike a FIFO can be opened again as /dev/stdin, and which nobody has to feed. The tool
+ * gets a sealed copy of it (sealed.ts), from the spawner. What comes later comes by the gate.
+ */
+function readEnd({ devNull, scratch }: Equipment, inlets: Inlets, lend: (fd: number) => number): Lent {
+  if (inlets.gated || inlets.stdin === undefined) return reads(devNull)
+  return { fd: lend(inputFile(scratch, inlets.stdin)), to: 'input' }
 }
 
 /** A claim that lacks one is not verified. */
