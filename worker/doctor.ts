@@ -6,7 +6,7 @@ import type { Tier } from '../shared/plan.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
 import { type Identity, keyPath, pins, readIdentity } from './identity.ts'
 import { openLink, openUnsigned } from './link.ts'
-import { openEquipment, prove } from './proof.ts'
+import { prove, withEquipment } from './proof.ts'
 import { examineRedis } from './queue.ts'
 import { PreparedStock } from './sandbox/prepared.ts'
 import { SPOOL_BOUNDS, Spool } from './spool.ts'
@@ -120,10 +120,14 @@ function examineSpool({ home }: Config, tell: Tell): void {
 }
 
 async function examineSandbox(config: Config, tell: Tell): Promise<readonly Tier[]> {
-  const equipment = await openEquipment(config)
-  const stock = new PreparedStock(equipment)
-  const { tiers, findings } = await prove(equipment, config.tiers, stock)
-  await stock.close()
+  const { tiers, findings } = await withEquipment(config, async (equipment) => {
+    const stock = new PreparedStock(equipment)
+    try {
+      return await prove(equipment, config.tiers, stock)
+    } finally {
+      await stock.close()
+    }
+  })
   for (const { check, ok, found } of findings) tell(check, ok, found, '')
   tell('tiers', tiers.length > 0, tiers.length > 0 ? tiers.join(', ') : 'none is proven', 'mend what the checks above name')
   return tiers
