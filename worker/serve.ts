@@ -1,6 +1,7 @@
 // Owns the worker's life: what must hold before it serves, the order in which its parts start, when it takes no doorbells, and how it ends.
 // It decides nothing about a call (execution.ts does). Whatever it can't go on without ends the process with a sentence.
 
+import { randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -29,6 +30,7 @@ const SPOOL_WATCH_MS = 1_000
 const KILL_WITHIN_MS = 3_000
 const FLUSH_WITHIN_MS = 3_000
 const LEAVE_REDIS_WITHIN_MS = 1_000
+const LEAVE_EDGE_WITHIN_MS = 1_000
 const LEAVE_HOST_WITHIN_MS = 1_000
 
 export async function serve(config: Config, log: Log): Promise<Result<void, Refusal>> {
@@ -105,6 +107,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   const proving = new Proving({ first, prove: proveAgain, changed, log })
   const parts = {
     identity,
+    process: randomBytes(16).toString('base64url'),
     link,
     spool,
     settling,
@@ -163,7 +166,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   await Promise.race([queue?.hush(), pause(LEAVE_REDIS_WITHIN_MS)])
   await drain(config.drain_ms, running, settling, log)
   await Promise.race([queue?.close(), pause(LEAVE_REDIS_WITHIN_MS)])
-  heartbeat.stop()
+  await Promise.race([heartbeat.stop(), pause(LEAVE_EDGE_WITHIN_MS)])
   runFolders.close()
   clearInterval(watching)
   proving.stop()
