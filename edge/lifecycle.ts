@@ -52,6 +52,8 @@ export type Proposal = Readonly<{
   createdAt: number
   /** What the argument that the tool names as spent holds. */
   spent?: number
+  /** A secret may have lain in the folder that calls of the run share. */
+  folderMetSecret?: true
   /** What run and session had used before, where policy read it: later calls don't make this one look late. */
   before?: Used
   /** What a set that is not in force would have decided: told to operators alone. */

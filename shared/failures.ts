@@ -86,6 +86,7 @@ export const FAILURES = {
   budget_spent: policy(403, 'make a new run, or ask an operator for a larger budget'),
   policy_error: policy(403, 'ask an operator to mend the policy that errs'),
   egress_denied: policy(403, 'name only hosts that the tool lists'),
+  secret_in_run_folder: policy(403, 'register the tool with `"workspace": "call"`, or have its proxy add the value (`credentials`)'),
   workspace_scope_denied: policy(403, 'name a folder inside the workspace: relative, without `..`'),
   attestation_invalid: caller(422, 'settle with the statement that the grant describes, signed by the claiming worker'),
   proof_invalid: caller(422, 'send what the canaries of this worker saw, fresh and signed with its key'),
