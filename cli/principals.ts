@@ -150,12 +150,12 @@ const listWorkers = command({
   async run({ api, paint }) {
     const list = await api('listWorkers', {})
     if (!list.ok) return list
-    const rows = list.value.items.map(({ id, name, pool, advertised, status, seen_at_ms, kid }) => [
+    const rows = list.value.items.map(({ id, name, pool, advertised, status, seen_at_ms, doubled_at_ms, kid }) => [
       id,
       name,
       pool,
       advertised.join(','),
-      status,
+      doubled_at_ms === null ? status : `${status}, copied`,
       seen_at_ms === null ? 'never' : time(seen_at_ms),
       kid,
     ])
@@ -167,6 +167,9 @@ const listWorkers = command({
   },
 })
 
+const copied = (at: number): string =>
+  `copied: two processes used its key at the same time, last ${time(at)}; if you don’t know of a second host, revoke it and enrol its host again\n`
+
 const showWorker = command({
   words: ['workers', 'show'],
   args: { WORKER: 'the worker’s id' },
@@ -176,8 +179,8 @@ const showWorker = command({
   async run({ args, api }) {
     const found = await api('readWorker', { params: { worker: args.WORKER } })
     if (!found.ok) return found
-    const { name, pool, advertised, proof } = found.value
-    const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${advertised.join(' and ') || 'no tier'}\n`
+    const { name, pool, advertised, doubled_at_ms, proof } = found.value
+    const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${advertised.join(' and ') || 'no tier'}\n${doubled_at_ms === null ? '' : copied(doubled_at_ms)}`
     if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
     const { tiers, egress, cgroups, prepared, profiles = [] } = proof
     const own = profiles.map(({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const)

@@ -33,6 +33,8 @@ export type Situation = {
   files: readonly InputFile[]
   run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget }
   answers: readonly Answered[]
+  /** A secret may lie in the folder that calls of the run share. */
+  folderMetSecret: boolean
   /** What run and session have used; `null` where the active set reads nothing of it. */
   used: Used | null
   now: number
@@ -227,7 +229,7 @@ const programOf = ([first = '']: readonly string[]): string =>
 
 function contextOf(
   { slice: { reads } }: Matter,
-  { agent, tool, files, run, used, now }: Situation,
+  { agent, tool, files, run, folderMetSecret, used, now }: Situation,
   args: CedarValueJson,
 ): Record<string, CedarValueJson> {
   const { channels } = agent.spec
@@ -240,6 +242,7 @@ function contextOf(
     is_allowed_channel: channels === undefined || (run.channel !== null && channels.includes(run.channel)),
     session_id: run.session,
     run_id: run.id,
+    folder_met_secret: folderMetSecret,
     ...(run.device === null ? {} : { device_id: run.device }),
     ...(run.channel === null ? {} : { channel_id: run.channel }),
     args,
@@ -325,6 +328,7 @@ const BY_CONTRACT = [
   { code: 'egress_denied', by: 'tool.egress' },
   { code: 'denied', by: 'tool.executables' },
   { code: 'workspace_scope_denied', by: 'tool.workspace' },
+  { code: 'secret_in_run_folder', by: 'tool.secrets' },
 ] as const
 
 function refusedByTool(directory: Loaded, situation: Situation, error: Failure, told: Told): Result<Decided> {

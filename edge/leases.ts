@@ -11,6 +11,16 @@ export class Leases {
     this.#until.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }
 
+  /** Whether its worker has spoken for the call. */
+  isHeld(n: number): boolean {
+    return this.#until.has(n)
+  }
+
+  /** It begins anew. */
+  forget(n: number): void {
+    this.#until.delete(n)
+  }
+
   until(n: number): number {
     return Math.max(this.#until.get(n) ?? 0, this.#listening + LIMITS.lease_ms)
   }

@@ -52,6 +52,8 @@ export type Proposal = Readonly<{
   createdAt: number
   /** What the argument that the tool names as spent holds. */
   spent?: number
+  /** A secret may have lain in the folder that calls of the run share. */
+  folderMetSecret?: true
   /** What run and session had used before, where policy read it: later calls don't make this one look late. */
   before?: Used
   /** What a set that is not in force would have decided: told to operators alone. */
@@ -76,6 +78,7 @@ export type Finished = { exit_code: number | null; truncated: boolean; detail: s
 export type Attested = { id: string; execution_sha256: string; executor: string; sandbox_enforcement: string; cgroup?: boolean }
 export type Running = Live & {
   worker: string
+  process?: string | null
   fence: number
   claimedAt: number
   deadline: number
@@ -108,7 +111,8 @@ export type Event =
   | { kind: 'answered'; answer: Answered; decision: Decision }
   /** The same, to other arguments: `decision` is on those without an answer, `permitted` with this one. */
   | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
-  | { kind: 'claimed'; worker: string; deadline: number; grant: Envelope; decision: Decision }
+  /** `process`: of the worker's, the one that asked; it alone may ask again. */
+  | { kind: 'claimed'; worker: string; process?: string | null; deadline: number; grant: Envelope; decision: Decision }
   | {
       kind: 'settled'
       worker: string
@@ -291,7 +295,7 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
     })
     return ok({ status: next, effects: ['attest'], journal: { kind: 'withdrawn', body: { policies: event.decision.policies } } })
   }
-  const { worker, deadline, grant } = event
+  const { worker, process = null, deadline, grant } = event
   const { policy_set, snapshot } = event.decision
   const fence = status.fence + 1
   return ok({
@@ -300,6 +304,7 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
       decision: claimedUnder(status.decision, event.decision),
       approval: status.approval,
       worker,
+      process,
       fence,
       claimedAt: now,
       deadline,

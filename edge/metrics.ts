@@ -67,15 +67,23 @@ export const askMetrics = ({ asks }: Figures): string =>
   )
 
 /** For operators: how many workers of each pool have proven what a call may need. Where one is missing, calls that need it wait and lapse. */
-export function workerMetrics(workers: readonly ProvenWorker[]): string {
+export function workerMetrics(workers: readonly ProvenWorker[], now: number): string {
   const active = workers.filter(({ status }) => status === 'active')
   const samples = [...Map.groupBy(active, ({ pool }) => pool)].flatMap(([pool, those]) => {
     const names = new Set(['B', 'C', 'egress', 'cgroups', ...those.flatMap(hasOf)])
     const has = (means: string): number => those.filter((worker) => hasOf(worker).includes(means)).length
     return [...names].map((means): Sample => ['countersign_workers', { pool, means }, has(means)])
   })
-  return family('countersign_workers', 'gauge', 'Enrolled workers that have proven it not long ago, by pool.', samples)
+  const copied = active.filter(({ doubled_at_ms }) => doubled_at_ms !== null && now - doubled_at_ms < DOUBLED_COUNTS_MS)
+  return [
+    family('countersign_workers', 'gauge', 'Enrolled workers that have proven it not long ago, by pool.', samples),
+    family('countersign_workers_copied', 'gauge', 'Workers whose key two processes used at the same time, within the last hour.', [
+      ['countersign_workers_copied', {}, copied.length],
+    ]),
+  ].join('')
 }
+
+const DOUBLED_COUNTS_MS = 3_600_000
 
 const hasOf = ({ means: { tiers, egress, cgroups, profiles } }: ProvenWorker): string[] => [
   ...tiers,

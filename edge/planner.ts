@@ -10,6 +10,7 @@ import { HostPattern, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Budget, ProcessToolSpec, ToolSpec } from '../shared/wire.ts'
+import { SHARED_SECRET } from './run-folder.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -46,6 +47,7 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
     ...(tool.output_files === true ? { outputs: true as const } : {}),
     limits: limitsFor({ ...tool, executor }, args, budget),
   }
+  if (tool.workspace === 'run' && shared.secrets.length > 0) return err(failure('secret_in_run_folder', SHARED_SECRET))
   const credentials = (tool.credentials ?? []).filter(({ host }) => hosts.value.some((pattern) => covers(pattern, host)))
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
@@ -172,11 +174,14 @@ export function checkCredentials({ credentials = [], egress, executor }: Process
     : err(failure('invalid_request', '/credentials: only in tier C there is a proxy that adds them; allow tier C'))
 }
 
-/** What tier C alone has, and a tool of tier B alone would wait for. */
-export const checkWorkspace = ({ workspace, executor }: ProcessToolSpec): Result<true> =>
-  workspace === 'call' || executor.tiers.includes('C')
+/** What tier C alone has, and a tool of tier B alone would wait for; and what may not lie in a folder that calls share. */
+export function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToolSpec): Result<true> {
+  if (workspace === 'call') return ok(true)
+  if (secrets.length > 0) return err(failure('invalid_request', `/secrets: ${SHARED_SECRET}`))
+  return executor.tiers.includes('C')
     ? ok(true)
     : err(failure('invalid_request', '/workspace: only in tier C do calls share the folder of their run; allow tier C, or say `call`'))
+}
 
 const defined = (limits: ToolSpec['limits']): Partial<Limits> =>
   Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)) as Partial<Limits> // only undefined members are gone

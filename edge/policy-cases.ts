@@ -93,7 +93,7 @@ function changedTexts(texts: PolicyTexts, sets: SentCases['sets'], { with: besid
 type Outcome = { readonly got: Got; readonly said: string }
 
 /** A call's way from its proposal over each yes, by the steps of real calls. */
-function outcomeOf(directory: Loaded, { request, approved_by, used = {}, at = NOON }: PolicyCase): Outcome {
+function outcomeOf(directory: Loaded, { request, approved_by, folder_met_secret: metSecret, used = {}, at = NOON }: PolicyCase): Outcome {
   const agent = directory.agents.get(request.agent)
   if (agent === undefined) return refused(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
   if (!directory.tools.has(request.tool)) return refused(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
@@ -101,7 +101,7 @@ function outcomeOf(directory: Loaded, { request, approved_by, used = {}, at = NO
   const asked = { asks_hour: used.agent?.asks_hour ?? run.asks }
   const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent have used what the run has
   const now = Date.parse(at)
-  const row = runOf(agent, request.run, run, now)
+  const row = { ...runOf(agent, request.run, run, now), folder: { worker: '', used: true, metSecret } }
   const prepared = prepare(directory, row, request, { used: () => counted, pending: () => 0, now })
   if (prepared.kind !== 'new') return refused(prepared.failure)
   const { proposal, ask } = prepared
@@ -125,7 +125,12 @@ function outcomeOf(directory: Loaded, { request, approved_by, used = {}, at = NO
 const NOON = '2026-11-18T12:00:00Z'
 const RUN = `run_${'0'.repeat(26)}`
 
-const runOf = ({ tenant, name, spec, since }: AgentPrincipal, said: RunSpec = {}, { calls, denied }: Counters, now: number): RunRow => ({
+const runOf = (
+  { tenant, name, spec, since }: AgentPrincipal,
+  said: RunSpec = {},
+  { calls, denied }: Counters,
+  now: number,
+): Omit<RunRow, 'folder'> => ({
   record: {
     id: RUN,
     tenant,
@@ -145,7 +150,6 @@ const runOf = ({ tenant, name, spec, since }: AgentPrincipal, said: RunSpec = {}
   seq: 0,
   head: '',
   logged: 0,
-  folder: null,
 })
 
 type Said = {

@@ -4,7 +4,7 @@ import type { Failure } from '../shared/failures.ts'
 import { FAILURES } from '../shared/failures.ts'
 import { headersOf } from './headers.ts'
 
-export function problem({ code, detail, errors }: Failure, headers: Record<string, string> = {}): Response {
+export function problem({ code, detail, errors, epoch }: Failure, headers: Record<string, string> = {}): Response {
   const { status, todo, retry } = FAILURES[code]
   const body = {
     type: `https://countersign.dev/problems/${code}`,
@@ -15,6 +15,7 @@ export function problem({ code, detail, errors }: Failure, headers: Record<strin
     todo,
     retry,
     ...(errors === undefined ? {} : { errors }),
+    ...(epoch === undefined ? {} : { epoch }),
   }
   return new Response(JSON.stringify(body), {
     status: httpStatus(status),

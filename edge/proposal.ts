@@ -19,6 +19,7 @@ import type { Decided, Situation, Told } from './decide.ts'
 import { authorize, decide, decideAgain, isListed, longestStanding, notEnabled } from './decide.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from './directory.ts'
 import type { Answered, AskRecord, CallRecord, Proposal } from './lifecycle.ts'
+import { hasMetSecret, type RunFolder, sharedSecret } from './run-folder.ts'
 import type { RunRecord, RunRow } from './run-record.ts'
 import type { UsedBy } from './shadow.ts'
 import { shadowOf } from './shadow.ts'
@@ -55,7 +56,7 @@ export function prepare(
   { agent, tool: name, args, files }: Asked,
   { used: usedBy, pending, now }: Around,
 ): Prepared {
-  const { record } = row
+  const { record, folder } = row
   const { budget } = record
   const closed = (code: Failure['code'], detail: string): Prepared => ({ kind: 'closed', failure: failure(code, detail) })
   const refused = (why: Failure): Prepared => ({ kind: 'refused', failure: why })
@@ -72,7 +73,8 @@ export function prepare(
   const fit = fits(tool, args, argsText)
   if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
   const used = usedBy(directory)
-  const situation = { agent: principal, tool, args, files, answers: [], run: record, now }
+  const folderMetSecret = hasMetSecret(folder)
+  const situation = { agent: principal, tool, args, files, answers: [], run: record, folderMetSecret, now }
   const deciding = { ...situation, used: used === 'uncounted' ? null : used }
   const decided = decide(directory, deciding)
   if (!decided.ok) return refused(isListed(principal, name) ? decided.error : unknownTool(name))
@@ -95,6 +97,7 @@ export function prepare(
     now,
     ...(files.length > 0 ? { files } : {}),
     ...(amount > 0 ? { spent: amount } : {}),
+    ...(folderMetSecret ? { folderMetSecret } : {}),
     ...(before === null || before === 'uncounted' ? {} : { before }),
     ...(beside === null ? {} : { shadow: beside.shadow }),
   })
@@ -198,7 +201,7 @@ export type Knowing = { answers: readonly Answered[]; used: Used | 'uncounted' |
 /** The policy of now on a call that was proposed before: with the answers there are, and what was used before it. */
 export function judgeAgain(
   directory: Loaded,
-  { record }: RunRow,
+  { record, folder }: RunRow,
   { proposal, status }: CallRecord,
   { answers, used, now }: Knowing,
 ): Judged {
@@ -212,30 +215,38 @@ export function judgeAgain(
   if (agent === undefined) return gone('the agent was revoked')
   if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null) return gone('the tool has changed since') // L3
   const known = used === 'uncounted' ? null : used
-  const decision = decideAgain(
-    directory,
-    { agent, tool, args: proposal.args, files: proposal.files ?? [], answers, run: record, used: known, now },
-    proposal.plan,
-  )
-  const withheld = decision.effect === 'deny' ? undefined : (directory.vault.withholds(tool.tool) ?? notEnabled(directory, tool.tool))
+  const decision = decideAgain(directory, { ...asked(record, folder, proposal), agent, tool, answers, used: known, now }, proposal.plan)
+  const withheld =
+    decision.effect === 'deny'
+      ? undefined
+      : (sharedSecret(proposal.plan) ?? directory.vault.withholds(tool.tool) ?? notEnabled(directory, tool.tool))
   if (withheld !== undefined) return gone(withheld)
   return { decision: used === 'uncounted' ? uncounted(decision) : decision, snapshot: snapshotOf(directory, { agent, tool, run: record }) }
 }
 
 /** What would be decided of a call if it were proposed now, with the answers that it has: never what was decided, which is on record. */
-export function decideAnew(directory: Loaded, { record }: RunRow, { proposal }: CallRecord, knowing: Knowing, told: Told): Result<DryRun> {
+export function decideAnew(
+  directory: Loaded,
+  { record, folder }: RunRow,
+  { proposal }: CallRecord,
+  knowing: Knowing,
+  told: Told,
+): Result<DryRun> {
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
   if (agent === undefined || tool === undefined) return err(failure('not_found', 'the agent or the tool is there no more'))
   const { answers, used, now } = knowing
   if (used === 'uncounted') return err(failure('unavailable', 'what this session or agent has used could not be counted'))
-  const decided = decide(
-    directory,
-    { agent, tool, args: proposal.args, files: proposal.files ?? [], answers, run: record, used, now },
-    told,
-  )
+  const decided = decide(directory, { ...asked(record, folder, proposal), agent, tool, answers, used, now }, told)
   return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }
+
+const asked = (run: RunRecord, folder: RunFolder | null, { args, files = [] }: Proposal) => ({
+  args,
+  files,
+  run,
+  folderMetSecret: hasMetSecret(folder),
+})
 
 type Parts = {
   args: Record<string, unknown>
@@ -246,6 +257,7 @@ type Parts = {
   now: number
   files?: readonly InputFile[]
   spent?: number
+  folderMetSecret?: true
   before?: Used
   shadow?: Shadowed
   asked?: { readonly digest: string; readonly argsSha256: string }

@@ -17,6 +17,7 @@ import type { CallRecord, Revised } from './lifecycle.ts'
 import type { Knowing } from './proposal.ts'
 import { askAbout, fits, proposalOf, spentBy } from './proposal.ts'
 import { isRiskier, riskOf } from './risk.ts'
+import { hasMetSecret } from './run-folder.ts'
 import type { RunRow } from './run-record.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
@@ -52,7 +53,8 @@ export function revise(
   if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
   const argsSha256 = sha256(text)
   if (argsSha256 === before.argsSha256) return refuse('conflict', 'these are the arguments as they are; answer without them')
-  const situation = { agent, tool, args, files: before.files ?? [], answers: [], run: record, used, now }
+  const folderMetSecret = hasMetSecret(row.folder)
+  const situation = { agent, tool, args, files: before.files ?? [], answers: [], run: record, folderMetSecret, used, now }
   const decided = decide(directory, situation)
   if (!decided.ok) return decided
   const { plan, decision } = decided.value

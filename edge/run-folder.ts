@@ -2,13 +2,27 @@
 // Pure. Whether that worker is still there is asked by the run's work; what is gone is an event of the call.
 
 import { LIMITS } from '../shared/limits.ts'
-import type { Plan } from '../shared/plan.ts'
+import { type Plan, secretsOf } from '../shared/plan.ts'
 import type { CallRecord, Event } from './lifecycle.ts'
 
-/** `used`: a call may have left something in it, so an empty one is another folder. */
-export type RunFolder = { readonly worker: string; readonly used: boolean }
+/**
+ * `used`: a call may have left something in it, so an empty one is another folder. `metSecret`: the claim of a call in it handed over a
+ * secret; absent where an earlier version kept no record of that.
+ */
+export type RunFolder = { readonly worker: string; readonly used: boolean; readonly metSecret?: boolean }
 
 export const sharesFolder = (plan: Plan | null): boolean => plan !== null && plan.tier !== 'A' && plan.workspace === 'run'
+
+/** Whether a secret may lie in the folder. A folder of which that is not known may hold one. */
+export const hasMetSecret = (folder: RunFolder | null): boolean => folder !== null && folder.metSecret !== false
+
+/**
+ * Why a plan is refused whatever policy says: what a tool leaves in the folder of its run later calls read, and the mask over their output
+ * does not know values that they were not given (D5). A credential stays with the proxy, so a plan may have one there.
+ */
+export const sharedSecret = (plan: Plan): string | undefined => (sharesFolder(plan) && plan.secrets.length > 0 ? SHARED_SECRET : undefined)
+export const SHARED_SECRET =
+  'a tool that is handed secrets can’t share the folder of its run, where later calls would find them: have its proxy add the value to requests (`credentials`), or let the tool have a folder of its own (`"workspace": "call"`)'
 
 /** What time makes of a running call: nobody knows what it did. */
 const UNSEEN: ReadonlySet<string> = new Set(['indeterminate', 'granted'])
@@ -24,7 +38,10 @@ export function folderAfter(
   live: () => readonly CallRecord[],
 ): RunFolder | null {
   if (!sharesFolder(proposal.plan)) return folder
-  if (event.kind === 'claimed' && status.state === 'running') return folder ?? { worker: event.worker, used: false }
+  if (event.kind === 'claimed' && status.state === 'running') {
+    const metSecret = hasMetSecret(folder) || (proposal.plan !== null && secretsOf(proposal.plan).length > 0)
+    return { ...(folder ?? { worker: event.worker, used: false }), metSecret }
+  }
   if (folder === null || folder.used) return folder
   if (event.kind === 'due' && UNSEEN.has(status.state)) return { ...folder, used: true }
   if (event.kind !== 'settled') return folder

@@ -32,7 +32,8 @@ import { checkSettlement, finishedOf } from './settlement.ts'
 import type { EnrolledWorker } from './worker-gate.ts'
 import { meansNow, unclaimable } from './worker-means.ts'
 
-export type Claimant = WorkerKey & Pick<EnrolledWorker, 'pool' | 'tiers' | 'proven'>
+/** `process`: the one that asks. */
+export type Claimant = WorkerKey & Pick<EnrolledWorker, 'pool' | 'tiers' | 'proven' | 'process'>
 
 const SECRET_GONE = failure('not_claimable', 'the tool of the call may not have a secret that it needs any more')
 
@@ -83,14 +84,15 @@ export class Work {
         return err(failure('not_claimable', 'no such call in your pool'))
       const { proposal, status } = record
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
-      // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given anew, while the tool may
-      // have them.
+      // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given again, to the process that
+      // it was for and while the tool may have them.
       const { vault } = directory
       const withheld = vault.withholds({ name: proposal.tool.name, secrets: plan.secrets, credentials: plan.credentials })
       const secrets = withheld === undefined ? vault.values(secretsOf(plan)) : undefined
       const handOver = (grant: Envelope): Result<Claim> =>
         secrets === undefined ? err(SECRET_GONE) : ok({ grant, plan, args, facts_digest: digest, secrets })
-      if (status.state === 'running' && status.worker === worker.id && !status.cancelRequested) return handOver(status.grant) // its first answer was lost
+      const lost = this.#lostAnswer(record, worker)
+      if (lost !== undefined) return handOver(lost)
       const holder = holderOf(row.folder, plan)
       if (holder !== null && holder !== worker.id) {
         this.#run.ring(record) // it was rung for all before the run had a folder
@@ -118,12 +120,31 @@ export class Work {
         ...(sharesFolder(plan) ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) } : {}),
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
-      const done = this.#run.apply(record, { kind: 'claimed', worker: worker.id, deadline: grant.deadline_ms, grant: envelope, decision })
+      const done = this.#run.apply(record, {
+        kind: 'claimed',
+        worker: worker.id,
+        process: worker.process,
+        deadline: grant.deadline_ms,
+        grant: envelope,
+        decision,
+      })
       if (!done.ok) return done
+      this.#leases.forget(n) // what was said for an earlier fence
       return done.value.status.state === 'running'
         ? handOver(envelope)
         : err(failure('not_claimable', 'policy does not allow the call any more'))
     })
+  }
+
+  /**
+   * The grant for the process whose claim was granted, which may ask again because the answer was lost. A process that has spoken for the
+   * call has the answer, and another one of the same worker never had a claim to it (L2, D6).
+   */
+  #lostAnswer({ proposal: { n }, status }: CallRecord, { id, process }: Claimant): Envelope | undefined {
+    if (status.state !== 'running' || status.worker !== id || status.cancelRequested) return undefined
+    if (process === null || status.process !== process || Date.now() - status.claimedAt > LIMITS.claim_again_ms) return undefined
+    const spoke = this.#leases.isHeld(n) || this.#store.outputEnd(n, 'stdout') + this.#store.outputEnd(n, 'stderr') > 0
+    return spoke ? undefined : status.grant
   }
 
   /**

@@ -40,8 +40,8 @@ import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, meta, operators } from './tables/tenant.ts'
 import { ToolStore } from './tool-store.ts'
-import type { EnrolledWorker, WorkerRow } from './worker-gate.ts'
-import { WorkerGate } from './worker-gate.ts'
+import type { EnrolledWorker, Speaker, WorkerRow } from './worker-gate.ts'
+import { WORKER_IN_USE, WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
 
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
@@ -290,10 +290,16 @@ export class TenantObject extends DurableObject<Env> {
     return this.#directory.workers.find((worker) => worker.id === id)
   }
 
-  async seen(id: string, tiers: Tier[]): Promise<void> {
-    const worker = this.#enrolled(id)
-    this.#gate.seen(id, Date.now())
-    if (worker !== undefined) this.#workers.narrow(worker, tiers)
+  /** One process serves as a worker (D6). */
+  async seen(id: string, tiers: Tier[], speaker: Speaker): Promise<Result<true>> {
+    const [worker, now] = [this.#enrolled(id), Date.now()]
+    if (worker === undefined) return ok(true) // revoked since it was admitted
+    const heard = this.#gate.heard(worker, speaker, now)
+    if (heard === 'refused') return err(WORKER_IN_USE)
+    if (heard === 'takes') this.#workers.serve(id, speaker.process ?? null)
+    if (heard === 'doubled') this.#workers.doubled(worker, now)
+    this.#workers.narrow(worker, tiers)
+    return ok(true)
   }
 
   async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {

@@ -16,6 +16,9 @@ import { enrolments, proofs, workers } from './tables/tenant.ts'
 import type { EnrolledWorker, WorkerRow } from './worker-gate.ts'
 import { meansNow, type Proven } from './worker-means.ts'
 
+/** How often the alarm about two processes of one worker is written down again. */
+const DOUBLED_EVERY_MS = 60_000
+
 /** One that was checked when it came. */
 const proofIn = (envelope: Envelope): WorkerProof => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
 
@@ -56,7 +59,18 @@ export class WorkerStore {
       .where(and(eq(enrolments.id, id), eq(enrolments.hash, hash), isNull(enrolments.usedAt)))
       .get()
     if (token === undefined || now >= token.expiresAt) return err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
-    const worker = { id: newWorkerId(now), name, pool: token.pool, kid: kidOf(x), x, tiers: [], status: 'active' as const, enrolledAt: now }
+    const worker = {
+      id: newWorkerId(now),
+      name,
+      pool: token.pool,
+      kid: kidOf(x),
+      x,
+      tiers: [],
+      status: 'active' as const,
+      enrolledAt: now,
+      process: null,
+      doubledAt: null,
+    }
     if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
       return err(failure('enrolment_invalid', 'this key is enrolled already; make a new one'))
     this.#change(() => {
@@ -92,6 +106,17 @@ export class WorkerStore {
     this.#change(() => this.#db.update(workers).set({ tiers: counts }).where(eq(workers.id, id)).run())
   }
 
+  /** From now on this process serves as the worker. */
+  serve(id: string, process: string | null): void {
+    this.#change(() => this.#db.update(workers).set({ process }).where(eq(workers.id, id)).run())
+  }
+
+  /** Two processes use its key. Each heartbeat tells of it while both live; it is written down once a minute. */
+  doubled({ id, doubledAt }: WorkerRow, now: number): void {
+    if (doubledAt !== null && now - doubledAt < DOUBLED_EVERY_MS) return
+    this.#change(() => this.#db.update(workers).set({ doubledAt: now }).where(eq(workers.id, id)).run())
+  }
+
   #provenBy(id: string): Proven | null {
     const known = this.#proven.get(id)
     if (known !== undefined) return known
@@ -109,12 +134,12 @@ export class WorkerStore {
         .all()
         .map(({ worker, envelope }) => [worker, envelope]),
     )
-    return this.all().map(({ enrolledAt, x: _x, ...worker }) => {
+    return this.all().map(({ enrolledAt, x: _x, process: _process, doubledAt, ...worker }) => {
       const envelope = kept.get(worker.id) ?? null
       const proof = envelope === null ? null : proofIn(envelope)
       const means = meansNow({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
       const told = { tiers: means.tiers, advertised: advertised(means), means }
-      return { ...worker, ...told, enrolled_at_ms: enrolledAt, seen_at_ms: seenAt(worker.id), proof, envelope }
+      return { ...worker, ...told, enrolled_at_ms: enrolledAt, seen_at_ms: seenAt(worker.id), doubled_at_ms: doubledAt, proof, envelope }
     })
   }
 

@@ -9,7 +9,7 @@ import { err, ok } from './result.ts'
 import type { Route } from './routes/route.ts'
 
 /** An answer that is not a success, as it came over the wire (RFC 9457). */
-export type Problem = { status: number; code: Code; detail: string; todo?: string; errors?: FieldError[] }
+export type Problem = { status: number; code: Code; detail: string; todo?: string; errors?: FieldError[]; epoch?: string }
 
 type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.input<R[K]> : undefined
 type Given<K extends string, T> = undefined extends T

@@ -56,3 +56,15 @@ export const Explanation = z.strictObject({
   errors: z.array(z.string()).optional(),
 })
 export type Explanation = z.infer<typeof Explanation>
+
+/** What a decision comes to, as its code. */
+export const DecisionCode = z.enum([
+  'allowed',
+  'approval_required',
+  'denied',
+  'egress_denied',
+  'workspace_scope_denied',
+  'secret_in_run_folder',
+  'budget_spent',
+  'policy_error',
+])

@@ -52,6 +52,7 @@ export const FAILURES = {
     'where only an old message is refused, press the one that there is now; otherwise hold `signing_secret`, `app_id` and `team_id` of the channel against the Slack app, and the clock of the edge against the time',
   ),
   clock_skew: caller(401, 'sign again with the time of the `date` header'),
+  stale_epoch: caller(401, 'sign again, with a nonce that begins with the `epoch` of this answer'),
   replayed: caller(401, 'sign each request anew; this one was seen before'),
   forbidden: policy(403, 'ask an operator for a policy that permits this action'),
   cross_origin: caller(403, 'answer from the page itself'),
@@ -62,6 +63,10 @@ export const FAILURES = {
   already_ended: caller(409, 'read the call; it has ended and stays as it is'),
   already_claimed: caller(409, 'drop it; another worker has it'),
   already_answered: caller(409, 'read the approval; it has been answered'),
+  worker_in_use: caller(
+    409,
+    'run one process for each worker: enrol the other host as a worker of its own (`countersign workers enrol`), and revoke this worker if nobody knows of a second host',
+  ),
   not_claimable: caller(409, 'drop it; the call does not wait for a worker'),
   stale_fence: caller(409, 'drop the result; the call has moved on'),
   once_only: policy(403, 'answer for this call alone, or for less time'),
@@ -81,6 +86,7 @@ export const FAILURES = {
   budget_spent: policy(403, 'make a new run, or ask an operator for a larger budget'),
   policy_error: policy(403, 'ask an operator to mend the policy that errs'),
   egress_denied: policy(403, 'name only hosts that the tool lists'),
+  secret_in_run_folder: policy(403, 'register the tool with `"workspace": "call"`, or have its proxy add the value (`credentials`)'),
   workspace_scope_denied: policy(403, 'name a folder inside the workspace: relative, without `..`'),
   attestation_invalid: caller(422, 'settle with the statement that the grant describes, signed by the claiming worker'),
   proof_invalid: caller(422, 'send what the canaries of this worker saw, fresh and signed with its key'),
@@ -122,7 +128,13 @@ export const FAILURES = {
 export type Code = keyof typeof FAILURES
 
 /** One refusal. `detail` is a sentence for the one who must mend it; it never holds a secret or another tenant's name. */
-export type Failure = { readonly code: Code; readonly detail: string; readonly errors?: readonly FieldError[] }
+export type Failure = {
+  readonly code: Code
+  readonly detail: string
+  readonly errors?: readonly FieldError[]
+  /** What nonces of workers' signatures have to begin with. */
+  readonly epoch?: string
+}
 /** `hint`: what was probably meant, where that can be told. */
 export type FieldError = { readonly at: string; readonly message: string; readonly hint?: string }
 

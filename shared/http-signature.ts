@@ -24,17 +24,21 @@ function base(request: SignedRequest, digest: string, input: SignatureInput): Bu
   )
 }
 
+/** `epoch`: what the edge wants nonces to begin with, as its last refusal said. */
+export type SigningWorker = { readonly tenant: string; readonly worker: string; readonly key: KeyObject; readonly epoch?: string }
+
 export function signRequest(
   request: SignedRequest,
-  who: { tenant: string; worker: string; key: KeyObject },
+  { tenant, worker, key, epoch = '' }: SigningWorker,
   nowMs: number,
 ): Record<string, string> {
-  const input = { tenant: who.tenant, worker: who.worker, created: Math.floor(nowMs / 1000), nonce: randomBytes(18).toString('base64url') }
+  const nonce = `${epoch}${randomBytes(18).toString('base64url')}`
+  const input = { tenant, worker, created: Math.floor(nowMs / 1000), nonce }
   const digest = contentDigest(request.body)
   return {
     'content-digest': digest,
     'signature-input': `w=${parameters(input)}`,
-    signature: `w=:${sign(null, base(request, digest, input), who.key).toString('base64')}:`,
+    signature: `w=:${sign(null, base(request, digest, input), key).toString('base64')}:`,
   }
 }
 

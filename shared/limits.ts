@@ -62,6 +62,10 @@ export const LIMITS = {
   lease_ms: 12_000,
   /** How often a worker speaks for its running calls; three may be lost before the lease is. */
   heartbeat_ms: 3_000,
+  /** A worker's next process serves once the one before it was silent for this long, unless that said that it leaves. Two heartbeats may be lost. */
+  process_silence_ms: 7_000,
+  /** How long after a claim its process may ask again, because the answer was lost; workers ask no longer than that. */
+  claim_again_ms: 60_000,
   /** How long a settlement may follow the deadline of its grant (kill, collect, sign, send). */
   settle_grace_ms: 10_000,
   /** Age of a signed worker request, and how far a clock may stand off. */

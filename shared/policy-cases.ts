@@ -38,6 +38,8 @@ const PolicyCase = z.strictObject({
     .default([]),
   /** The edge's clock; if absent, noon of some Wednesday, so that a case says the same every day. */
   at: z.iso.datetime().optional(),
+  /** A call that shared the folder of the run was given a secret before. */
+  folder_met_secret: z.boolean().default(false),
   /** What run and session have used before; nothing where nothing is said. */
   used: z
     .strictObject({ run: Counted, session: Counted, agent: z.strictObject({ asks_hour: Count }) })

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { FromArgument, ProcessExecutor } from './executor.ts'
-import { Explanation } from './explanation.ts'
+import { DecisionCode, Explanation } from './explanation.ts'
 import { OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import { LIMITS, MAX_BUDGET } from './limits.ts'
@@ -164,7 +164,7 @@ const Effect = z.enum(['allow', 'ask', 'deny'])
 export const Decision = z.strictObject({
   effect: Effect,
   /** Stable; a denial's is the error of the call. */
-  code: z.enum(['allowed', 'approval_required', 'denied', 'egress_denied', 'workspace_scope_denied', 'budget_spent', 'policy_error']),
+  code: DecisionCode,
   policies: z.array(z.string()),
   reason: z.string(),
   policy_set: Sha256,

@@ -29,6 +29,8 @@ export const Worker = z.strictObject({
   means: Means,
   enrolled_at_ms: Time,
   seen_at_ms: Time.nullable(),
+  /** When two processes were last seen to use this worker's key at the same time: one of them is a copy. */
+  doubled_at_ms: Time.nullable(),
   status: z.enum(['active', 'revoked']),
   /** What it has proven on itself, when it last said so. */
   proof: WorkerProof.nullable(),
@@ -37,8 +39,15 @@ export const Worker = z.strictObject({
 export const ProvenWorker = Worker.extend({ envelope: Envelope.nullable() })
 export type ProvenWorker = z.infer<typeof ProvenWorker>
 
+/** A random id of the process that serves as a worker: another process with the same key has another one (D6). */
+const ProcessId = z.string().regex(/^[A-Za-z0-9_-]{22}$/)
+
 /** With what the worker has at this moment. It narrows what it has proven, and never widens it: what is not said it has not. */
-export const ClaimRequest = Means.partial({ egress: true, cgroups: true, profiles: true }).extend({ run: RunId, call: CallId })
+export const ClaimRequest = Means.partial({ egress: true, cgroups: true, profiles: true }).extend({
+  run: RunId,
+  call: CallId,
+  process: ProcessId.optional(),
+})
 /** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
 export const Claim = z.strictObject({
   grant: Envelope,
@@ -70,5 +79,8 @@ export const Proved = z.strictObject({ tiers: z.array(Tier) })
 export const Heartbeat = z.strictObject({
   tiers: z.array(Tier),
   running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),
+  process: ProcessId.optional(),
+  /** The process ends: the next one of this worker need not wait until it counts as silent. */
+  leaving: z.literal(true).optional(),
 })
 export const HeartbeatAnswer = z.strictObject({ stop: z.array(CallId), now_ms: Time })

@@ -7,7 +7,7 @@ import type { Tier } from '../shared/plan.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
 import { type Identity, keyPath, pins, readIdentity } from './identity.ts'
 import { openLink, openUnsigned } from './link.ts'
-import { openEquipment, prove } from './proof.ts'
+import { prove, withEquipment } from './proof.ts'
 import { examineRedis } from './queue.ts'
 import { lowCounts, SYSCTL_FILE } from './sandbox/host-counts.ts'
 import { PreparedStock } from './sandbox/prepared.ts'
@@ -126,11 +126,15 @@ function examineSpool({ home }: Config, tell: Tell): void {
 }
 
 async function examineSandbox(config: Config, tell: Tell, advise: Advise): Promise<readonly Tier[]> {
-  const equipment = await openEquipment(config)
-  const stock = new PreparedStock(equipment)
-  const { tiers, findings } = await prove(equipment, config.tiers, stock)
-  await stock.close()
-  const hasQuota = (await equipment.spawner?.hasQuota()) === true
+  const { tiers, findings, hasQuota } = await withEquipment(config, async (equipment) => {
+    const stock = new PreparedStock(equipment)
+    try {
+      const hasQuota = (await equipment.spawner?.hasQuota()) === true
+      return { ...(await prove(equipment, config.tiers, stock)), hasQuota }
+    } finally {
+      await stock.close()
+    }
+  })
   for (const { check, ok, found } of findings) tell(check, ok, found, '')
   tell('tiers', tiers.length > 0, tiers.length > 0 ? tiers.join(', ') : 'none is proven', 'mend what the checks above name')
   examineCounts(hasQuota, tell, advise)

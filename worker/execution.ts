@@ -2,6 +2,7 @@
 // the grant has been verified against the exact bytes that will run (L1, P08), nothing runs twice (L2), and every end is told (L5). It
 // knows no Redis and no HTTP; what it logs names ids and codes, never arguments or output.
 
+import { LIMITS } from '../shared/limits.ts'
 import { endingOf } from '../shared/statement.ts'
 import { type Ran, settlementOf, unrun } from './attestation.ts'
 import type { Config } from './config.ts'
@@ -21,6 +22,8 @@ import type { Streaming } from './streaming.ts'
 
 export type Station = {
   readonly identity: Identity
+  /** Of this process, as the edge knows it. */
+  readonly process: string
   readonly link: Link
   readonly spool: Spool
   readonly settling: Settling
@@ -35,9 +38,6 @@ export type Station = {
   readonly draining: AbortSignal
   readonly log: Log
 }
-
-/** How long a doorbell is answered with another try while the edge is away. The edge rings again for what stays unclaimed. */
-const CLAIM_PATIENCE_MS = 60_000
 
 export async function execute(doorbell: Doorbell, at: Station): Promise<void> {
   const inHand = at.running.take(doorbell.call)
@@ -66,8 +66,8 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: (
   const rung = performance.now()
   const claim = await link.insist(
     'claim',
-    { body: { ...doorbell, ...meansOf(at.proven()) } },
-    { patience_ms: CLAIM_PATIENCE_MS, signal: at.draining },
+    { body: { ...doorbell, ...meansOf(at.proven()), process: at.process } },
+    { patience_ms: LIMITS.claim_again_ms, signal: at.draining }, // the edge rings again for what stays unclaimed
   )
   if (!claim.ok) return leaveAlone(claim.error.detail, claim.error.code)
   const claimed = performance.now()

@@ -24,10 +24,13 @@ const SPOKEN_FOR_MAX = 1_000
 export type Heartbeat = {
   /** Resolves at the first beat that the edge accepted. */
   readonly first: Promise<void>
-  readonly stop: () => void
+  /** Says, where the edge answers, that this process leaves: the next one of this worker may serve at once. */
+  readonly stop: () => Promise<void>
 }
 
 type Parts = {
+  /** Of this process: the edge lets one process serve as a worker. */
+  readonly process: string
   readonly link: Link
   readonly running: Running
   readonly settling: Settling
@@ -76,7 +79,11 @@ export function startHeartbeat(parts: Parts): Heartbeat {
   const tick = (): void => void beat().catch((bug) => parts.log.warn('a heartbeat failed by a fault of ours', { reason: String(bug) }))
   const timer = setInterval(tick, LIMITS.heartbeat_ms)
   tick()
-  return { first, stop: () => clearInterval(timer) }
+  const stop = async (): Promise<void> => {
+    clearInterval(timer)
+    await parts.link.ask('heartbeat', { body: { tiers: [...parts.tiers()], running: [], process: parts.process, leaving: true } })
+  }
+  return { first, stop }
 }
 
 function pulseAt(problem: Problem): Pulse {
@@ -84,9 +91,9 @@ function pulseAt(problem: Problem): Pulse {
   return problem.code === UNKNOWN_TO_IT ? 'unwelcome' : 'refused'
 }
 
-async function ask({ link, tiers }: Parts, running: { call: string; fence: number }[]): ReturnType<typeof link.ask<'heartbeat'>> {
+async function ask({ link, tiers, process }: Parts, running: { call: string; fence: number }[]): ReturnType<typeof link.ask<'heartbeat'>> {
   const asked = link.clock.mark()
-  const answer = await link.ask('heartbeat', { body: { tiers: [...tiers()], running } })
+  const answer = await link.ask('heartbeat', { body: { tiers: [...tiers()], running, process } })
   if (answer.ok) link.clock.learn(answer.value.now_ms, asked)
   return answer
 }

@@ -1,4 +1,4 @@
-// Owns the worker's conversation with the edge: every request signed (RFC 9421), the clock set right when the edge refuses it, and asked
+// Owns the worker's conversation with the edge: every request signed (RFC 9421), clock and epoch corrected when the edge refuses them, and asked
 // again, always signed anew, where asking twice is the same as asking once. What comes back and is not what the route says is not the
 // edge's: nothing after this file reads such an answer. It decides nothing about calls.
 
@@ -15,7 +15,7 @@ import { openTransport, Unreachable } from './transport.ts'
 
 export type Link = {
   readonly clock: EdgeClock
-  /** One question. What the edge says is wrong with our clock or nonce is mended, and asked once more. */
+  /** One question. What the edge says is wrong with our epoch, clock or nonce is corrected, and the question is asked again. */
   readonly ask: Client
   /** Asks until the answer is final, `patience_ms` is over, or `signal` says to ask no more. Only for what is safe to ask twice. */
   readonly insist: <N extends RouteName>(name: N, input: Input<N>, patience: Patience) => Promise<Result<Output<N>, Problem>>
@@ -36,6 +36,7 @@ export function openLink(
 ): Link {
   const clock = new EdgeClock()
   let refusedAt: string | undefined
+  let epoch = ''
   const carrier = openTransport(new URL(url), {
     refusedAt: (date) => {
       refusedAt = date
@@ -44,15 +45,20 @@ export function openLink(
   })
   const who = { tenant, worker, key: signer.key }
   const signed: Credentials = ({ method, url: { host, pathname }, body }) =>
-    signRequest({ method, authority: host, path: pathname, body }, who, clock.now())
+    signRequest({ method, authority: host, path: pathname, body }, { ...who, epoch }, clock.now())
   const once = answering(client(url, signed, carrier.send))
 
+  const corrected = (problem: Problem): boolean => {
+    const { code, epoch: named } = problem
+    if (code === 'clock_skew') clock.learnFromHeader(refusedAt)
+    else if (code === 'stale_epoch' && typeof named === 'string' && EPOCH.test(named)) epoch = named
+    else return code === 'replayed'
+    return true
+  }
   const ask: Client = async (name, input) => {
-    const answer = await once(name, input)
-    if (answer.ok) return answer
-    if (answer.error.code === 'clock_skew') clock.learnFromHeader(refusedAt)
-    else if (answer.error.code !== 'replayed') return answer
-    return once(name, input)
+    let answer = await once(name, input)
+    for (let again = 0; again < CORRECTIONS && !answer.ok && corrected(answer.error); again++) answer = await once(name, input)
+    return answer
   }
 
   const insist: Link['insist'] = async (name, input, { patience_ms, signal }) => {
@@ -67,6 +73,11 @@ export function openLink(
 
   return { clock, ask, insist, close: carrier.close }
 }
+
+/** A worker that starts may have to learn the edge's epoch and then its clock. */
+const CORRECTIONS = 2
+/** With a nonce behind it, it has to fit into what the edge reads. */
+const EPOCH = /^[A-Za-z0-9_-]{1,32}$/
 
 /** For the two questions that an unenrolled worker may ask: no signature, and no second attempt. */
 export const openUnsigned = (url: string): { ask: Client; close: () => void } => {

@@ -51,12 +51,12 @@ type Command = (config: Config, request: Request) => Promise<Result<void, Refusa
 const COMMANDS: Readonly<Record<string, Command>> = {
   enroll: async (config, { json }) => {
     const { enrol, makeHome } = await import('./identity.ts')
-    const { openEquipment, prove } = await import('./proof.ts')
+    const { prove, withEquipment } = await import('./proof.ts')
     const home = makeHome(config.home)
     if (!home.ok) return home
     const token = enrolmentToken() ?? (await readToken())
     if (token === '') return err('no token came on standard input; ask an operator for one and pipe it in')
-    const { tiers } = await prove(await openEquipment(config), config.tiers)
+    const { tiers } = await withEquipment(config, (equipment) => prove(equipment, config.tiers))
     const enrolled = await enrol(config, token, [...tiers])
     if (!enrolled.ok) return enrolled
     const { worker, tenant, pool, edge } = enrolled.value

@@ -1,6 +1,7 @@
 // Owns what this host has proven of its sandboxes, and the proving of it anew: a tier counts only while its last probe held (L8).
 
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../shared/dsse.ts'
 import { Tier } from '../shared/plan.ts'
 import { err } from '../shared/result.ts'
@@ -8,7 +9,7 @@ import { type Means, type Part, provenMeans, SEEN_CHARS, sealProof, type WorkerP
 import type { Config } from './config.ts'
 import type { Identity } from './identity.ts'
 import { readAuthorities } from './sandbox/authorities.ts'
-import { type Equipment, equip } from './sandbox/equipment.ts'
+import { type Equipment, equip, unequip } from './sandbox/equipment.ts'
 import { type Facts, lacks, type Proof, proofOf } from './sandbox/facts.ts'
 import { findHost } from './sandbox/host.ts'
 import type { Sandbox } from './sandbox/launch.ts'
@@ -71,11 +72,22 @@ const told = (seen: string): string =>
     .slice(0, SEEN_CHARS)
     .toWellFormed()
 
-export async function openEquipment({ home, private_hosts, ca_file, profiles }: Config): Promise<Equipment> {
+async function openEquipment({ home, private_hosts, ca_file, profiles }: Config): Promise<Equipment> {
   const authorities = ca_file === undefined ? undefined : readAuthorities(ca_file)
   if (authorities?.ok === false) throw new Error(authorities.error) // the configuration has been read: it was there a moment ago
   return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value, profiles })
 }
+
+/** Whatever comes of `work`: the processes that wait for calls end, and their folders go (D15). */
+export async function withEquipment<T>(config: Config, work: (equipment: Equipment) => Promise<T>): Promise<T> {
+  const equipment = await openEquipment(config)
+  try {
+    return await work(equipment)
+  } finally {
+    await Promise.race([unequip(equipment), sleep(UNEQUIP_WITHIN_MS)])
+  }
+}
+const UNEQUIP_WITHIN_MS = 1_000
 
 /** What was delegated at the start may have been taken away since: then calls go on without, and that is told. */
 function withStandingGroups(equipment: Equipment): Equipment {

@@ -117,6 +117,7 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
     close: async () => {
       await hush()
       await Promise.all(inHand)
+      outage.ignore()
       connection.disconnect()
     },
   }
@@ -156,8 +157,11 @@ const connect = (redis_url: string): Redis =>
   })
 
 /** One line when Redis goes and one when it is back, however many commands fail in between. */
-function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => void } {
+function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => void; ignore: () => void } {
   let down = false
+  const ignore = (): void => {
+    down = true // nothing more is reported: we leave
+  }
   const gone = ({ message }: Error): void => {
     if (!down) log.warn('Redis is away; doorbells wait, and running calls go on', { reason: message })
     down = true
@@ -172,7 +176,7 @@ function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => v
     if (down) log.say('Redis is back')
     down = false
   })
-  return { noted }
+  return { noted, ignore }
 }
 
 /** For `doctor`: does Redis answer, and does its access list keep us out of what is not ours (Q08)? */

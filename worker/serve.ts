@@ -1,6 +1,7 @@
 // Owns the worker's life: what must hold before it serves, the order in which its parts start, when it takes no doorbells, and how it ends.
 // It decides nothing about a call (execution.ts does). Whatever it can't go on without ends the process with a sentence.
 
+import { randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -14,7 +15,7 @@ import { startHeartbeat } from './heartbeat.ts'
 import { type Identity, makeHome, pins, readIdentity } from './identity.ts'
 import { type Link, openLink } from './link.ts'
 import type { Log } from './log.ts'
-import { openEquipment, type Proven, prove, signedProof } from './proof.ts'
+import { type Proven, prove, signedProof, withEquipment } from './proof.ts'
 import { Proving } from './proving.ts'
 import { openQueue, type Queue } from './queue.ts'
 import { RunFolders } from './run-folders.ts'
@@ -29,6 +30,8 @@ const SPOOL_WATCH_MS = 1_000
 const KILL_WITHIN_MS = 3_000
 const FLUSH_WITHIN_MS = 3_000
 const LEAVE_REDIS_WITHIN_MS = 1_000
+const LEAVE_EDGE_WITHIN_MS = 1_000
+const LEAVE_HOST_WITHIN_MS = 1_000
 
 export async function serve(config: Config, log: Log): Promise<Result<void, Refusal>> {
   const stop = onStopSignal(log)
@@ -41,25 +44,29 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   const spool = new Spool(join(config.home, 'spool'))
   const left = spool.open(Date.now())
   if (!left.ok) return left
-  const equipment = await openEquipment(config)
-  const prepared = new PreparedStock(equipment)
-  const proven = await tell(prove(equipment, config.tiers, prepared), log)
+  const { lost, unreadable, settled } = left.value
+  if (lost.length > 0) log.warn(LOST, { calls: lost.length, first: lost.slice(0, LOST_NAMED) })
+  if (unreadable !== undefined) log.warn('lines of the spool could not be read; they were put aside', { file: unreadable })
+  return withEquipment(config, async (equipment) => {
+    const prepared = new PreparedStock(equipment)
+    const proveAgain = () => tell(prove(equipment, config.tiers, prepared), log)
+    const begun = { config, identity: identity.value, spool, left: settled, proveAgain, log, stop }
+    try {
+      return await workIfProven(begun, await proveAgain())
+    } finally {
+      await Promise.race([prepared.close(), pause(LEAVE_HOST_WITHIN_MS)])
+    }
+  })
+}
+
+const LOST = 'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+const LOST_NAMED = 10
+
+async function workIfProven(begun: Omit<Begun, 'proven'>, proven: Proven): Promise<Result<void, Refusal>> {
   // A canary that fails takes its tier out, and is tried again; what the host lacks nobody will have installed by then (S48).
   if (proven.lacking.length > 0) return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
   if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
-  for (const call of left.value.lost) log.warn('a call ended with the worker that ran it; the edge will call it indeterminate', { call })
-  const { unreadable } = left.value
-  if (unreadable !== undefined) log.warn('lines of the spool could not be read; they were put aside', { file: unreadable })
-  return work({
-    config,
-    identity: identity.value,
-    spool,
-    left: left.value.settled,
-    proven,
-    proveAgain: () => tell(prove(equipment, config.tiers, prepared), log),
-    log,
-    stop,
-  })
+  return work({ ...begun, proven })
 }
 
 type Begun = {
@@ -103,6 +110,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   const proving = new Proving({ first, prove: proveAgain, changed, log })
   const parts = {
     identity,
+    process: randomBytes(16).toString('base64url'),
     link,
     spool,
     settling,
@@ -161,7 +169,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   await Promise.race([queue?.hush(), pause(LEAVE_REDIS_WITHIN_MS)])
   await drain(config.drain_ms, running, settling, log)
   await Promise.race([queue?.close(), pause(LEAVE_REDIS_WITHIN_MS)])
-  heartbeat.stop()
+  await Promise.race([heartbeat.stop(), pause(LEAVE_EDGE_WITHIN_MS)])
   runFolders.close()
   clearInterval(watching)
   proving.stop()

@@ -1,7 +1,8 @@
 // Owns `<home>/spool`: what this worker has begun and what it has not been thanked for, over any death of its process. It is one file, to
 // which lines are added:
 //   {"begun":CALL,"fence":N,"at_ms":T}   just before the process starts. Found after a crash without its settlement, it says: this ran here,
-//                                        nobody saw the end, never run it again (L2).
+//                                        nobody saw the end, never run it again (L2). `"reported":true` is added at the start that finds it,
+//                                        so that only that start reports it.
 //   {"settled":{…}}                      the settlement, whole, before it is sent. Found after a crash, it is sent.
 //   {"over":CALL,"fence":N}              the edge has acknowledged it; what is of a later fence stays.
 // Once all are over the file is empty again, and where that never happens it is written anew with what still matters. No file is made for a
@@ -38,7 +39,7 @@ const Spooled = z.strictObject({ call: CallId, deadline_ms: z.int(), settlement:
 export type Spooled = z.infer<typeof Spooled>
 
 const Line = z.union([
-  z.strictObject({ begun: CallId, fence: z.int(), at_ms: z.int() }),
+  z.strictObject({ begun: CallId, fence: z.int(), at_ms: z.int(), reported: z.literal(true).optional() }),
   z.strictObject({ settled: Spooled }),
   /** Without a fence in spools of before: under any. */
   z.strictObject({ over: CallId, fence: z.int().optional() }),
@@ -60,7 +61,7 @@ const BEGUN_KEPT_MS = 2 * MAX_LIMITS.timeout_ms
 export type Left = {
   /** To be sent. */
   readonly settled: Spooled[]
-  /** Begun by a former life, and no end seen. */
+  /** Begun by a former life, and no end seen; those that an earlier start reported are left out. */
   readonly lost: string[]
   /** The file that holds what could not be read. */
   readonly unreadable: string | undefined
@@ -75,7 +76,13 @@ const UNREADABLE = 'unreadable'
 /** Where a line stands in the file. */
 type Place = { readonly at: number; readonly length: number }
 /** `settlement`: none while it runs, as far as is known. */
-type Live = { readonly fence: number; readonly at_ms: number; readonly settlement: (Place & { readonly fence: number }) | undefined }
+type Live = {
+  readonly fence: number
+  readonly at_ms: number
+  readonly settlement: (Place & { readonly fence: number }) | undefined
+  /** A start has found it begun without an end, and said so. */
+  readonly reported?: true
+}
 
 export class Spool {
   readonly #dir: string
@@ -106,10 +113,12 @@ export class Spool {
         if (settlement === undefined && now_ms - at_ms > BEGUN_KEPT_MS) this.#live.delete(call)
       const aside = join(this.#dir, UNREADABLE)
       if (unreadable.length > 0) appendFileSync(aside, Buffer.concat(unreadable), { mode: 0o600 })
+      const lost = [...this.#live].filter(([, { settlement, reported }]) => settlement === undefined && reported === undefined)
+      for (const [call, live] of lost) this.#live.set(call, { ...live, reported: true })
       if (this.#end > 0) this.#rewrite()
       return ok({
         settled: [...settled].flatMap(([call, one]) => (this.#live.get(call)?.settlement?.fence === one.settlement.fence ? [one] : [])),
-        lost: [...this.#live].flatMap(([call, { settlement }]) => (settlement === undefined ? [call] : [])),
+        lost: lost.map(([call]) => call),
         unreadable: unreadable.length > 0 ? aside : undefined,
       })
     } catch (error) {
@@ -242,7 +251,7 @@ export class Spool {
     this.#live.set(
       call,
       'begun' in line
-        ? { fence: Math.max(fence, line.fence), at_ms: line.at_ms, settlement }
+        ? { fence: Math.max(fence, line.fence), at_ms: line.at_ms, settlement, ...reportedIn(line) }
         : { fence: Math.max(fence, line.settled.settlement.fence), at_ms, settlement: { ...place, fence: line.settled.settlement.fence } },
     )
   }
@@ -265,9 +274,10 @@ export class Spool {
         end += bytes.byteLength
         return { at: end - bytes.byteLength, length: bytes.byteLength }
       }
-      for (const [call, { fence, at_ms, settlement }] of this.#live) {
-        add(encoded({ begun: call, fence, at_ms }))
-        moved.set(call, { fence, at_ms, settlement: settlement && { ...add(contentOf(this.#fd, settlement)), fence: settlement.fence } })
+      for (const [call, live] of this.#live) {
+        const { fence, at_ms, settlement } = live
+        add(encoded({ begun: call, fence, at_ms, ...reportedIn(live) }))
+        moved.set(call, { ...live, settlement: settlement && { ...add(contentOf(this.#fd, settlement)), fence: settlement.fence } })
       }
       renameSync(draft, this.#path)
     } catch (error) {
@@ -283,6 +293,7 @@ export class Spool {
   }
 }
 
+const reportedIn = ({ reported }: { readonly reported?: true | undefined }) => (reported === undefined ? {} : { reported })
 const encoded = (line: Line): Buffer => Buffer.from(`${JSON.stringify(line)}\n`)
 const bytesOf = (places: readonly Place[]): number => places.reduce((sum, { length }) => sum + length, 0)
 

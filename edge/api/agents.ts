@@ -222,7 +222,7 @@ export const agentRoutes: Verbs<Names> = {
     const told = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
     const decided = decide(
       caller.directory,
-      { agent, tool, args, files, answers: [], run: record, used: used.value, now: Date.now() },
+      { agent, tool, args, files, answers: [], run: record, folderMetSecret: false, used: used.value, now: Date.now() },
       told,
     )
     if (!decided.ok) return mine ? decided : err(unknownTool(name))

@@ -55,7 +55,7 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async workerMetrics({ env, caller }) {
-    return ok(metricsText(workerMetrics(await here(env, caller).listWorkers())))
+    return ok(metricsText(workerMetrics(await here(env, caller).listWorkers(), Date.now())))
   },
 
   async listChanges({ env, request, caller, query: { after } }) {

@@ -12,7 +12,7 @@ import { identityOf, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { isTenant } from '../intake.ts'
 import { isRunOf } from '../run-id.ts'
-import type { EnrolledWorker } from '../worker-gate.ts'
+import { type EnrolledWorker, WORKER_IN_USE } from '../worker-gate.ts'
 
 export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {
   async enroll({ env, body: { token, x, name } }) {
@@ -25,10 +25,11 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
     return ok({ ...enrolled.value, tenant: parsed.tenant, edge: { kid: signer.kid, x: signer.x } })
   },
 
-  async claim({ env, caller, body: { run, call, tiers, egress = false, cgroups = false, profiles = [] } }) {
+  async claim({ env, caller, body: { run, call, process = null, tiers, egress = false, cgroups = false, profiles = [] } }) {
     const { worker, object, n } = place(env, caller, call)
     if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
-    return object.claim(n, worker, { tiers, egress, cgroups, profiles })
+    if (worker.process !== null && worker.process !== process) return err(WORKER_IN_USE)
+    return object.claim(n, { ...worker, process }, { tiers, egress, cgroups, profiles })
   },
 
   async readInput({ env, caller, params: { call, sha256, part } }) {
@@ -63,13 +64,12 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
     return tenantObject(env, caller.directory.tenant).proveWorker(worker.id, envelope)
   },
 
-  async heartbeat({ env, caller, body: { tiers, running } }) {
+  async heartbeat({ env, caller, body: { tiers, running, ...speaker } }) {
     const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits workers alone
+    const seen = await tenantObject(env, caller.directory.tenant).seen(worker.id, tiers, speaker)
+    if (!seen.ok) return seen // before it renews anything
     const byRun = Map.groupBy(running, ({ call }) => split(call).run)
-    const [, ...stops] = await Promise.all([
-      tenantObject(env, caller.directory.tenant).seen(worker.id, tiers),
-      ...[...byRun.values()].map((calls) => renewed(env, caller, worker.id, calls)),
-    ])
+    const stops = await Promise.all([...byRun.values()].map((calls) => renewed(env, caller, worker.id, calls)))
     return ok({ stop: stops.flat(), now_ms: Date.now() })
   },
 }

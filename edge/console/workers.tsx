@@ -34,8 +34,9 @@ export function workersPage(session: Session, workers: readonly ProvenWorker[]) 
 }
 
 function Card({ worker }: { worker: ProvenWorker }) {
-  const { id, name, pool, tiers, advertised, means, seen_at_ms, proof } = worker
-  const look = proof === null || tiers.length === 0 ? 'high' : proof.tiers.C.ok && tiers.includes('C') ? 'low' : 'medium'
+  const { id, name, pool, tiers, advertised, means, seen_at_ms, doubled_at_ms, proof } = worker
+  const look =
+    proof === null || tiers.length === 0 || doubled_at_ms !== null ? 'high' : proof.tiers.C.ok && tiers.includes('C') ? 'low' : 'medium'
   return (
     <li class={`card ${look}`} id={id}>
       <h2>{name}</h2>
@@ -44,6 +45,14 @@ function Card({ worker }: { worker: ProvenWorker }) {
         <span>pool {pool}</span>
         <span>{seen_at_ms === null ? 'not heard of since the edge started' : <Heard at={seen_at_ms} />}</span>
       </p>
+      {doubled_at_ms === null ? (
+        ''
+      ) : (
+        <p class="alert">
+          Two processes used this worker’s key at the same time, last <Time ms={doubled_at_ms} />: one of them is a copy and gets no calls.
+          If you don’t know of a second host, revoke this worker and enrol its host again.
+        </p>
+      )}
       {proof === null ? (
         <p>It has not said what it can prove: it has not been started since it was enrolled.</p>
       ) : (

@@ -32,6 +32,7 @@ const CHANGED_BY: Readonly<Record<string, By>> = {
   is_allowed_channel: 'operator',
   channel_id: 'operator',
   device_id: 'operator',
+  folder_met_secret: 'agent',
   owners: 'operator',
   now: 'time',
   weekday: 'time',

@@ -132,6 +132,8 @@ function words(fact: Fact, op: Op, value: Told | undefined): string {
       return `the agent ${op === 'has' ? 'in' : 'not in'} ${shown === undefined ? 'a certain group' : `the group ${shown}`}`
     case 'is_allowlisted_tool':
       return 'the tool on the agent’s allowlist'
+    case 'folder_met_secret':
+      return 'a new run, whose folder no secret has met'
     case 'is_allowed_channel':
       return 'a channel that the agent may call from'
     default:

@@ -67,6 +67,7 @@ function effectUnder(directory: Loaded, { run, call: { proposal, status }, agent
     files: proposal.files ?? [],
     answers: [],
     run,
+    folderMetSecret: proposal.folderMetSecret ?? false,
     used: counted,
     now: proposal.createdAt,
   }

@@ -94,6 +94,10 @@ export const workers = sqliteTable('workers', {
   tiers: text({ mode: 'json' }).$type<Tier[]>().notNull(),
   status: text({ enum: ['active', 'revoked'] }).notNull(),
   enrolledAt: integer('enrolled_at').notNull(),
+  /** The process that serves as it, by its random id. */
+  process: text(),
+  /** When another process last spoke while that one lived. */
+  doubledAt: integer('doubled_at'),
 })
 
 /** The last proof of each worker, as it signed it. */

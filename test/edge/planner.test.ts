@@ -118,6 +118,15 @@ test('S46 where an argument names the program, only listed names do, without a p
   }
 })
 
+test('D5 no plan hands a secret to a tool that shares the folder of its run; a credential stays with the proxy', () => {
+  expect(refusal({ workspace: 'run', secrets: ['token'] }, {})).toBe('secret_in_run_folder')
+  expect(plans({ workspace: 'call', secrets: ['token'] })[0]?.secrets).toEqual(['token'])
+  const host = 'api.example.com:8080'
+  const change = { workspace: 'run' as const, egress: { mode: 'strict' as const, hosts: [host] } }
+  const credentials = [{ secret: 'token', host, header: 'x-api-key' }]
+  expect(plans({ ...change, credentials })[0]).toMatchObject({ workspace: 'run', secrets: [], credentials })
+})
+
 test('the folder lies inside the workspace', () => {
   const change = { executor: { cwd: { arg: 'cwd' } } }
   for (const cwd of ['', 'a', 'a/b', './a', '...', 'a..b', '..a'])

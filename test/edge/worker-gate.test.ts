@@ -1,4 +1,4 @@
-// A worker's request is admitted within a minute of its signing, once, and not from before the edge started.
+// A worker's request is admitted within a minute of its signing, once, and only by the gate whose epoch its nonce begins with.
 
 import { expect, test } from 'vitest'
 import { WorkerGate } from '../../edge/worker-gate.ts'
@@ -7,13 +7,23 @@ import { LIMITS } from '../../shared/limits.ts'
 const WORKER = 'wrk_01ARZ3NDEKTSV4RRFFQ69G5FAV'
 const signed = (created: number, nonce: string) => ({ tenant: 'default', worker: WORKER, created, nonce })
 const AGE = LIMITS.signature_age_s
+const NOW = 1_800_000_000
 
-/** A gate that was opened long before the times that a test plays through. */
-const LATER = Math.floor(Date.now() / 1000) + 3_600
-const verdict = (gate: WorkerGate, created: number, nonce: string, now: number, worker = WORKER): string => {
+/** The epoch that the gate names when it refuses a nonce of none. */
+function epochOf(gate: WorkerGate, now: number): string {
+  const refused = gate.admit(WORKER, signed(now, 'a-nonce-of-no-epoch'), now * 1000)
+  return refused.ok ? '' : (refused.error.epoch ?? '')
+}
+
+/** What the gate says of a whole nonce. */
+function said(gate: WorkerGate, created: number, nonce: string, now: number, worker = WORKER): string {
   const admitted = gate.admit(worker, signed(created, nonce), now * 1000)
   return admitted.ok ? 'admitted' : admitted.error.code
 }
+
+/** The same of one that the worker has made for this gate. */
+const verdict = (gate: WorkerGate, created: number, nonce: string, now: number, worker = WORKER): string =>
+  said(gate, created, `${epochOf(gate, now)}${nonce}`, now, worker)
 
 test('K02 the window is a minute to each side, by the edge’s clock', () => {
   const gate = new WorkerGate()
@@ -24,33 +34,66 @@ test('K02 the window is a minute to each side, by the edge’s clock', () => {
     [AGE + 1, 'clock_skew'],
     [-AGE - 1, 'clock_skew'],
     [3_600, 'clock_skew'],
-    [-LATER, 'clock_skew'],
+    [-NOW, 'clock_skew'],
   ] as const) {
-    expect([off, verdict(gate, LATER + off, `nonce ${off}`, LATER)]).toEqual([off, expected])
+    expect([off, verdict(gate, NOW + off, `nonce ${off}`, NOW)]).toEqual([off, expected])
   }
 })
 
 test('K02 a nonce is admitted once, for as long as its signature would be', () => {
   for (const off of [-AGE, 0, AGE]) {
     const gate = new WorkerGate()
-    expect(verdict(gate, LATER + off, 'n', LATER)).toBe('admitted')
+    expect(verdict(gate, NOW + off, 'n', NOW)).toBe('admitted')
     for (let later = 0; later <= 3 * AGE; later++) {
-      expect(verdict(gate, LATER + later, `other ${later}`, LATER + later)).toBe('admitted') // the gate turns its memory over meanwhile
-      expect(verdict(gate, LATER + off, 'n', LATER + later)).toBe(later - off > AGE ? 'clock_skew' : 'replayed')
+      expect(verdict(gate, NOW + later, `other ${later}`, NOW + later)).toBe('admitted') // the gate turns its memory over meanwhile
+      expect(verdict(gate, NOW + off, 'n', NOW + later)).toBe(later - off > AGE ? 'clock_skew' : 'replayed')
+    }
+  }
+})
+
+test('D11 K02 a nonce that was admitted just before the nonce cache turns over is still refused as a replay after it', () => {
+  for (let before = 0; before <= 2 * AGE; before++) {
+    const gate = new WorkerGate()
+    verdict(gate, NOW, 'the first', NOW) // its cache begins here, and turns over when it is more than two minutes old
+    const at = NOW + before
+    const created = at + AGE
+    expect(verdict(gate, created, 'n', at)).toBe('admitted')
+    for (const now of [at + 1, at + AGE, at + 2 * AGE]) {
+      verdict(gate, now, `other ${now}`, now)
+      expect([before, now - at, verdict(gate, created, 'n', now)]).toEqual([before, now - at, 'replayed'])
     }
   }
 })
 
 test('K02 nonces are each worker’s own', () => {
   const gate = new WorkerGate()
-  expect(verdict(gate, LATER, 'n', LATER, 'wrk_1')).toBe('admitted')
-  expect(verdict(gate, LATER, 'n', LATER, 'wrk_2')).toBe('admitted')
-  expect(verdict(gate, LATER, 'n', LATER, 'wrk_1')).toBe('replayed')
+  expect(verdict(gate, NOW, 'n', NOW, 'wrk_1')).toBe('admitted')
+  expect(verdict(gate, NOW, 'n', NOW, 'wrk_2')).toBe('admitted')
+  expect(verdict(gate, NOW, 'n', NOW, 'wrk_1')).toBe('replayed')
 })
 
-test('K02 what was signed before the edge started is refused: nobody remembers whether it was seen', () => {
-  const now = Math.floor(Date.now() / 1000)
-  const gate = new WorkerGate()
-  expect(verdict(gate, now - 30, 'n', now)).toBe('clock_skew')
-  expect(verdict(gate, now + 1, 'm', now + 1)).toBe('admitted')
+test('D9 K02 nothing that was admitted before a restart is admitted after it, whenever it says it was signed', () => {
+  for (const off of [-AGE, -1, 0, 1, AGE]) {
+    const before = new WorkerGate()
+    const nonce = `${epochOf(before, NOW)}n`
+    expect(said(before, NOW + off, nonce, NOW)).toBe('admitted')
+    const after = new WorkerGate()
+    for (const now of [NOW - AGE, NOW - 1, NOW, NOW + 1, NOW + AGE]) {
+      expect([off, said(after, NOW + off, nonce, now)]).toEqual([off, 'stale_epoch'])
+      expect(verdict(after, now, `anew ${now}`, now)).toBe('admitted')
+    }
+  }
+})
+
+test('D9 K02 nothing is admitted twice by a clock that leaps ahead and goes back, and new requests are admitted at once', () => {
+  for (const leap of [1, AGE, 2 * AGE + 1, 5 * AGE, 3_600, 365 * 86_400]) {
+    const gate = new WorkerGate()
+    const nonce = `${epochOf(gate, NOW)}n`
+    expect(said(gate, NOW, nonce, NOW)).toBe('admitted')
+    for (const now of [NOW + leap, NOW + 2 * leap, NOW + 3 * leap]) expect(verdict(gate, now, `ahead ${now}`, now)).toBe('admitted')
+    for (const now of [NOW + 1, NOW, NOW - 1]) {
+      expect([leap, said(gate, NOW, nonce, now)]).not.toContain('admitted')
+      expect([leap, verdict(gate, now, `back ${now}`, now)]).toEqual([leap, 'admitted'])
+    }
+  }
 })

@@ -23,7 +23,12 @@ const signed = (
   key = as.signer.key,
   over: { body?: Buffer; method?: string; path?: string; authority?: string } = {},
   at = Date.now(),
-) => signRequest({ method: 'POST', authority: new URL(desk.url).host, path, body, ...over }, { tenant: 'default', worker: as.id, key }, at)
+) =>
+  signRequest(
+    { method: 'POST', authority: new URL(desk.url).host, path, body, ...over },
+    { tenant: 'default', worker: as.id, key, epoch: peer.epoch },
+    at,
+  )
 
 async function send(headers: Record<string, string>, change: { body?: Buffer; method?: string; path?: string } = {}): Promise<string> {
   const answer = await fetch(new URL(change.path ?? path, desk.url), {

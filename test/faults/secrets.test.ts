@@ -4,7 +4,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/json.ts'
 import type { ProcessToolSpec } from '../../shared/wire.ts'
-import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
+import { refusal } from '../support/desk.ts'
+import { eventually, HurtStack, must, revive, strike } from '../support/hurt-stack.ts'
+import { fileOf, runFileOf } from '../support/object-file.ts'
 
 const CANARY = 'CANARY-of-the-vault-0w3b'
 const READING = 'sha256sum < /run/secrets/token; cat /run/secrets/token; base64 /run/secrets/token >&2; sleep 2'
@@ -15,7 +17,7 @@ const READS: ProcessToolSpec = {
   executor: { kind: 'process', tiers: ['C'], argv: ['/bin/sh', '-c', READING], stdin: 'none' },
   egress: { mode: 'strict', hosts: [] },
   secrets: ['token'],
-  workspace: 'run',
+  workspace: 'call',
   limits: {},
 }
 let hurt: HurtStack
@@ -62,4 +64,34 @@ test('a secret is there after the edge has been killed, and opens', async () => 
   const asked = await hurt.propose('reads.token', {})
   must(await hurt.operator('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
   expect((await hurt.ended(asked, 30_000)).result?.output).toContain(sha256(CANARY))
+})
+
+test('D5 V01 a tool that is handed a secret can’t be registered to share the folder of its run', async () => {
+  const put = await hurt.operator('putTool', { params: { name: 'keeps.token' }, body: { ...READS, workspace: 'run' } })
+  expect(refusal(put)).toBe('400 invalid_request')
+  expect(put).toMatchObject({ error: { detail: expect.stringMatching(/^\/secrets: .*`credentials`.*"call"/) } })
+  expect(refusal(await hurt.operator('readTool', { params: { name: 'keeps.token' } }))).toBe('404 not_found')
+})
+
+test('D5 V01 such a tool of an older directory is denied by a stable code, and so is a call of it that waits for a yes', async () => {
+  const name = 'reads.token'
+  const waiting = await hurt.propose(name, {})
+  await hurt.stack.edge.stop()
+  const tenant = fileOf('tenant', hurt.stack.state.dir)
+  tenant.prepare("update tools set spec = json_set(spec, '$.workspace', 'run') where name = ? and active = 1").run(name)
+  tenant.close()
+  const run = runFileOf(waiting.run, hurt.stack.state.dir)
+  run.exec("update calls set record = json_set(record, '$.proposal.plan.workspace', 'run')")
+  run.close()
+  await revive(hurt.stack.edge)
+
+  const fresh = await hurt.propose(name, {})
+  expect(fresh).toMatchObject({ state: 'denied', decision: { effect: 'deny', code: 'secret_in_run_folder', policies: ['tool.secrets'] } })
+  expect(fresh.decision.reason).toMatch(/folder of its run.*`credentials`/)
+  const decision = { decision: 'approve' as const }
+  expect(must(await hurt.operator('answerApproval', { params: { id: waiting.approval?.id ?? '' }, body: decision })).status).toBe('denied')
+  expect(await hurt.read(waiting)).toMatchObject({ state: 'denied', decision: { code: 'denied', reason: fresh.decision.reason } })
+  await strike(hurt.stack.edge)
+  await revive(hurt.stack.edge) // it opens such a directory at every start
+  expect((await hurt.propose(name, {})).state).toBe('denied')
 })

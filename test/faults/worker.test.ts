@@ -59,7 +59,7 @@ describe('a worker killed in the middle', () => {
 
     await revive(hurt.stack.worker)
     await eventually('the worker says what it lost', () =>
-      hurt.workerLog().find((line) => line['call'] === call.id && line.level === 'warn'),
+      hurt.workerLog().find(({ level, first }) => level === 'warn' && Array.isArray(first) && first.includes(call.id)),
     )
     expect(await endsOf(call)).toEqual(['indeterminate'])
     expect(hurt.marks(call.run)).toHaveLength(1)

@@ -58,17 +58,18 @@ describe.each(files)('$file', ({ file, ...sent }) => {
     expect(onPaper.find((result) => result.description === description)).toMatchObject({ passed: true, differs: [] })
   })
 
-  // A running edge has the time that it has, counts for itself (test/edge/usage.test.ts), and knows files by their bytes
-  // (test/policy/files.test.ts).
+  // A running edge has the time that it has, counts for itself (test/edge/usage.test.ts), knows files by their bytes
+  // (test/policy/files.test.ts) and the folders of its runs (test/edge/folder-secrets.test.ts).
   const live = named.filter(
     ([
       ,
       {
         at,
         used,
+        folder_met_secret,
         request: { files },
       },
-    ]) => at === undefined && used === undefined && files.length === 0,
+    ]) => at === undefined && used === undefined && !folder_met_secret && files.length === 0,
   )
   if (live.length === 0) return
   test.each(live)('for real: %s', async (_description, { request, expect: expected, silent, approved_by, ...sides }) => {

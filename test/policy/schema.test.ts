@@ -224,6 +224,7 @@ const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string,
       allow_sensitive_tools: false,
       session_id: 's',
       run_id: 'r',
+      folder_met_secret: false,
       args,
       files: { count: 0, bytes: 0, paths: [], sha256: [] },
       plan: {

@@ -1,7 +1,7 @@
 // A worker of the test's own: really enrolled, with a real key and really signed requests. It runs nothing; what it says of a call is what
 // the test tells it to say.
 
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { type Client, type Credentials, client } from '../../shared/client.ts'
 import { type Envelope, type PrivateJwk, payloadBytes, type Signer, seal, signerFromJwk } from '../../shared/dsse.ts'
 import type { OutputFiles } from '../../shared/files.ts'
@@ -30,16 +30,27 @@ export class PeerWorker {
   readonly pool: string
   readonly signer: Signer
   readonly client: Client
+  /** What it tells its process apart by. */
+  readonly process = randomBytes(16).toString('base64url')
   readonly #url: string
+  readonly #enrolled: { worker: string; tenant: string; pool: string }
   readonly #tenant: string
+  /** What its nonces begin with, as the edge last said. */
+  epoch = ''
 
   private constructor(url: string, signer: Signer, enrolled: { worker: string; tenant: string; pool: string }) {
     this.#url = url
     this.signer = signer
     this.id = enrolled.worker
+    this.#enrolled = enrolled
     this.#tenant = enrolled.tenant
     this.pool = enrolled.pool
-    this.client = client(url, this.credentials())
+    this.client = this.as(signer)
+  }
+
+  /** Another process with the same key, as on a host that was cloned. */
+  copy(): PeerWorker {
+    return new PeerWorker(this.#url, this.signer, this.#enrolled)
   }
 
   static async enrol(url: string, operator: Client, pool: string, tiers: Tier[] = ['B', 'C']): Promise<PeerWorker> {
@@ -75,15 +86,32 @@ export class PeerWorker {
 
   credentialsOf({ worker, tenant, signer }: { worker: string; tenant: string; signer: Signer }, nowMs = () => Date.now()): Credentials {
     return ({ method, url, body }) =>
-      signRequest({ method, authority: url.host, path: url.pathname, body }, { tenant, worker, key: signer.key }, nowMs())
+      signRequest(
+        { method, authority: url.host, path: url.pathname, body },
+        { tenant, worker, key: signer.key, epoch: this.epoch },
+        nowMs(),
+      )
   }
 
+  /** Begins its nonces as the edge wants them, as a worker does. */
   as(signer: Signer, nowMs?: () => number): Client {
-    return client(this.#url, this.credentials(signer, nowMs))
+    const asked = client(this.#url, this.credentials(signer, nowMs))
+    return async (name, input) => {
+      const answer = await asked(name, input)
+      if (answer.ok || answer.error.code !== 'stale_epoch') return answer
+      this.epoch = answer.error.epoch ?? ''
+      return asked(name, input)
+    }
   }
 
   claim(call: string, tiers: Tier[] = ['B', 'C'], means: Partial<Means> = {}) {
-    return this.client('claim', { body: { run: split(call).run, call, tiers, egress: tiers.includes('C'), ...means } })
+    const said = { run: split(call).run, call, tiers, egress: tiers.includes('C'), process: this.process, ...means }
+    return this.client('claim', { body: said })
+  }
+
+  heartbeat(running: { call: string; fence: number }[] = [], leaving?: true) {
+    const said = { tiers: ['B' as const, 'C' as const], running, process: this.process, ...(leaving === undefined ? {} : { leaving }) }
+    return this.client('heartbeat', { body: said })
   }
 
   /** Claims and settles, as a worker that ran it would. */

@@ -86,6 +86,19 @@ test('SIGTERM: no more work is taken, what runs comes to its end, all is settled
   expect((await lone.settled(waiting)).statement.predicate.state).toBe('succeeded')
 })
 
+test('D15 a clean stop leaves none of the folders that the worker made for relays and calls', async () => {
+  lone = await LoneWorker.make()
+  const folder = join(lone.state.worker, 'sandbox')
+  const made = () => readdirSync(folder).filter((name) => /^(?:call|relay|canary|input|output)-/.test(name))
+  for (const argv of [['true'], ['sleep', '0.2']]) {
+    await lone.start()
+    await eventually('two relays are prepared', () => made().filter((name) => name.startsWith('relay-')).length === 2)
+    await lone.settled(await lone.call({ argv }))
+    await lone.process.stop()
+    expect(made()).toEqual([])
+  }
+})
+
 test('SIGTERM or SIGINT ends an idle worker with exit code 0', async () => {
   lone = await LoneWorker.make()
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {

@@ -96,6 +96,23 @@ test('patience ends: when it is over, when it is told to, and at a final no', as
   expect(edge.count('heartbeat')).toBe(before + 1)
 })
 
+test('D9 K02 nonces begin with the epoch that the edge last named, also where it refuses the clock in the same breath', async () => {
+  const stale = { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch: 'EPOCH-0123456789' } }
+  edge.misbehave('heartbeat', stale, { times: 1 })
+  edge.ahead_ms = 7_200_000
+  expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  const inputs = edge.heard.flatMap(({ route, headers }) => (route === 'heartbeat' ? [String(headers['signature-input'])] : []))
+  expect(inputs.map((input) => /nonce="EPOCH-0123456789[A-Za-z0-9_-]{24}"/.test(input))).toEqual([false, true, true])
+})
+
+test('an epoch that no nonce could begin with is not taken over', async () => {
+  for (const epoch of ['x'.repeat(33), 'a"b', '', 7, null]) {
+    edge.misbehave('heartbeat', { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch } })
+    expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { code: 'stale_epoch' } })
+    expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  }
+})
+
 test('J03 the first refusal of our clock sets it right, and a heartbeat sets it to the millisecond', async () => {
   edge.ahead_ms = 7_200_000
   const asked = link.clock.mark()

@@ -17,6 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => lone?.end())
 
+const LOST = 'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
 const YES_FOR_ANOTHER = {
   status: 200,
@@ -131,12 +132,27 @@ test('L2 kill -9 while a call runs: the next life does not run it again, though 
   await eventually('the process was begun', () => lone.spool.begun.get(call.call) === 1)
   const from = lone.log.length
   await lone.process.restart()
-  await lone.said('a call ended with the worker that ran it; the edge will call it indeterminate', { call: call.call }, from)
+  const lost = await lone.said(LOST, { calls: 1 }, from)
+  expect(lost['first']).toEqual([call.call])
   await lone.ringFor(call)
   await lone.said('a call was left alone', { call: call.call, reason: 'it was begun here before' }, from)
   expect(call.claims).toBeGreaterThan(1)
   expect(lone.log.some((line) => line.msg === 'ended' && line['call'] === call.call)).toBe(false)
   expect(call.settlements).toBe(0)
+})
+
+test('D15 calls lost with a worker are summed up in one warning at its next start, and not repeated at the one after', async () => {
+  const calls = await Promise.all([1, 2, 3].map(() => lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })))
+  await eventually('all were begun', () => calls.every(({ call }) => lone.spool.begun.get(call) === 1))
+  const from = lone.log.length
+  await lone.process.restart()
+  const lost = await lone.said(LOST, {}, from)
+  expect([lost['calls'], [...(lost['first'] as string[])].sort()]).toEqual([3, calls.map(({ call }) => call).sort()])
+  const then = lone.log.length
+  await lone.process.restart()
+  await lone.said('ready', {}, then)
+  const warnings = lone.log.slice(from).filter((line) => JSON.stringify(line).includes(calls[0]?.call ?? '') && line.level === 'warn')
+  expect(warnings).toEqual([lost])
 })
 
 test('a full spool takes no doorbell until the edge has taken what is in it', async () => {

@@ -73,6 +73,28 @@ test('L2 a later grant of an idempotent call may run, an earlier one may not, in
   expect(next.spool.begin(CALL, 3)).toEqual({ ok: true, value: false })
 })
 
+test('D15 a lost call is reported at one start, and stays unrepeatable at each later one', () => {
+  open().spool.begin(CALL, 1)
+  expect(open().lost).toEqual([CALL])
+  for (let start = 0; start < 3; start++) {
+    const later = open()
+    expect(later.lost).toEqual([])
+    expect(later.spool.begin(CALL, 1)).toEqual({ ok: true, value: false }) // L2
+  }
+})
+
+test('D15 a lost call that succeeded at another try is reported no more', () => {
+  const { spool } = open()
+  spool.begin(OTHER, 1) // so that the file is not emptied
+  spool.begin(CALL, 1)
+  const next = open()
+  expect(next.lost).toEqual([OTHER, CALL])
+  expect(next.spool.begin(CALL, 2)).toEqual({ ok: true, value: true })
+  next.spool.keep(spooled(CALL, 2))
+  next.spool.drop(CALL, 2)
+  expect(open().lost).toEqual([])
+})
+
 test('L2 a call whose result waits for the edge is not begun again', () => {
   const { spool } = open()
   spool.begin(CALL, 1)

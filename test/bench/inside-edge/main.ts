@@ -88,7 +88,7 @@ function situationIn(directory: Loaded, amount: number, name = 'bench'): Situati
   const [agent, tool] = [directory.agents.get(name), directory.tools.get(TOOL.name)]
   if (agent === undefined || tool === undefined) throw new Error('the directory lacks what it was given')
   const run = { id: 'run_bench', session: 'bench', channel: null, device: null, budget }
-  return { agent, tool, args: { amount, to: 'account-x' }, files: [], run, answers: [], used: null, now: 0 }
+  return { agent, tool, args: { amount, to: 'account-x' }, files: [], run, answers: [], folderMetSecret: false, used: null, now: 0 }
 }
 
 function decided(directory: Loaded, amount: number, name?: string): string {
