@@ -17,7 +17,7 @@ import type { ProvenWorker } from '../shared/worker-wire.ts'
 import { Alarm } from './alarm.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import type { Directory, Member } from './directory.ts'
-import { atHand } from './directory.ts'
+import { atHand, SUSPENDED } from './directory.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { FileAccounts } from './file-account-store.ts'
@@ -39,8 +39,10 @@ import { SkillDesk } from './skill-desk.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { openDatabase } from './tables/open.ts'
 import { agents, meta, operators } from './tables/tenant.ts'
+import { TenancyDesk } from './tenancy-desk.ts'
+import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
-import type { EnrolledWorker, WorkerRow } from './worker-gate.ts'
+import type { EnrolledWorker } from './worker-gate.ts'
 import { WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
 
@@ -71,6 +73,8 @@ export class TenantObject extends DurableObject<Env> {
   readonly #inbox = new InboxStore(this.#db)
   readonly #files = new FileAccounts(this.#db)
   readonly #followers = new Followers()
+  readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
+  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, () => this.#followers.open(Date.now()))
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -97,7 +101,9 @@ export class TenantObject extends DurableObject<Env> {
   #found(): void {
     const now = Date.now()
     this.ctx.storage.transactionSync(() => {
-      this.#db.insert(meta).values({ id: 1, version: 1, createdAt: now }).run()
+      // Other tenants are active when the installation says so. Versions of an object that was erased before are all in the past.
+      const state = this.#tenant === DEFAULT_TENANT ? 'active' : 'deleted'
+      this.#db.insert(meta).values({ id: 1, version: now, createdAt: now, state }).run()
       this.#sets.found(DEFAULTS)
       if (this.#tenant !== DEFAULT_TENANT || this.env.ROOT_OPERATOR_HASH === '') return
       this.#db
@@ -122,6 +128,7 @@ export class TenantObject extends DurableObject<Env> {
     const member = <S>({ name, keyHash, spec, createdAt }: Member<S>): Member<S> => ({ name, keyHash, spec, createdAt })
     return {
       tenant: this.#tenant,
+      state: this.#tenancy.state(),
       version: this.#db.select().from(meta).get()?.version ?? 0,
       agents: this.#db.select().from(agents).all().map(member),
       operators: this.#db.select().from(operators).all().map(member),
@@ -150,6 +157,11 @@ export class TenantObject extends DurableObject<Env> {
     this.#stayAtHand()
     this.#inbox.news.tell() // who watches may not be who they were
     return value
+  }
+
+  /** What the installation asks. */
+  get tenancy(): TenancyDesk {
+    return this.#tenancyDesk
   }
 
   // ── Principals ──
@@ -276,7 +288,9 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   async enroll(id: string, hash: string, name: string, x: string): Promise<Result<{ worker: string; pool: string }>> {
-    return this.#workers.enroll(id, hash, name, x)
+    if (this.#directory.state === 'suspended') return err(SUSPENDED)
+    const room = this.#tenancy.mayEnrol()
+    return room.ok ? this.#workers.enroll(id, hash, name, x) : room
   }
 
   /** Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02). With what changed since `known`. */
@@ -317,13 +331,9 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.revoke(id)
   }
 
-  /** Public keys, of revoked workers too: what they signed before stays verifiable. */
+  /** For offline verification. */
   async keys() {
-    const { kid, x } = identityOf(this.env).signer
-    const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
-    const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
-    const theirs = ({ id, kid, x, status }: WorkerRow) => ({ ...key, kid, x, role: 'worker' as const, worker: id, status })
-    return [ours, ...this.#workers.all().map(theirs)]
+    return this.#workers.keys(identityOf(this.env).signer)
   }
 
   // ── Inbox ──
@@ -358,7 +368,7 @@ export class TenantObject extends DurableObject<Env> {
   }
   /** Before a page is first told any. */
   async follow({ stream, whose }: Following): Promise<Result<true>> {
-    return this.#followers.enter(stream, whose, Date.now())
+    return this.#followers.enter(stream, whose, Date.now(), this.#tenancy.quota().streams)
   }
   async unfollow(stream: string): Promise<void> {
     this.#followers.leave(stream)
@@ -366,7 +376,11 @@ export class TenantObject extends DurableObject<Env> {
 
   /** Whether the run may hold so many bytes of files in all. */
   async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
-    return this.#files.hold({ run, agent, bytes }, this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes)
+    const most = {
+      agent: this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes,
+      tenant: this.#tenancy.quota().files_bytes,
+    }
+    return this.#files.hold({ run, agent, bytes }, most)
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

@@ -16,6 +16,7 @@ import m0013 from './0013_clear_spacker_dave.sql';
 import m0014 from './0014_fair_millenium_guard.sql';
 import m0015 from './0015_small_lester.sql';
 import m0016 from './0016_familiar_aqueduct.sql';
+import m0017 from './0017_bumpy_nomad.sql';
 
   export default {
     journal,
@@ -36,7 +37,8 @@ m0012,
 m0013,
 m0014,
 m0015,
-m0016
+m0016,
+m0017
     }
   }
   
