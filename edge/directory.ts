@@ -7,6 +7,7 @@ import { failure } from '../shared/failures.ts'
 import type { KeyKind } from '../shared/ids.ts'
 import { keyHash, parseKey } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
+import type { Result } from '../shared/result.ts'
 import type { TenantState } from '../shared/tenants.ts'
 import type { AgentSpec, Capability, OperatorSpec, Tool } from '../shared/wire.ts'
 import type { ArgumentCheck } from './arguments.ts'
@@ -106,7 +107,7 @@ const NO_ONE = { agents: [], operators: [], workers: [] }
 const cache = new Map<string, Loaded>()
 
 /** What every request asks a tenant's object, which answers from memory. */
-export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker'>
+export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker' | 'takeStoredCall'>
 
 /**
  * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an
@@ -114,7 +115,15 @@ export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker'>
  */
 export const atHand = new Map<string, Gatekeeper>()
 
-export const gatekeeper = (env: Env, tenant: string): Gatekeeper => atHand.get(tenant) ?? tenantObject(env, tenant)
+export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'directory' | 'admitWorker'> =>
+  atHand.get(tenant) ?? tenantObject(env, tenant)
+
+/** Whether nothing of this tenant is to be kept any more. */
+export const isDeleted = async (env: Env, tenant: string): Promise<boolean> => (await directoryOf(env, tenant)).state === 'deleted'
+
+/** Counts a proposal towards the quota of the tenant. */
+export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
+  atHand.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
 
 /** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
 export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>

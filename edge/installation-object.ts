@@ -3,7 +3,7 @@
 // what is inside a tenant.
 
 import { DurableObject } from 'cloudflare:workers'
-import { asc, count, desc, eq, gt, lte } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
 import migrations from '../migrations/installation/migrations.js'
 import { failure } from '../shared/failures.ts'
 import { INSTALLATION_LOG, mintKey } from '../shared/ids.ts'
@@ -26,6 +26,8 @@ const RETRY_MS = 2_000
 
 type Row = typeof tenants.$inferSelect
 export type NewTenant = { readonly name: string; readonly operator: string; readonly quota: QuotaChange }
+
+const UNERASED = and(eq(tenants.state, 'deleted'), eq(tenants.erased, false))
 
 const NO_TENANT = failure('not_found', 'no such tenant')
 const UNTOLD = failure('unavailable', 'the change is recorded and takes effect as soon as the tenant can be reached')
@@ -73,7 +75,16 @@ export class InstallationObject extends DurableObject<Env> {
       const held = this.#db.select({ n: count() }).from(tenants).get()?.n ?? 0
       if (held >= MAX_TENANTS) return err(failure('limit_reached', `an installation makes ${MAX_TENANTS} tenants at the most`))
       const times = { createdAt: now, changedAt: now, revision: 1 }
-      const row: Row = { name, state: 'active', quota: withChange(DEFAULT_QUOTA, quota), ...times, told: false, operator, keyHash: hash }
+      const row: Row = {
+        name,
+        state: 'active',
+        quota: withChange(DEFAULT_QUOTA, quota),
+        ...times,
+        told: false,
+        erased: false,
+        operator,
+        keyHash: hash,
+      }
       this.#db.insert(tenants).values(row).run()
       this.#journal('tenant.created', name, { operator, quota: row.quota })
       return ok(row)
@@ -171,9 +182,31 @@ export class InstallationObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     const untold = this.#db.select().from(tenants).where(eq(tenants.told, false)).limit(LIMITS.page).all()
     for (const { name } of untold) await this.#tell(name)
+    await this.#erase()
     const logged = await this.#tellLog().catch(() => false)
-    const left = this.#db.select().from(tenants).where(eq(tenants.told, false)).limit(1).get()
+    const left = this.#db
+      .select()
+      .from(tenants)
+      .where(or(eq(tenants.told, false), UNERASED))
+      .limit(1)
+      .get()
     if (!logged || left !== undefined) void this.ctx.storage.setAlarm(Date.now() + RETRY_MS)
+  }
+
+  /** What is left of deleted tenants: in rounds, again until there is nothing. */
+  async #erase(): Promise<void> {
+    for (const { name, told } of this.#db.select().from(tenants).where(UNERASED).limit(LIMITS.page).all()) {
+      const done =
+        told &&
+        (await tenancy(this.env, name)
+          .erase()
+          .catch(() => false))
+      if (!done) continue
+      this.ctx.storage.transactionSync(() => {
+        this.#db.update(tenants).set({ erased: true }).where(eq(tenants.name, name)).run()
+        this.#journal('tenant.erased', name, {})
+      })
+    }
   }
 
   /** At least once; the log knows by its number what it has. */
@@ -199,10 +232,11 @@ export class InstallationObject extends DurableObject<Env> {
   }
 }
 
-const shown = ({ name, state, createdAt, changedAt, quota }: Row): Tenant => ({
+const shown = ({ name, state, createdAt, changedAt, quota, erased }: Row): Tenant => ({
   name,
   state,
   created_at_ms: createdAt,
   changed_at_ms: changedAt,
   quota,
+  ...(state === 'deleted' ? { erased } : {}),
 })

@@ -77,6 +77,11 @@ export class PoolObject extends DurableObject<Env> {
     this.#sending = false
   }
 
+  /** With its tenant: takes away what was rung for the pool and for these workers. */
+  async erase(workers: readonly string[]): Promise<void> {
+    await Promise.all([null, ...workers].map((worker) => this.#queueOf(worker).drain()))
+  }
+
   get #name(): string {
     return this.ctx.id.name ?? ''
   }

@@ -1,30 +1,31 @@
-// What the installation asks of a tenant's object: `tenancy(env, tenant).govern(…)`. And the one thing that runs ask by the same way: to
-// count a proposal.
+// What the installation asks of a tenant's object: `tenancy(env, tenant).govern(…)`.
 
 import { RpcTarget } from 'cloudflare:workers'
-import type { Result } from '../shared/result.ts'
 import type { TenantUse } from '../shared/tenants.ts'
 import type { Order, TenancyStore } from './tenancy-store.ts'
 
+type Tenant = { readonly streams: () => number; readonly erase: () => Promise<boolean> }
+
 export class TenancyDesk extends RpcTarget {
   readonly #store: TenancyStore
-  readonly #streams: () => number
+  readonly #tenant: Tenant
 
-  constructor(store: TenancyStore, streams: () => number) {
+  constructor(store: TenancyStore, tenant: Tenant) {
     super()
     this.#store = store
-    this.#streams = streams
+    this.#tenant = tenant
   }
 
   async govern(order: Order): Promise<void> {
     this.#store.govern(order)
   }
 
-  async takeCall(): Promise<Result<true>> {
-    return this.#store.takeCall(Date.now())
+  async use(): Promise<TenantUse> {
+    return this.#store.use(Date.now(), this.#tenant.streams())
   }
 
-  async use(): Promise<TenantUse> {
-    return this.#store.use(Date.now(), this.#streams())
+  /** Of a deleted tenant. `false`: there is more to remove, so call it again. */
+  async erase(): Promise<boolean> {
+    return this.#tenant.erase()
   }
 }

@@ -2,13 +2,15 @@
 // have proposed today. It decides nothing about calls.
 
 import { count, eq, sql } from 'drizzle-orm'
-import { failure } from '../shared/failures.ts'
+import { type Failure, failure } from '../shared/failures.ts'
+import { split } from '../shared/ids.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Quota, TenantState, TenantUse } from '../shared/tenants.ts'
 import { CALLS_PER_COUNT, DEFAULT_QUOTA } from '../shared/tenants.ts'
+import { DEFAULT_TENANT } from './env.ts'
 import type { Change, Database } from './tables/open.ts'
-import { callsCounted, filesSums, meta, operators, workers } from './tables/tenant.ts'
+import { agents, callsCounted, filesHeld, filesSums, inbox, meta, operators, skills, standing, workers } from './tables/tenant.ts'
 
 /** `revision` counts the installation's changes. `first`: who administers a tenant that nobody has administered yet. */
 export type Order = {
@@ -18,7 +20,12 @@ export type Order = {
   readonly first: { readonly name: string; readonly keyHash: string }
 }
 
+export type Known = Readonly<Record<'runs' | 'agents' | 'skills' | 'pools' | 'workers', readonly string[]>>
+
 const DAY_MS = 24 * 3600_000
+
+const spent = (taken: number, most: number): Failure =>
+  failure('calls_quota_exceeded', `the tenant has proposed ${taken} calls today (UTC), and may propose ${most}`)
 
 export class TenancyStore {
   readonly #db: Database
@@ -30,6 +37,21 @@ export class TenancyStore {
   constructor(db: Database, change: Change) {
     this.#db = db
     this.#change = change
+  }
+
+  /** What a tenant starts with: on the first one the operator whose key set-up made. */
+  found(tenant: string, rootHash: string, now: number): void {
+    const isFirst = tenant === DEFAULT_TENANT
+    // Any other is active when the installation says so. Versions of an object that was erased before are all in the past.
+    this.#db
+      .insert(meta)
+      .values({ id: 1, version: now, createdAt: now, state: isFirst ? 'active' : 'deleted' })
+      .run()
+    if (!isFirst || rootHash === '') return
+    this.#db
+      .insert(operators)
+      .values({ name: 'root', keyHash: rootHash, spec: { roles: ['admin'] }, createdAt: now })
+      .run()
   }
 
   state(): TenantState {
@@ -64,22 +86,61 @@ export class TenancyStore {
   takeCall(now: number): Result<true> {
     const day = Math.floor(now / DAY_MS)
     if (day !== this.#calls.day) this.#calls = this.#begun(day)
-    const calls = this.#calls
-    const most = this.quota().calls_per_day
-    if (calls.taken >= most)
-      return err(failure('calls_quota_exceeded', `the tenant has proposed ${calls.taken} calls today (UTC), and may propose ${most}`))
-    calls.taken++
-    if (calls.taken > calls.stored) {
-      calls.stored = calls.taken + CALLS_PER_COUNT - 1
-      const row = { id: 1, day, n: calls.stored }
+    const { taken, stored } = this.#calls
+    const { calls_per_day: most } = this.quota()
+    if (taken >= stored && taken < most) {
+      const row = { id: 1, day, n: Math.min(taken + CALLS_PER_COUNT, most) }
       this.#db.insert(callsCounted).values(row).onConflictDoUpdate({ target: callsCounted.id, set: row }).run()
+      this.#calls.stored = row.n
     }
+    return this.takeStoredCall(now) ?? err(spent(taken, most))
+  }
+
+  /** The same without storage, which another object's request may not touch; `null` where it takes that. */
+  takeStoredCall(now: number): Result<true> | null {
+    const calls = this.#calls
+    if (this.#quota === undefined || calls.day !== Math.floor(now / DAY_MS)) return null
+    const { calls_per_day: most } = this.#quota
+    if (calls.taken >= most) return err(spent(calls.taken, most))
+    if (calls.taken >= calls.stored) return null
+    calls.taken++
     return ok(true)
   }
 
   #begun(day: number): { day: number; taken: number; stored: number } {
     const row = this.#db.select().from(callsCounted).where(eq(callsCounted.day, day)).get()
     return { day, taken: row?.n ?? 0, stored: row?.n ?? 0 }
+  }
+
+  /** Which objects of the tenant are known here: their names, as far as anything kept says them. */
+  known(): Known {
+    const names = (rows: readonly { name: string }[]): string[] => rows.map(({ name }) => name)
+    const approvals = [
+      ...this.#db.select({ id: inbox.id }).from(inbox).all(),
+      ...this.#db
+        .select({ standing: standing.standing })
+        .from(standing)
+        .all()
+        .map((row) => ({ id: row.standing.approval })),
+    ]
+    const held = this.#db.select({ run: filesHeld.run }).from(filesHeld).all()
+    const members = this.#db.select().from(agents).all()
+    const hosts = this.#db.select().from(workers).all()
+    return {
+      runs: [...new Set([...approvals.map(({ id }) => split(id).run), ...held.map(({ run }) => run)])],
+      agents: names(members),
+      skills: [
+        ...new Set(
+          this.#db
+            .select({ id: skills.id })
+            .from(skills)
+            .all()
+            .map(({ id }) => id),
+        ),
+      ],
+      pools: [...new Set(['default', ...members.map(({ spec }) => spec.pool ?? 'default'), ...hosts.map(({ pool }) => pool)])],
+      workers: hosts.map(({ id }) => id),
+    }
   }
 
   mayEnrol(): Result<true> {

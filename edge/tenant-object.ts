@@ -4,46 +4,38 @@
 import { DurableObject } from 'cloudflare:workers'
 import migrations from '../migrations/tenant/migrations.js'
 import type { Envelope } from '../shared/dsse.ts'
-import type { FieldError } from '../shared/failures.ts'
-import { failure } from '../shared/failures.ts'
+import { type FieldError, failure } from '../shared/failures.ts'
 import type { SignatureInput } from '../shared/http-signature.ts'
 import type { Tier } from '../shared/plan.ts'
-import type { Result } from '../shared/result.ts'
-import { err, ok } from '../shared/result.ts'
+import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { Secret, SecretSpec } from '../shared/secrets.ts'
 import type { AgentSpec, Approval, ListedApproval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
 import type { ProvenWorker } from '../shared/worker-wire.ts'
 import { Alarm } from './alarm.ts'
 import { ConsoleSessions } from './console-session-store.ts'
-import type { Directory, Member } from './directory.ts'
-import { atHand, SUSPENDED } from './directory.ts'
-import type { Env } from './env.ts'
-import { DEFAULT_TENANT, identityOf } from './env.ts'
+import { atHand, type Directory, type Member, SUSPENDED } from './directory.ts'
+import { DEFAULT_TENANT, type Env, identityOf } from './env.ts'
+import { eraseOthers } from './erasure.ts'
 import { FileAccounts } from './file-account-store.ts'
-import type { Following } from './followers.ts'
-import { Followers } from './followers.ts'
-import type { Changes, InboxPage, InboxQuery, ListQuery } from './inbox-store.ts'
-import { InboxStore } from './inbox-store.ts'
+import { Followers, type Following } from './followers.ts'
+import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import type { Figures } from './metrics.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import { checkPolicies } from './policy-check.ts'
-import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
-import { PolicyStore } from './policy-store.ts'
-import type { Keyed } from './principal-store.ts'
-import { PrincipalStore } from './principal-store.ts'
+import { type Expected, type PolicyPut, type PolicySetOnRecord, PolicyStore } from './policy-store.ts'
+import { type Keyed, PrincipalStore } from './principal-store.ts'
 import { Sealing } from './sealing.ts'
 import { SecretStore } from './secret-store.ts'
 import { SkillDesk } from './skill-desk.ts'
 import { StandingIndex } from './standing-index-store.ts'
-import { openDatabase } from './tables/open.ts'
+import { eraseObject, openDatabase } from './tables/open.ts'
 import { agents, meta, operators } from './tables/tenant.ts'
 import { TenancyDesk } from './tenancy-desk.ts'
 import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
-import type { EnrolledWorker } from './worker-gate.ts'
-import { WorkerGate } from './worker-gate.ts'
+import { type EnrolledWorker, WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
 
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
@@ -74,7 +66,10 @@ export class TenantObject extends DurableObject<Env> {
   readonly #files = new FileAccounts(this.#db)
   readonly #followers = new Followers()
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, () => this.#followers.open(Date.now()))
+  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, {
+    streams: () => this.#followers.open(Date.now()),
+    erase: () => this.#erase(),
+  })
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -97,24 +92,24 @@ export class TenantObject extends DurableObject<Env> {
     void this.ctx.storage.sync().then(ready, () => undefined) // a write that fails ends this object; its successor reads what there is
   }
 
-  /** What a tenant starts with: the default policies, and on the first tenant the operator whose key set-up made. */
   #found(): void {
-    const now = Date.now()
     this.ctx.storage.transactionSync(() => {
-      // Other tenants are active when the installation says so. Versions of an object that was erased before are all in the past.
-      const state = this.#tenant === DEFAULT_TENANT ? 'active' : 'deleted'
-      this.#db.insert(meta).values({ id: 1, version: now, createdAt: now, state }).run()
+      this.#tenancy.found(this.#tenant, this.env.ROOT_OPERATOR_HASH, Date.now())
       this.#sets.found(DEFAULTS)
-      if (this.#tenant !== DEFAULT_TENANT || this.env.ROOT_OPERATOR_HASH === '') return
-      this.#db
-        .insert(operators)
-        .values({ name: 'root', keyHash: this.env.ROOT_OPERATOR_HASH, spec: { roles: ['admin'] }, createdAt: now })
-        .run()
     })
   }
 
   get #tenant(): string {
     return this.ctx.id.name ?? DEFAULT_TENANT
+  }
+
+  /** What others keep of the tenant, and then itself. Whether that is done: it takes several calls where there is much. */
+  async #erase(): Promise<boolean> {
+    if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
+    if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false
+    atHand.delete(this.#tenant)
+    await eraseObject(this.ctx)
+    return true
   }
 
   // ── Reading ──
@@ -159,9 +154,15 @@ export class TenantObject extends DurableObject<Env> {
     return value
   }
 
-  /** What the installation asks. */
   get tenancy(): TenancyDesk {
     return this.#tenancyDesk
+  }
+
+  async takeCall(): Promise<Result<true>> {
+    return this.#tenancy.takeCall(Date.now())
+  }
+  takeStoredCall(): Result<true> | null {
+    return this.#tenancy.takeStoredCall(Date.now())
   }
 
   // ── Principals ──

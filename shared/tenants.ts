@@ -41,7 +41,15 @@ export const Quota = z.strictObject({
 export type Quota = z.infer<typeof Quota>
 
 const Time = z.int().min(0)
-export const Tenant = z.strictObject({ name: z.string(), state: TenantState, created_at_ms: Time, changed_at_ms: Time, quota: Quota })
+export const Tenant = z.strictObject({
+  name: z.string(),
+  state: TenantState,
+  created_at_ms: Time,
+  changed_at_ms: Time,
+  quota: Quota,
+  /** Of a deleted one: whether what it kept has been removed. That takes a while where there is much. */
+  erased: z.boolean().optional(),
+})
 export type Tenant = z.infer<typeof Tenant>
 
 /** Some of a quota: what is left out stays as it is. */

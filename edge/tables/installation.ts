@@ -16,6 +16,8 @@ export const tenants = sqliteTable(
     revision: integer().notNull(),
     /** The tenant's own object has taken this revision. */
     told: integer({ mode: 'boolean' }).notNull(),
+    /** Of a deleted one: what it kept has been removed. */
+    erased: integer({ mode: 'boolean' }).notNull().default(false),
     /** Its first operator and the hash of that one's key. */
     operator: text().notNull(),
     keyHash: text('key_hash').notNull(),

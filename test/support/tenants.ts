@@ -81,7 +81,7 @@ export type Tenant = {
   readonly console: ConsoleSession
 }
 
-/** A running call with a file, a question with a link, a standing answer, a skill, a channel, a secret, a second set of policies. */
+/** A call that ran, with a file, a question with a link, a standing answer, a skill, a channel, a secret, a second set of policies. */
 export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
   const desk = await newTenant(dev, name)
   const { root } = desk
@@ -97,6 +97,7 @@ export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
   const files = [{ path: 'a.txt', sha256: sha256(bytes) }]
   const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }))
   const claim = granted(await peer.claim(call.id))
+  granted(await peer.settle(claim))
 
   const standing = await desk.asked(agent.client, sensitive)
   granted(await root('answerApproval', { params: { id: standing.approval.id }, body: { decision: 'approve', scope: 'session' } }))

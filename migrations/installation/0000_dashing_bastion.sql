@@ -17,6 +17,7 @@ CREATE TABLE `tenants` (
 	`changed_at` integer NOT NULL,
 	`revision` integer NOT NULL,
 	`told` integer NOT NULL,
+	`erased` integer DEFAULT false NOT NULL,
 	`operator` text NOT NULL,
 	`key_hash` text NOT NULL
 );
