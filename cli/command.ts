@@ -68,7 +68,7 @@ type Shape<A, F> = {
   readonly flags: F
   readonly does: string
   /** Whose key it sends; `either` is an operator's where there is one. What is offline needs no edge at all. */
-  readonly key: 'agent' | 'operator' | 'either' | 'none' | 'offline'
+  readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
   /** What 0 and 1 mean, where that is more than done and refused. */
   readonly exits?: string
   readonly examples?: readonly string[]

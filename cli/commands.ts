@@ -20,6 +20,7 @@ import { keygen } from './skills/publisher-key.ts'
 import { PUBLISHERS } from './skills/publishers.ts'
 import { test } from './skills/trials.ts'
 import { STANDING } from './standing.ts'
+import { TENANTS } from './tenants.ts'
 import { TOOLS } from './tools.ts'
 import { verify } from './verify.ts'
 
@@ -45,4 +46,5 @@ export const COMMANDS: readonly Command[] = [
   ...POLICY_TRIALS,
   explain,
   ...PRINCIPALS,
+  ...TENANTS,
 ]

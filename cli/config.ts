@@ -4,14 +4,20 @@
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { parseKey } from '../shared/ids.ts'
+import { PATTERNS, parseKey } from '../shared/ids.ts'
 import { parseJson } from '../shared/json.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { Command, Trouble } from './command.ts'
 import { usage } from './command.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
-type Dev = { readonly url: string; readonly tenant: string; readonly agent_key: string; readonly operator_key: string }
+type Dev = {
+  readonly url: string
+  readonly tenant: string
+  readonly agent_key: string
+  readonly operator_key: string
+  readonly installation_key: string | undefined
+}
 export type Config = { readonly url: string; readonly key: string | undefined; readonly tenant: string }
 
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
@@ -56,9 +62,13 @@ function keyFor({ key: needed, words }: Command, given: string | undefined, dev:
   const name = words.join(' ')
   if (given === '') return err(usage('COUNTERSIGN_KEY is set and empty; set it to a key, or unset it'))
   if (given === undefined) {
-    if (dev !== undefined) return ok(needed === 'agent' ? dev.agent_key : dev.operator_key)
+    const own = needed === 'agent' ? dev?.agent_key : needed === 'installation' ? dev?.installation_key : dev?.operator_key
+    if (own !== undefined) return ok(own)
     return err(usage(`\`${name}\` needs ${WHOSE[needed]} key: set COUNTERSIGN_KEY`))
   }
+  const governs = PATTERNS.installationKey.test(given)
+  if (governs && needed === 'installation') return ok(given)
+  if (governs) return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
   const parsed = parseKey(given)
   if (parsed === undefined) return err(usage('COUNTERSIGN_KEY is not an API key; it is to begin with `cs_agent_` or `cs_operator_`'))
   if (parsed.kind !== needed && !(needed === 'either' && parsed.kind !== 'enrol')) {
@@ -67,7 +77,13 @@ function keyFor({ key: needed, words }: Command, given: string | undefined, dev:
   return ok(given)
 }
 
-const WHOSE = { agent: 'an agent’s', operator: 'an operator’s', either: 'an agent’s or operator’s', enrol: 'an enrolment’s' } as const
+const WHOSE = {
+  agent: 'an agent’s',
+  operator: 'an operator’s',
+  either: 'an agent’s or operator’s',
+  installation: 'the installation’s',
+  enrol: 'an enrolment’s',
+} as const
 
 const originOf = (text: string): string | undefined => (URL.canParse(text) ? new URL(text).origin : undefined)
 
@@ -81,7 +97,8 @@ function readDev(path: string): Dev | undefined {
   }
   const read = parseJson(bytes)
   if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value)) return undefined
-  const { url, tenant, agent_key, operator_key } = read.value
+  const { url, tenant, agent_key, operator_key, installation_key } = read.value
   const texts = typeof url === 'string' && typeof tenant === 'string' && typeof agent_key === 'string' && typeof operator_key === 'string'
-  return texts ? { url, tenant, agent_key, operator_key } : undefined
+  const governs = typeof installation_key === 'string' ? installation_key : undefined
+  return texts ? { url, tenant, agent_key, operator_key, installation_key: governs } : undefined
 }

@@ -17,6 +17,7 @@ const KEYS = {
   agent: 'Sends an agent’s key.',
   operator: 'Sends an operator’s key.',
   either: 'Sends an agent’s or an operator’s key.',
+  installation: 'Sends the installation key.',
   none: 'Sends no key.',
   offline: 'Needs no edge.',
 } as const

@@ -25,10 +25,13 @@ import { skillTrialRoutes } from './api/skill-trials.ts'
 import { skillRoutes } from './api/skills.ts'
 import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing.ts'
+import { tenantRoutes } from './api/tenants.ts'
 import { workerRoutes } from './api/workers.ts'
 import { permitted } from './decide.ts'
+import { SUSPENDED } from './directory.ts'
 import type { Env } from './env.ts'
 import { headersOf } from './headers.ts'
+import { governs } from './installation.ts'
 import type { Identified } from './intake.ts'
 import {
   claimant,
@@ -55,7 +58,9 @@ export type Incoming<N extends RouteName> = {
   query: Part<Routes[N], 'query'>
   headers: Part<Routes[N], 'headers'>
   body: Part<Routes[N], 'body'>
-} & (Routes[N] extends { callers: readonly ('anyone' | 'link' | 'slack' | 'console')[] } ? { caller: null } : { caller: Identified })
+} & (Routes[N] extends { callers: readonly ('anyone' | 'link' | 'slack' | 'console' | 'installation')[] }
+  ? { caller: null }
+  : { caller: Identified })
 
 /** A verb answers with the route's result; with a Response where the route is not JSON or has a status to choose. */
 export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
@@ -73,6 +78,7 @@ const VERBS: Verbs<RouteName> = {
   ...policyRoutes,
   ...rehearsalRoutes,
   ...standingRoutes,
+  ...tenantRoutes,
   ...workerRoutes,
   ...consoleRoutes,
   ...consoleCallRoutes,
@@ -112,11 +118,11 @@ type Admitted = { caller: Identified | null; params: unknown; query: unknown; he
 async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
   const fit = headersFit(request)
   if (!fit.ok) return fit
-  const known = route.body === undefined || isSmall(request) ? ok(null) : await knock(route, request, env)
+  const known = route.body === undefined || isSmall(request) ? ok(null) : await knock(route, request, env, pathParams)
   if (!known.ok) return known
   const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request, route.body_bytes)
   if (!bytes.ok) return bytes
-  const identified = await identify(route, request, bytes.value, env)
+  const identified = await identify(route, request, bytes.value, env, pathParams)
   if (!identified.ok) return identified
   const params = parseParams(route, pathParams)
   if (!params.ok) return params
@@ -134,12 +140,20 @@ const CARRIED: ReadonlySet<Caller> = new Set(['anyone', 'link', 'slack', 'consol
 
 const KINDS = { Agent: 'agent', Operator: 'operator', Worker: 'worker' } as const
 
-async function identify(route: Route, request: Request, bytes: Uint8Array, env: Env): Promise<Result<Identified | null>> {
+async function identify(
+  route: Route,
+  request: Request,
+  bytes: Uint8Array,
+  env: Env,
+  pathParams: Record<string, string>,
+): Promise<Result<Identified | null>> {
   const { callers, action } = route
+  if (callers.includes('installation')) return governs(request, env, action, pathParams['tenant'] ?? '')
   if (callers.some((caller) => CARRIED.has(caller))) return ok(null)
   const identified = callers.includes('worker') ? await identifyBySignature(request, bytes, env) : await identifyByKey(request, env)
   if (!identified.ok) return identified
   const { principal, directory } = identified.value
+  if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // what runs may finish
   if (!callers.includes(KINDS[principal.kind])) return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
   // Where the table names no action, the decision is the verb's own work: a proposed call.
   const may = action === null ? ok(true) : permitted(directory, principal, action)
@@ -150,8 +164,8 @@ async function identify(route: Route, request: Request, bytes: Uint8Array, env: 
  * Strangers make us hold little (G10): asked before a larger body is read, and again behind it, by the directory of then. A signature
  * covers the body, so that of a worker only its name can be known here.
  */
-const knock = (route: Route, request: Request, env: Env): Promise<Result<unknown>> =>
-  route.callers.includes('worker') ? claimant(request, env) : identify(route, request, new Uint8Array(), env)
+const knock = (route: Route, request: Request, env: Env, pathParams: Record<string, string>): Promise<Result<unknown>> =>
+  route.callers.includes('worker') ? claimant(request, env) : identify(route, request, new Uint8Array(), env, pathParams)
 
 app.notFound((context) => {
   const allowed = Object.values(ROUTES as Record<string, Route>).filter(({ path }) =>

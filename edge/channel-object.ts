@@ -28,6 +28,7 @@ import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf, outsideOf } from './env.ts'
 import { SlackDesk } from './slack-desk.ts'
+import { eraseObject } from './tables/open.ts'
 
 const NO_CHANNEL = failure('not_found', 'no such channel')
 const HOUR_MS = 3_600_000
@@ -241,6 +242,11 @@ export class ChannelObject extends DurableObject<Env> {
 
   override async alarm(): Promise<void> {
     this.#outbox.rang()
+  }
+
+  /** With its tenant. */
+  async erase(): Promise<void> {
+    await eraseObject(this.ctx)
   }
 }
 

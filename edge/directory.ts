@@ -3,9 +3,12 @@
 // on the very next request.
 
 import { timingSafeEqual } from 'node:crypto'
+import { failure } from '../shared/failures.ts'
 import type { KeyKind } from '../shared/ids.ts'
 import { keyHash, parseKey } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
+import type { Result } from '../shared/result.ts'
+import type { TenantState } from '../shared/tenants.ts'
 import type { AgentSpec, Capability, OperatorSpec, Tool } from '../shared/wire.ts'
 import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
@@ -13,7 +16,7 @@ import { actionGroups, capabilitiesOf, isSensitive } from './capabilities.ts'
 import type { Env, Identity } from './env.ts'
 import { identityOf, tenantObject } from './env.ts'
 import { logError } from './log.ts'
-import { readyUnderFloor, repairSet } from './policies.ts'
+import { readyUnderFloor, repairSet, suspendedSet } from './policies.ts'
 import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
 import type { ListedKeys } from './publisher-store.ts'
 import { marker, Redaction } from './redaction.ts'
@@ -32,6 +35,7 @@ export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: num
 /** What the TenantObject hands out. */
 export type Directory = {
   tenant: string
+  state: TenantState
   version: number
   agents: Member<AgentSpec>[]
   operators: Member<OperatorSpec>[]
@@ -76,6 +80,8 @@ export type Shadow = { version: number; since: number; directory: Loaded }
 /** A directory ready for use. */
 export type Loaded = {
   tenant: string
+  /** Of one that is deleted nobody is known. While it is suspended, policy permits its workers to finish and nothing else. */
+  state: TenantState
   version: number
   agents: ReadonlyMap<string, AgentPrincipal>
   operators: ReadonlyMap<string, OperatorPrincipal>
@@ -95,10 +101,13 @@ export type Loaded = {
   redaction: Redaction
 }
 
+export const SUSPENDED = failure('tenant_suspended', 'the operator of the installation has suspended this tenant')
+const NO_ONE = { agents: [], operators: [], workers: [] }
+
 const cache = new Map<string, Loaded>()
 
 /** What every request asks a tenant's object, which answers from memory. */
-export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker'>
+export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker' | 'takeStoredCall'>
 
 /**
  * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an
@@ -106,7 +115,15 @@ export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker'>
  */
 export const atHand = new Map<string, Gatekeeper>()
 
-export const gatekeeper = (env: Env, tenant: string): Gatekeeper => atHand.get(tenant) ?? tenantObject(env, tenant)
+export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'directory' | 'admitWorker'> =>
+  atHand.get(tenant) ?? tenantObject(env, tenant)
+
+/** Whether nothing of this tenant is to be kept any more. */
+export const isDeleted = async (env: Env, tenant: string): Promise<boolean> => (await directoryOf(env, tenant)).state === 'deleted'
+
+/** Counts a proposal towards the quota of the tenant. */
+export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
+  atHand.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
 
 /** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
 export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>
@@ -147,8 +164,9 @@ function remember(keys: Keys, directory: Directory): Loaded {
 
 function load(
   { markKey, vaultKey }: Keys,
-  { tenant, version, agents, operators, tools, policies, shadow, workers, secrets, formerSecrets, skills, publishers }: Directory,
+  { tenant, state, version, tools, policies, shadow, secrets, formerSecrets, skills, publishers, ...people }: Directory,
 ): Loaded {
+  const { agents, operators, workers } = state === 'deleted' ? NO_ONE : people
   const ready = readyUnderFloor(policies.texts)
   if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
   const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
@@ -167,12 +185,13 @@ function load(
   }
   const loaded: Loaded = {
     tenant,
+    state,
     version,
     agents: agentMap,
     operators: operatorMap,
     keys,
     tools: new Map(tools.map((tool) => [tool.name, loadTool(tool)])),
-    policies: ready.ok ? ready.value : repairSet(), // L6
+    policies: state === 'suspended' ? suspendedSet() : ready.ok ? ready.value : repairSet(), // L6
     policyVersion: policies.version,
     shadow: null,
     roles: [...new Set(operators.flatMap(({ spec }) => spec.roles))],
@@ -182,7 +201,7 @@ function load(
     publishers: new Map(publishers.map(({ name, keys }) => [name, keys])),
     redaction: new Redaction(marker(markKey, tenant), vault.known),
   }
-  return shadow === null ? loaded : { ...loaded, shadow: shadowing(loaded, shadow) }
+  return shadow === null || state !== 'active' ? loaded : { ...loaded, shadow: shadowing(loaded, shadow) }
 }
 
 /** One that does not compile shadows nothing, and harms nothing. */

@@ -13,6 +13,7 @@ const WHO: Record<Caller, string> = {
   worker: 'Workers: HTTP message signatures',
   link: 'Approvers, by their link',
   slack: 'Slack: its signature over the body',
+  installation: 'The operator of the installation: `authorization: Bearer <installation key>`',
   anyone: 'Anyone',
 }
 

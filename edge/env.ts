@@ -3,8 +3,10 @@
 import { hkdfSync } from 'node:crypto'
 import type { PrivateJwk, Signer } from '../shared/dsse.ts'
 import { signerFromJwk } from '../shared/dsse.ts'
+import { INSTALLATION_LOG } from '../shared/ids.ts'
 import type { ChannelObject } from './channel-object.ts'
 import type { Outside, StandIns } from './channels/outside.ts'
+import type { InstallationObject } from './installation-object.ts'
 import type { LogObject } from './log-object.ts'
 import type { PoolObject } from './pool-object.ts'
 import type { RunObject } from './run-object.ts'
@@ -12,6 +14,7 @@ import type { SessionObject } from './session-object.ts'
 import type { SkillDesk } from './skill-desk.ts'
 import type { SkillObject } from './skill-object.ts'
 import type Transpiler from './skills/transpiler/main.ts'
+import type { TenancyDesk } from './tenancy-desk.ts'
 import type { TenantObject } from './tenant-object.ts'
 
 export type Env = {
@@ -22,6 +25,7 @@ export type Env = {
   LOG: DurableObjectNamespace<LogObject>
   CHANNEL: DurableObjectNamespace<ChannelObject>
   SKILL: DurableObjectNamespace<SkillObject>
+  INSTALLATION: DurableObjectNamespace<InstallationObject>
   /** Makes modules of components (edge/skills/transpiler): a Worker of its own, for its size. */
   TRANSPILER: Fetcher
   /** Isolates for skills. */
@@ -30,10 +34,10 @@ export type Env = {
   EDGE_SIGNING_KEY: string
   /** SHA-256 of the first operator's key: how a new installation is entered. */
   ROOT_OPERATOR_HASH: string
+  /** SHA-256 of the key of the installation's operator. Without it nobody makes or ends tenants. */
+  INSTALLATION_KEY_HASH?: string
   REDIS_URL: string
   PUBLIC_URL: string
-  /** Tenants that exist, separated by commas; a key of any other is refused before an object is made for it. */
-  TENANTS?: string
   /** Set where one process is all there is (self-hosted): what an object holds in memory is then at hand for the router beside it. */
   ONE_PROCESS?: string
   /**
@@ -54,7 +58,6 @@ export type Identity = {
   markKey: Buffer
   vaultKey: Buffer
   publicUrl: string
-  tenants: ReadonlySet<string>
 }
 
 let read: { key: string; identity: Identity } | undefined
@@ -72,7 +75,6 @@ export function identityOf(env: Env): Identity {
     markKey: derive('hidden value'),
     vaultKey: derive('vault'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
-    tenants: new Set((env.TENANTS ?? DEFAULT_TENANT).split(',')),
   }
   read = { key: env.EDGE_SIGNING_KEY, identity }
   return identity
@@ -96,6 +98,8 @@ export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remo
 export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
 /** What of a tenant is about skills, in one step. */
 export const tenantSkills = (env: Env, tenant: string) => (env.TENANT.getByName(tenant) as unknown as { skills: Remote<SkillDesk> }).skills
+/** What the installation asks of a tenant, in one step. */
+export const tenancy = (env: Env, tenant: string) => (env.TENANT.getByName(tenant) as unknown as { tenancy: Remote<TenancyDesk> }).tenancy
 export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
 /** A session is one agent's: its name is the agent's to choose. */
 export const sessionObject = (env: Env, { tenant, agent, session }: { tenant: string; agent: string; session: string }) =>
@@ -107,5 +111,7 @@ export const poolObject = (env: Env, tenant: string, pool: string) =>
   env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
 export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>
 export const channelObject = (env: Env, tenant: string) => env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>
+/** One for the whole installation: which tenants there are. */
+export const installationObject = (env: Env) => env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as Remote<InstallationObject>
 export const skillObject = (env: Env, tenant: string, skill: string) =>
   env.SKILL.getByName(`${tenant}/${skill}`) as unknown as Remote<SkillObject>

@@ -21,17 +21,18 @@ export class FileAccounts {
     this.#db = db
   }
 
-  /** Less is always taken. `most`: of this agent, where its operators say so. */
-  hold({ run, agent, bytes }: Held, most: number = LIMITS.agent_files_bytes, now = Date.now()): Result<true> {
+  /** Less is always taken. `most`: of this agent, where its operators say so, and of the tenant, by its quota. */
+  hold({ run, agent, bytes }: Held, most: { agent: number | undefined; tenant: number }, now = Date.now()): Result<true> {
+    const ofAgent = most.agent ?? LIMITS.agent_files_bytes
     this.#forget(now)
     const before = this.#db.select().from(filesHeld).where(eq(filesHeld.run, run)).get()?.bytes ?? 0
     const sums = this.#db.select().from(filesSums).all()
     const mine = sums.find((sum) => sum.agent === agent)?.bytes ?? 0
     const all = sums.reduce((total, sum) => total + sum.bytes, 0)
     const more = bytes - before
-    if (more > 0 && mine + more > most) return full(`the runs of \`${agent}\` hold ${mine} bytes of files, and may hold ${most}`)
-    if (more > 0 && all + more > LIMITS.tenant_files_bytes)
-      return full(`the runs of all agents hold ${all} bytes of files, and may hold ${LIMITS.tenant_files_bytes}`)
+    if (more > 0 && mine + more > ofAgent) return full(`the runs of \`${agent}\` hold ${mine} bytes of files, and may hold ${ofAgent}`)
+    if (more > 0 && all + more > most.tenant)
+      return full(`the runs of all agents hold ${all} bytes of files, and may hold ${most.tenant} by the tenant’s quota`)
     const row = { run, agent, bytes, until: now + HEARD_MS }
     if (bytes === 0) this.#db.delete(filesHeld).where(eq(filesHeld.run, run)).run()
     else this.#db.insert(filesHeld).values(row).onConflictDoUpdate({ target: filesHeld.run, set: row }).run()

@@ -20,11 +20,17 @@ export class Followers {
     this.#most = most
   }
 
-  /** Who is in stays in; who was forgotten meanwhile comes in again, if there is room. */
-  enter(stream: string, whose: string, now: number): Result<true> {
+  /** How many are open. */
+  open(now: number): number {
     for (const [id, { until }] of this.#streams) if (now >= until) this.#streams.delete(id)
+    return this.#streams.size
+  }
+
+  /** Who is in stays in; who was forgotten meanwhile comes in again, if there is room. `most`: of all together. */
+  enter(stream: string, whose: string, now: number, most = this.#most): Result<true> {
+    const all = this.open(now)
     const theirs = [...this.#streams.values()].filter((one) => one.whose === whose).length
-    const full = theirs >= LIMITS.streams_each || this.#streams.size >= this.#most
+    const full = theirs >= LIMITS.streams_each || all >= most
     if (full && !this.#streams.has(stream))
       return err(failure('too_many_streams', 'as many pages and streams are open as are told what happens'))
     this.stay(stream, whose, now)

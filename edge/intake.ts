@@ -4,7 +4,7 @@
 import type { z } from 'zod'
 import { failure } from '../shared/failures.ts'
 import { readSignatureInput, signatureHolds } from '../shared/http-signature.ts'
-import { PATTERNS, parseKey } from '../shared/ids.ts'
+import { parseKey } from '../shared/ids.ts'
 import type { Json } from '../shared/json.ts'
 import { BODY, parseJson } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -12,31 +12,35 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Route } from '../shared/routes/route.ts'
 import type { AgentPrincipal, Loaded, Principal } from './directory.ts'
-import { directoryFrom, directoryOf, directoryWith, gatekeeper, knownVersion, principalOf } from './directory.ts'
+import { directoryFrom, directoryOf, directoryWith, gatekeeper, knownVersion, principalOf, SUSPENDED } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
+import { isTenant } from './known-tenants.ts'
 import type { EnrolledWorker } from './worker-gate.ts'
 
 export type Identified = { directory: Loaded; principal: AgentPrincipal | Principal; worker: EnrolledWorker | null }
 
-const UNKNOWN = failure('unauthenticated', 'the key is missing, unknown or revoked')
+export const UNKNOWN_KEY = failure('unauthenticated', 'the key is missing, unknown or revoked')
 const UNSIGNED = failure('bad_signature', 'no enrolled worker signed this request')
 const BEARER = /^Bearer (\S{1,300})$/
 
+export const bearerOf = (request: Request): string | undefined => BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
+
 /** The principal behind a key, and the directory as of this very request. */
 export async function identifyByKey(request: Request, env: Env): Promise<Result<Identified>> {
-  const key = BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
+  const key = bearerOf(request)
   const parsed = key === undefined ? undefined : parseKey(key)
-  if (key === undefined || parsed === undefined || !identityOf(env).tenants.has(parsed.tenant)) return err(UNKNOWN)
+  if (key === undefined || parsed === undefined || !(await isTenant(env, parsed.tenant))) return err(UNKNOWN_KEY)
   const directory = await directoryOf(env, parsed.tenant)
   const principal = principalOf(directory, key)
-  return principal === undefined ? err(UNKNOWN) : ok({ directory, principal, worker: null })
+  if (principal === undefined) return err(UNKNOWN_KEY)
+  return directory.state === 'suspended' ? err(SUSPENDED) : ok({ directory, principal, worker: null })
 }
 
 /** The enrolled worker that a request says to be of; whether it is, its signature says. */
 export async function claimant(request: Request, env: Env) {
   const claimed = readSignatureInput(request.headers.get('signature-input') ?? undefined)
-  if (claimed === undefined || !identityOf(env).tenants.has(claimed.tenant)) return err(UNSIGNED)
+  if (claimed === undefined || !(await isTenant(env, claimed.tenant))) return err(UNSIGNED)
   const worker = (await directoryWith(env, claimed.tenant, claimed.worker)).workers.get(claimed.worker)
   return worker === undefined ? err(UNSIGNED) : ok({ claimed, worker })
 }
@@ -151,8 +155,6 @@ export function idempotencyKey(request: Request): Result<string | null> {
   const value = quoted ?? /^[\x21\x23-\x7e]{1,255}$/.exec(header)?.[0]
   return value === undefined ? err(failure('invalid_request', 'an `Idempotency-Key` has 1 to 255 visible characters')) : ok(value)
 }
-
-export const isTenant = (env: Env, tenant: string): boolean => PATTERNS.tenant.test(tenant) && identityOf(env).tenants.has(tenant)
 
 /** An agent may ask for itself alone, so that it learns nothing of another; an operator says for whom. */
 export function agentAskedFor({ principal, directory }: Identified, name: string | undefined): Result<AgentPrincipal> {

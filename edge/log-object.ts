@@ -2,7 +2,7 @@
 // also serves operators the same leaves as a readable list. It holds no argument and no output.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, count, desc, eq, gt, gte, lt, max, ne, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, sql } from 'drizzle-orm'
 import migrations from '../migrations/log/migrations.js'
 import { signCheckpoint } from '../shared/checkpoint.ts'
 import { failure } from '../shared/failures.ts'
@@ -17,7 +17,7 @@ import type { Shadowed } from '../shared/wire.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, identityOf } from './env.ts'
 import { leaves, nodes } from './tables/log.ts'
-import { openDatabase } from './tables/open.ts'
+import { eraseObject, openDatabase } from './tables/open.ts'
 import { Waiters } from './waiters.ts'
 
 /** The source of leaves that are no run's: the journal of skills. Each of its entries is one, of no call. */
@@ -221,5 +221,22 @@ export class LogObject extends DurableObject<Env> {
       at_ms: at,
       took_ms: took,
     })) // written from lifecycle's kinds
+  }
+
+  // ── The end of the tenant ──
+
+  /** Some of the runs that it has leaves of; those that are named are removed first. */
+  async runsBut(gone: readonly string[]): Promise<string[]> {
+    this.#db
+      .delete(leaves)
+      .where(inArray(leaves.run, [...gone]))
+      .run()
+    const rows = this.#db.selectDistinct({ run: leaves.run }).from(leaves).where(OF_CALLS).limit(LIMITS.page).all()
+    return rows.map(({ run }) => run)
+  }
+
+  /** With its tenant. */
+  async erase(): Promise<void> {
+    await eraseObject(this.ctx)
   }
 }

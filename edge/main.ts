@@ -4,6 +4,7 @@ import { app } from './app.ts'
 
 // biome-ignore-start lint/performance/noBarrelFile: the platform finds the objects' classes among the entry's exports
 export { ChannelObject } from './channel-object.ts'
+export { InstallationObject } from './installation-object.ts'
 export { LogObject } from './log-object.ts'
 export { PoolObject } from './pool-object.ts'
 export { RunObject } from './run-object.ts'

@@ -23,6 +23,7 @@ const SECURITY: Record<Caller, Schema | null> = {
   worker: { signature: [] },
   link: null,
   slack: { slack: [] },
+  installation: { key: [] },
   anyone: null,
 }
 
@@ -32,6 +33,7 @@ const WHO: Record<Caller, string> = {
   console: 'Pages for operators, by the session of a browser.',
   worker: 'Hosts that run calls, by signature.',
   slack: 'Slack, by its signature over the body.',
+  installation: 'The operator of the installation, by the installation key.',
   link: 'Approvers, by the link that each was given.',
   anyone: 'Open: keys, log, health and documents.',
 }

@@ -5,6 +5,7 @@ import operators from '../policies/defaults/operators.cedar'
 import isolation from '../policies/floor/isolation.cedar'
 import sensitive from '../policies/floor/sensitive.cedar'
 import repair from '../policies/repair.cedar'
+import suspended from '../policies/suspended.cedar'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -27,8 +28,13 @@ export function readyUnderFloor(texts: PolicyTexts): Result<PolicySet> {
 }
 
 /** What is in force where a tenant's set can't be read: that nothing is allowed but to mend it. */
-export function repairSet(): PolicySet {
-  const set = readyUnderFloor({ repair })
+export const repairSet = (): PolicySet => our({ repair })
+
+/** What is in force where a tenant is suspended: workers may finish what they run, and nothing else is permitted. */
+export const suspendedSet = (): PolicySet => our({ suspended })
+
+function our(texts: PolicyTexts): PolicySet {
+  const set = readyUnderFloor(texts)
   if (!set.ok) throw new Error(`our own policies do not compile: ${set.error.detail}`) // a bug
   return set.value
 }

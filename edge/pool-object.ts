@@ -5,6 +5,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
+import { doorbellQueue } from '../shared/ids.ts'
 import type { Env } from './env.ts'
 import { type Ring, Rings } from './rings.ts'
 
@@ -76,11 +77,19 @@ export class PoolObject extends DurableObject<Env> {
     this.#sending = false
   }
 
+  /** With its tenant: takes away what was rung for the pool and for these workers. */
+  async erase(workers: readonly string[]): Promise<void> {
+    await Promise.all([null, ...workers].map((worker) => this.#queueOf(worker).drain()))
+  }
+
   get #name(): string {
     return this.ctx.id.name ?? ''
   }
   get #tenant(): string {
     return this.#name.split('/')[0] ?? ''
+  }
+  get #pool(): string {
+    return this.#name.split('/')[1] ?? ''
   }
 
   /** Takes away what was rung for a worker that will not come back: nobody else empties its queue. */
@@ -94,7 +103,7 @@ export class PoolObject extends DurableObject<Env> {
     const key = worker ?? ''
     const known = this.#queues.get(key)
     if (known !== undefined) return known
-    const queue = new Queue(worker === null ? `doorbell-${this.#name.replace('/', '-')}` : `doorbell-${this.#tenant}-${worker}`, {
+    const queue = new Queue(doorbellQueue(this.#tenant, worker ?? this.#pool), {
       connection: this.#connection,
       prefix: 'cs',
       skipMetasUpdate: true,

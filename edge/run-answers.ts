@@ -23,6 +23,7 @@ import type { Redaction } from './redaction.ts'
 import type { Revision } from './revision.ts'
 import { revise } from './revision.ts'
 import type { Booked, Ledger } from './run-ledger.ts'
+import type { Room } from './run-outbox.ts'
 import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
@@ -56,7 +57,7 @@ export type RunAccess = {
 export type Standings = { key: string; answers: readonly Answered[] }
 
 /** What was found out for a proposal before it is decided. */
-export type Found = { booked: Booked | null; full: boolean; standings: Standings | null }
+export type Found = { booked: Booked | null; room: Room; standings: Standings | null }
 
 /** What changed arguments would come to; and whatever that leaves out, whole. */
 export type Preview = { preview: Previewed; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }

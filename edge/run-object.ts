@@ -16,7 +16,7 @@ import type { Claim, Settlement } from '../shared/worker-wire.ts'
 import { Alarm } from './alarm.ts'
 import type { Unfolded } from './approvals.ts'
 import { dueAt } from './call-times.ts'
-import { directoryAt, type Loaded } from './directory.ts'
+import { directoryAt, isDeleted, type Loaded } from './directory.ts'
 import { type Env, identityOf } from './env.ts'
 import { Evidence } from './evidence.ts'
 import { GroupCommit } from './group-commit.ts'
@@ -25,26 +25,27 @@ import { type CallRecord, type Canceller, type Event, hasEnded, type Proposal, s
 import { type Heard, type Listener, LiveOutput, type News } from './live-output.ts'
 import { type Propose, prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
-import type { Script } from './rehearsal/run.ts'
-import { rehearseRun } from './rehearsal/run.ts'
-import type { Found, Preview, RunAccess } from './run-answers.ts'
-import { Answers } from './run-answers.ts'
+import { rehearseRun, type Script } from './rehearsal/run.ts'
+import { Answers, type Found, type Preview, type RunAccess } from './run-answers.ts'
 import { RunFiles } from './run-files.ts'
 import { folderAfter, holderOf } from './run-folder.ts'
-import type { Booked } from './run-ledger.ts'
-import { Ledger } from './run-ledger.ts'
-import { needsWorker, Outbox, queueFull, queueIsFull } from './run-outbox.ts'
+import { type Booked, Ledger } from './run-ledger.ts'
+import { needsWorker, Outbox, queueIsFull, roomFor } from './run-outbox.ts'
 import { callView, journalled, type RunRecord, type RunRow, runView } from './run-record.ts'
 import { SkillWork } from './run-skills.ts'
 import { RunStore } from './run-store.ts'
 import { type Claimant, type Known, Work } from './run-work.ts'
 import type { WorkerKey } from './settlement.ts'
+import { eraseObject } from './tables/open.ts'
 import { Waiters } from './waiters.ts'
 
 const NO_CALL = failure('not_found', 'no such call')
 const NO_RUN = failure('not_found', 'no such run')
 const CANCELLED = failure('run_cancelled', 'the run was cancelled')
 const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
+
+/** A call; or the key under which an answer may stand for it, where nobody has looked yet. */
+type Proposed = Result<CallRecord | { key: string }>
 
 export class RunObject extends DurableObject<Env> {
   readonly #store = new RunStore(this.ctx)
@@ -83,26 +84,17 @@ export class RunObject extends DurableObject<Env> {
     const run = this.#row?.record ?? input.create
     if (run?.agent !== input.agent) return err(NO_RUN)
     const directory = await directoryAt(this.env, run.tenant, input.version)
-    const [booked, full] = await Promise.all([this.#ledger.book(directory, run, input), queueFull(this.env, directory, run)])
-    const asked = await this.#commit(() => this.#propose(directory, input, { booked, full, standings: null }))
+    const [booked, room] = await Promise.all([this.#ledger.book(directory, run, input), roomFor(this.env, directory, run)])
+    const asked = await this.#commit(() => this.#propose(directory, input, { booked, room, standings: null }))
     if (!asked.ok || !('key' in asked.value)) return this.#proposed(run, input, booked, asked)
     const { key } = asked.value
     const [asking, standings] = await Promise.all([this.#ledger.asking(run, booked), this.#answers.standing(this.#run, key)])
-    return this.#proposed(
-      run,
-      input,
-      asking,
-      await this.#commit(() => this.#propose(directory, input, { booked: asking, full, standings })),
-    )
+    const proposed = await this.#commit(() => this.#propose(directory, input, { booked: asking, room, standings }))
+    return this.#proposed(run, input, asking, proposed)
   }
 
   /** What came of it is told to whoever counts. */
-  async #proposed(
-    run: RunRecord,
-    input: Propose,
-    booked: Booked | null,
-    proposed: Result<CallRecord | { key: string }>,
-  ): Promise<Result<Call>> {
+  async #proposed(run: RunRecord, input: Propose, booked: Booked | null, proposed: Proposed): Promise<Result<Call>> {
     const record = proposed.ok ? (proposed.value as CallRecord) : null // with what stands there is no more to ask
     if (booked !== null) this.ctx.waitUntil(this.#ledger.settled(run, booked, record))
     if (!proposed.ok) return proposed
@@ -249,11 +241,19 @@ export class RunObject extends DurableObject<Env> {
     return this.#row === undefined ? err(NO_RUN) : rehearseRun(this.env, this.#store, this.#row, script)
   }
 
+  /** With its tenant. Whose session it was of, if it was a run at all. */
+  async erase(): Promise<Pick<RunRecord, 'agent' | 'session'> | null> {
+    const { agent, session } = this.#row?.record ?? {}
+    await eraseObject(this.ctx)
+    return agent === undefined || session === undefined ? null : { agent, session }
+  }
+
   // ── Time ──
 
   override async alarm(): Promise<void> {
     if (this.#alarm.rang()) this.#leases.slept()
     if (this.#row === undefined) return
+    if (await isDeleted(this.env, this.#row.record.tenant)) return eraseObject(this.ctx)
     const heard = await this.#work.heard(this.#row)
     await this.#commit(() => {
       const now = Date.now()
@@ -286,12 +286,12 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Inside ──
 
-  /** A call; or the key under which an answer may stand for it, where nobody has looked yet. */
-  #propose(directory: Loaded, input: Propose, { booked, full, standings }: Found): Result<CallRecord | { key: string }> {
+  #propose(directory: Loaded, input: Propose, { booked, room, standings }: Found): Proposed {
     if (input.create !== null && !this.#sameOrNew(input.create)) return err(OTHER_RUN)
     if (!this.#mine(input.agent)) return err(NO_RUN)
     const known = input.key === null ? undefined : this.#store.callByKey(input.key)
     if (known !== undefined) return sameAgain(directory, known, input)
+    if (!room.counted.ok) return room.counted
     const files = this.#store.files.sized(input.files)
     if (!files.ok) return files
     const used = (by: Loaded) => this.#ledger.used(by, this.#run, input.tool, booked)
@@ -310,8 +310,8 @@ export class RunObject extends DurableObject<Env> {
     const call = this.#answers.resolve(directory, row, prepared, standings, used)
     if ('key' in call) return ok(call)
     const { proposal, decision, ask, snapshot, permitted } = call
-    const room = needsWorker(proposal) ? !full : this.#skills.hasRoom(proposal.plan)
-    if (!room && decision.effect !== 'deny') return err(queueIsFull(proposal)) // before anybody is asked
+    const fits = needsWorker(proposal) ? !room.full : this.#skills.hasRoom(proposal.plan)
+    if (!fits && decision.effect !== 'deny') return err(queueIsFull(proposal)) // before anybody is asked
     this.#store.keepSnapshot(snapshot)
     this.#store.files.keep(files.value, Date.now())
     const denied = decision.effect === 'deny' ? 1 : 0

@@ -3,7 +3,8 @@
 
 import { type Failure, failure } from '../shared/failures.ts'
 import { callId, split } from '../shared/ids.ts'
-import type { Loaded } from './directory.ts'
+import { err, type Result } from '../shared/result.ts'
+import { type Loaded, takeCall } from './directory.ts'
 import type { Env } from './env.ts'
 import { channelObject, logObject, poolObject, tenantObject } from './env.ts'
 import type { Proposal } from './lifecycle.ts'
@@ -16,6 +17,7 @@ import { PAGE } from './run-store.ts'
 
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
+const UNCOUNTED = failure('unavailable', 'the call could not be counted towards the quota of the tenant; propose it again')
 
 export const needsWorker = ({ plan }: Pick<Proposal, 'plan'>): boolean => plan !== null && plan.tier !== 'A'
 
@@ -25,11 +27,18 @@ export const queueIsFull = (proposal: Proposal): Failure =>
     needsWorker(proposal) ? 'as many calls wait for this pool’s workers as may' : 'as many calls of skills wait for their turn as may',
   )
 
+/** Whether there is room for one more call: in the pool's queue, and in what the tenant may propose today. */
+export type Room = { readonly full: boolean; readonly counted: Result<true> }
+
 /** Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again. */
-export const queueFull = (env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord): Promise<boolean> =>
-  poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
-    .full({ agent, run: id })
-    .catch(() => false)
+export async function roomFor(env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord): Promise<Room> {
+  const pool = poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
+  const [full, counted] = await Promise.all([
+    pool.full({ agent, run: id }).catch(() => false),
+    takeCall(env, tenant).catch(() => err(UNCOUNTED)), // L6
+  ])
+  return { full, counted }
+}
 
 /**
  * The run's row as it is at this moment: awaiting others, it may have moved on. What is noted in it is stored with the next change of the

@@ -13,7 +13,7 @@ import { inGoodTime } from './good-time.ts'
 import type { Answered } from './lifecycle.ts'
 import type { Kept } from './standing.ts'
 import { StandingStore } from './standing-store.ts'
-import { openDatabase } from './tables/open.ts'
+import { eraseObject, openDatabase } from './tables/open.ts'
 import { open, questions, totals } from './tables/session.ts'
 import type { AgentUse, Counters, Share } from './usage.ts'
 import { countersOf, sum } from './usage.ts'
@@ -176,5 +176,10 @@ export class SessionObject extends DurableObject<Env> {
 
   get #tenant(): string {
     return (this.ctx.id.name ?? '').split('/')[0] ?? ''
+  }
+
+  /** With its tenant. */
+  async erase(): Promise<void> {
+    await eraseObject(this.ctx)
   }
 }

@@ -16,7 +16,7 @@ import { placesOfSkills, turnsOfSkills } from './run-skills.ts'
 import { afterSetting, listed, type Sums, sizeOf } from './skills/kept-bounds.ts'
 import type { Caller } from './skills/places.ts'
 import { type Asked, tried } from './skills/trial.ts'
-import { openDatabase } from './tables/open.ts'
+import { eraseObject, openDatabase } from './tables/open.ts'
 import { clearings, entries, usage } from './tables/skill.ts'
 
 type Cleared = { readonly tenant: string; readonly skill: string; readonly by: string }
@@ -129,5 +129,10 @@ export class SkillObject extends DurableObject<Env> {
   #sum(sums: Sums): void {
     const row = { id: 0, ...sums }
     this.#db.insert(usage).values(row).onConflictDoUpdate({ target: usage.id, set: row }).run()
+  }
+
+  /** With its tenant. */
+  async erase(): Promise<void> {
+    await eraseObject(this.ctx)
   }
 }

@@ -17,7 +17,7 @@ import { endedCard, escaped, FIELDS, form, notice, saidIn, sealUse } from './cha
 import type { About, Interaction, Signed } from './channels/slack-request.ts'
 import { FORGED, isFresh, readInteraction, signers } from './channels/slack-request.ts'
 import { authorize } from './decide.ts'
-import { directoryOf } from './directory.ts'
+import { directoryOf, SUSPENDED } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf, runObject } from './env.ts'
 import { logError } from './log.ts'
@@ -144,6 +144,7 @@ export class SlackDesk {
     if (name === undefined)
       return err(failure('forbidden', `you are not among the people who may answer here: the channel’s \`users\` do not name ${user}`))
     const directory = await directoryOf(this.#env, tenant)
+    if (directory.state === 'suspended') return err(SUSPENDED)
     const operator = directory.operators.get(name)
     if (operator !== undefined && authorize(directory, operator, 'approval.decide').allowed) return ok(name)
     return err(failure('forbidden', 'you may not answer approvals any more'))

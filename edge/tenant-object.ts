@@ -4,43 +4,38 @@
 import { DurableObject } from 'cloudflare:workers'
 import migrations from '../migrations/tenant/migrations.js'
 import type { Envelope } from '../shared/dsse.ts'
-import type { FieldError } from '../shared/failures.ts'
-import { failure } from '../shared/failures.ts'
+import { type FieldError, failure } from '../shared/failures.ts'
 import type { SignatureInput } from '../shared/http-signature.ts'
 import type { Tier } from '../shared/plan.ts'
-import type { Result } from '../shared/result.ts'
-import { err, ok } from '../shared/result.ts'
+import { err, ok, type Result } from '../shared/result.ts'
 import type { PolicyVersion } from '../shared/routes/policies.ts'
 import type { Secret, SecretSpec } from '../shared/secrets.ts'
 import type { AgentSpec, Approval, ListedApproval, OperatorSpec, Standing, Tool, ToolSpec } from '../shared/wire.ts'
 import type { ProvenWorker } from '../shared/worker-wire.ts'
 import { Alarm } from './alarm.ts'
 import { ConsoleSessions } from './console-session-store.ts'
-import type { Directory, Member } from './directory.ts'
-import { atHand } from './directory.ts'
-import type { Env } from './env.ts'
-import { DEFAULT_TENANT, identityOf } from './env.ts'
+import { atHand, type Directory, type Member, SUSPENDED } from './directory.ts'
+import { DEFAULT_TENANT, type Env, identityOf } from './env.ts'
+import { eraseOthers } from './erasure.ts'
 import { FileAccounts } from './file-account-store.ts'
-import type { Following } from './followers.ts'
-import { Followers } from './followers.ts'
-import type { Changes, InboxPage, InboxQuery, ListQuery } from './inbox-store.ts'
-import { InboxStore } from './inbox-store.ts'
+import { Followers, type Following } from './followers.ts'
+import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import type { Figures } from './metrics.ts'
 import { DEFAULTS } from './policies.ts'
 import type { PolicyTexts } from './policy.ts'
 import { checkPolicies } from './policy-check.ts'
-import type { Expected, PolicyPut, PolicySetOnRecord } from './policy-store.ts'
-import { PolicyStore } from './policy-store.ts'
-import type { Keyed } from './principal-store.ts'
-import { PrincipalStore } from './principal-store.ts'
+import { type Expected, type PolicyPut, type PolicySetOnRecord, PolicyStore } from './policy-store.ts'
+import { type Keyed, PrincipalStore } from './principal-store.ts'
 import { Sealing } from './sealing.ts'
 import { SecretStore } from './secret-store.ts'
 import { SkillDesk } from './skill-desk.ts'
 import { StandingIndex } from './standing-index-store.ts'
-import { openDatabase } from './tables/open.ts'
+import { eraseObject, openDatabase } from './tables/open.ts'
 import { agents, meta, operators } from './tables/tenant.ts'
+import { TenancyDesk } from './tenancy-desk.ts'
+import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
-import type { EnrolledWorker, Speaker, WorkerRow } from './worker-gate.ts'
+import type { EnrolledWorker, Speaker } from './worker-gate.ts'
 import { WORKER_IN_USE, WorkerGate } from './worker-gate.ts'
 import { WorkerStore } from './worker-store.ts'
 
@@ -71,6 +66,11 @@ export class TenantObject extends DurableObject<Env> {
   readonly #inbox = new InboxStore(this.#db)
   readonly #files = new FileAccounts(this.#db)
   readonly #followers = new Followers()
+  readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
+  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, {
+    streams: () => this.#followers.open(Date.now()),
+    erase: () => this.#erase(),
+  })
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -93,22 +93,24 @@ export class TenantObject extends DurableObject<Env> {
     void this.ctx.storage.sync().then(ready, () => undefined) // a write that fails ends this object; its successor reads what there is
   }
 
-  /** What a tenant starts with: the default policies, and on the first tenant the operator whose key set-up made. */
   #found(): void {
-    const now = Date.now()
     this.ctx.storage.transactionSync(() => {
-      this.#db.insert(meta).values({ id: 1, version: 1, createdAt: now }).run()
+      this.#tenancy.found(this.#tenant, this.env.ROOT_OPERATOR_HASH, Date.now())
       this.#sets.found(DEFAULTS)
-      if (this.#tenant !== DEFAULT_TENANT || this.env.ROOT_OPERATOR_HASH === '') return
-      this.#db
-        .insert(operators)
-        .values({ name: 'root', keyHash: this.env.ROOT_OPERATOR_HASH, spec: { roles: ['admin'] }, createdAt: now })
-        .run()
     })
   }
 
   get #tenant(): string {
     return this.ctx.id.name ?? DEFAULT_TENANT
+  }
+
+  /** What others keep of the tenant, and then itself. Whether that is done: it takes several calls where there is much. */
+  async #erase(): Promise<boolean> {
+    if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
+    if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false
+    atHand.delete(this.#tenant)
+    await eraseObject(this.ctx)
+    return true
   }
 
   // ── Reading ──
@@ -122,6 +124,7 @@ export class TenantObject extends DurableObject<Env> {
     const member = <S>({ name, keyHash, spec, createdAt }: Member<S>): Member<S> => ({ name, keyHash, spec, createdAt })
     return {
       tenant: this.#tenant,
+      state: this.#tenancy.state(),
       version: this.#db.select().from(meta).get()?.version ?? 0,
       agents: this.#db.select().from(agents).all().map(member),
       operators: this.#db.select().from(operators).all().map(member),
@@ -150,6 +153,17 @@ export class TenantObject extends DurableObject<Env> {
     this.#stayAtHand()
     this.#inbox.news.tell() // who watches may not be who they were
     return value
+  }
+
+  get tenancy(): TenancyDesk {
+    return this.#tenancyDesk
+  }
+
+  async takeCall(): Promise<Result<true>> {
+    return this.#tenancy.takeCall(Date.now())
+  }
+  takeStoredCall(): Result<true> | null {
+    return this.#tenancy.takeStoredCall(Date.now())
   }
 
   // ── Principals ──
@@ -276,7 +290,9 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   async enroll(id: string, hash: string, name: string, x: string): Promise<Result<{ worker: string; pool: string }>> {
-    return this.#workers.enroll(id, hash, name, x)
+    if (this.#directory.state === 'suspended') return err(SUSPENDED)
+    const room = this.#tenancy.mayEnrol()
+    return room.ok ? this.#workers.enroll(id, hash, name, x) : room
   }
 
   /** Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02). With what changed since `known`. */
@@ -323,13 +339,9 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.revoke(id)
   }
 
-  /** Public keys, of revoked workers too: what they signed before stays verifiable. */
+  /** For offline verification. */
   async keys() {
-    const { kid, x } = identityOf(this.env).signer
-    const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
-    const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
-    const theirs = ({ id, kid, x, status }: WorkerRow) => ({ ...key, kid, x, role: 'worker' as const, worker: id, status })
-    return [ours, ...this.#workers.all().map(theirs)]
+    return this.#workers.keys(identityOf(this.env).signer)
   }
 
   // ── Inbox ──
@@ -364,7 +376,7 @@ export class TenantObject extends DurableObject<Env> {
   }
   /** Before a page is first told any. */
   async follow({ stream, whose }: Following): Promise<Result<true>> {
-    return this.#followers.enter(stream, whose, Date.now())
+    return this.#followers.enter(stream, whose, Date.now(), this.#tenancy.quota().streams)
   }
   async unfollow(stream: string): Promise<void> {
     this.#followers.leave(stream)
@@ -372,7 +384,11 @@ export class TenantObject extends DurableObject<Env> {
 
   /** Whether the run may hold so many bytes of files in all. */
   async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
-    return this.#files.hold({ run, agent, bytes }, this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes)
+    const most = {
+      agent: this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes,
+      tenant: this.#tenancy.quota().files_bytes,
+    }
+    return this.#files.hold({ run, agent, bytes }, most)
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

@@ -2,7 +2,7 @@
 // gate's. Every write that matters to others goes through the change of the TenantObject that owns it.
 
 import { and, eq, isNull } from 'drizzle-orm'
-import { type Envelope, kidOf, payloadBytes } from '../shared/dsse.ts'
+import { type Envelope, kidOf, payloadBytes, type Signer } from '../shared/dsse.ts'
 import { failure } from '../shared/failures.ts'
 import { mintKey, newWorkerId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -35,6 +35,14 @@ export class WorkerStore {
   /** Those that are enrolled, and those that were. */
   all(): WorkerRow[] {
     return this.#db.select().from(workers).all()
+  }
+
+  /** Public keys, of revoked workers too: what they signed before stays verifiable. */
+  keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
+    const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
+    const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
+    const theirs = ({ id, kid, x, status }: WorkerRow) => ({ ...key, kid, x, role: 'worker' as const, worker: id, status })
+    return [ours, ...this.all().map(theirs)]
   }
 
   active(): EnrolledWorker[] {

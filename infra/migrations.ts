@@ -3,7 +3,7 @@
 
 import { spawnSync } from 'node:child_process'
 
-for (const object of ['tenant', 'run', 'session', 'log', 'channel', 'skill']) {
+for (const object of ['tenant', 'run', 'session', 'log', 'channel', 'skill', 'installation']) {
   const args = [
     'generate',
     '--dialect',

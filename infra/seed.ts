@@ -17,6 +17,7 @@ export type DevInfo = {
   readonly tenant: string
   readonly agent_key: string
   readonly operator_key: string
+  readonly installation_key: string
   readonly worker_id: string
   readonly keys: z.infer<typeof Keys>
 }

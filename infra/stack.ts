@@ -152,5 +152,13 @@ async function rise(
   if (!working.ok) return working
   const keys = await readKeys(operator)
   if (!keys.ok) return keys
-  return ok({ url, tenant: TENANT, agent_key: seeded.value.agent_key, operator_key: secrets.operator, worker_id, keys: keys.value })
+  return ok({
+    url,
+    tenant: TENANT,
+    agent_key: seeded.value.agent_key,
+    operator_key: secrets.operator,
+    installation_key: secrets.installation,
+    worker_id,
+    keys: keys.value,
+  })
 }

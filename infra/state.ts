@@ -20,7 +20,7 @@ import { createServer } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { PrivateJwk } from '../shared/dsse.ts'
-import { mintKey } from '../shared/ids.ts'
+import { mintInstallationKey, mintKey } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -45,6 +45,8 @@ export type Secrets = {
   readonly edge: PrivateJwk
   /** The first operator. Its hash is all that the edge is told. */
   readonly operator: string
+  /** The operator of the installation, who makes and ends tenants. The edge is given its hash alone. */
+  readonly installation: string
   /** Passwords of the two Redis users. */
   readonly redis: { readonly edge: string; readonly worker: string }
 }
@@ -112,11 +114,17 @@ export function readSecrets(state: State): Secrets {
       // The format of an Ed25519 private key; node's own type leaves every member open.
       edge: generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
       operator: mintKey('operator', TENANT, Date.now()).key,
+      installation: mintInstallationKey(Date.now()),
       redis: { edge: randomBytes(24).toString('base64url'), worker: randomBytes(24).toString('base64url') },
     }
     writePrivate(state.secrets, `${JSON.stringify(secrets, null, 2)}\n`)
   }
-  return JSON.parse(readFileSync(state.secrets, 'utf8')) as Secrets // written above, 0600, by this user
+  const kept = JSON.parse(readFileSync(state.secrets, 'utf8')) as Omit<Secrets, 'installation'> & Partial<Secrets> // written here, 0600, by this user
+  if (kept.installation !== undefined) return { ...kept, installation: kept.installation }
+  // A state folder from before installations had a key of their own.
+  const secrets: Secrets = { ...kept, installation: mintInstallationKey(Date.now()) }
+  writePrivate(state.secrets, `${JSON.stringify(secrets, null, 2)}\n`)
+  return secrets
 }
 
 /** The port of our own Redis: random at first, then kept, so that its address survives a restart; another one if somebody took it. */

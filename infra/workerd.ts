@@ -21,14 +21,16 @@ const OBJECTS = [
   { className: 'LogObject', binding: 'LOG', uniqueKey: 'countersign-log' },
   { className: 'ChannelObject', binding: 'CHANNEL', uniqueKey: 'countersign-channel' },
   { className: 'SkillObject', binding: 'SKILL', uniqueKey: 'countersign-skill' },
+  { className: 'InstallationObject', binding: 'INSTALLATION', uniqueKey: 'countersign-installation' },
 ] as const
 
-const FROM_ENVIRONMENT = ['EDGE_SIGNING_KEY', 'ROOT_OPERATOR_HASH', 'REDIS_URL', 'PUBLIC_URL'] as const
+const FROM_ENVIRONMENT = ['EDGE_SIGNING_KEY', 'ROOT_OPERATOR_HASH', 'INSTALLATION_KEY_HASH', 'REDIS_URL', 'PUBLIC_URL'] as const
 
 /** What the edge is told, whoever runs it: workerd here, `wrangler dev`, or Cloudflare's secrets. */
 export const edgeEnv = (secrets: Secrets, redisPort: number, url: string): Record<(typeof FROM_ENVIRONMENT)[number], string> => ({
   EDGE_SIGNING_KEY: JSON.stringify(secrets.edge),
   ROOT_OPERATOR_HASH: keyHash(secrets.operator),
+  INSTALLATION_KEY_HASH: keyHash(secrets.installation),
   REDIS_URL: redisUrl('edge', secrets, redisPort),
   PUBLIC_URL: url,
 })

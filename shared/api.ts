@@ -13,6 +13,7 @@ import { SKILL_STORAGE } from './routes/skill-storage.ts'
 import { SKILL_TRIALS } from './routes/skill-trials.ts'
 import { SKILLS } from './routes/skills.ts'
 import { STANDING } from './routes/standing.ts'
+import { TENANTS } from './routes/tenants.ts'
 import { WORKERS } from './routes/workers.ts'
 
 export const ROUTES = {
@@ -27,6 +28,7 @@ export const ROUTES = {
   ...SKILL_STORAGE, // before what takes anything for a version
   ...SKILLS,
   ...STANDING,
+  ...TENANTS,
   ...WORKERS,
   ...ANYONE,
 }

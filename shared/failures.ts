@@ -56,6 +56,7 @@ export const FAILURES = {
   replayed: caller(401, 'sign each request anew; this one was seen before'),
   forbidden: policy(403, 'ask an operator for a policy that permits this action'),
   cross_origin: caller(403, 'answer from the page itself'),
+  tenant_suspended: policy(403, 'ask the operator of the installation to resume the tenant'),
   not_found: caller(404, 'check the id; it may belong to another tenant'),
   method_not_allowed: caller(405, 'use a method that the `allow` header lists'),
   // The life of a call
@@ -95,6 +96,11 @@ export const FAILURES = {
   version_conflict: caller(412, 'read what is in force now, make your change to that, and send it with the `ETag` that came with it'),
   delegate_refused: caller(422, 'name another operator, whom policy lets answer approvals'),
   channel_refused: caller(422, 'mend what `detail` says, and put the channel again as a whole'),
+  calls_quota_exceeded: policy(
+    403,
+    'propose it again after midnight UTC, or ask the operator of the installation for a higher `calls_per_day`',
+  ),
+  workers_quota_exceeded: policy(409, 'revoke a worker first, or ask the operator of the installation for a higher quota of `workers`'),
   limit_reached: policy(409, 'remove something first; limits are listed in /docs'),
   enrolment_invalid: caller(401, 'ask an operator for a new enrolment token; each works once'),
   // Execution

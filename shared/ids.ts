@@ -3,12 +3,16 @@
 //   run_<ulid>            a run; its RunObject is `<tenant>/<run>`; minted by the edge alone, with a check of its own in it
 //   call_<ulid>_<n>       the n-th call of that run;  apr_… its approval, att_… its attestation
 //   cs_<kind>_<tenant>_<ulid>_<secret>   an API key (agent, operator) or enrolment token (enrol)
+//   cs_installation_<ulid>_<secret>      the key of the installation's operator, who is above tenants
 
 import { createHash, randomBytes } from 'node:crypto'
 
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
 const TENANT = '[a-z][a-z0-9-]{0,31}'
+
+/** The name of the installation's own log, which no tenant may have. */
+export const INSTALLATION_LOG = 'installation'
 
 export const PATTERNS = {
   tenant: new RegExp(`^${TENANT}$`),
@@ -21,6 +25,7 @@ export const PATTERNS = {
   worker: new RegExp(`^wrk_${ULID}$`),
   standing: new RegExp(`^std_${ULID}$`),
   key: new RegExp(`^cs_(agent|operator|enrol)_(${TENANT})_(${ULID})_([0-9A-HJKMNP-TV-Z]{52})$`),
+  installationKey: new RegExp(`^cs_installation_${ULID}_[0-9A-HJKMNP-TV-Z]{52}$`),
   sha256: /^[0-9a-f]{64}$/,
 } as const
 
@@ -65,6 +70,15 @@ export function mintKey(kind: KeyKind, tenant: string, nowMs: number): { key: st
   const key = `cs_${kind}_${tenant}_${id}_${base32(randomBytes(32))}`
   return { key, id, hash: keyHash(key) }
 }
+
+/** The key of the operator of an installation. Set-up makes it once; the edge is given its hash alone. */
+export const mintInstallationKey = (nowMs: number): string => `cs_installation_${ulid(nowMs)}_${base32(randomBytes(32))}`
+
+/**
+ * The queue that rings the workers of a tenant's pool, or one of its workers. The first dot ends the tenant, whose name has none, so no
+ * two tenants share a queue, and a Redis access rule can name the queues of one tenant.
+ */
+export const doorbellQueue = (tenant: string, poolOrWorker: string): string => `doorbell-${tenant}.${poolOrWorker}`
 
 export function parseKey(text: string): ParsedKey | undefined {
   const match = PATTERNS.key.exec(text)

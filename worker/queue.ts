@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Job, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { z } from 'zod'
-import { PATTERNS, split } from '../shared/ids.ts'
+import { doorbellQueue, PATTERNS, split } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { faultOf } from './fault.ts'
 import type { Log } from './log.ts'
@@ -67,7 +67,7 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
     await ring(doorbell.value).catch((error) => log.warn('a call was left by a fault of ours', faultOf(error)))
   }
   const lines = [pool, self].map((name) => {
-    const line = new Worker(`doorbell-${tenant}-${name}`, null, {
+    const line = new Worker(doorbellQueue(tenant, name), null, {
       connection,
       prefix: PREFIX,
       removeOnComplete: { count: 0 },

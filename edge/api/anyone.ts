@@ -1,12 +1,14 @@
 // What anyone may ask: keys and log for auditors, health for machines, documentation for people.
 
 import { failure } from '../../shared/failures.ts'
+import { INSTALLATION_LOG } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Verbs } from '../app.ts'
 import { docsPage } from '../docs.tsx'
-import { DEFAULT_TENANT, logObject, poolObject, tenantObject } from '../env.ts'
+import type { Env } from '../env.ts'
+import { DEFAULT_TENANT, installationObject, logObject, poolObject, tenantObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
-import { isTenant } from '../intake.ts'
+import { isTenant } from '../known-tenants.ts'
 import { metricsText, openMetrics } from '../metrics.ts'
 import { openapi } from '../openapi.ts'
 import { html } from '../page.tsx'
@@ -14,27 +16,31 @@ import { engineAnswers } from '../policy.ts'
 
 type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
 const noTenant = err(failure('not_found', 'no such tenant'))
+/** The installation keeps a log of its own, under a name that no tenant may have. */
+const hasLog = async (env: Env, tenant: string): Promise<boolean> => tenant === INSTALLATION_LOG || isTenant(env, tenant)
 
 export const openRoutes: Verbs<Names> = {
   async keys({ env, query: { tenant } }) {
-    return isTenant(env, tenant) ? ok({ format: 'countersign-keys/v1', tenant, keys: await tenantObject(env, tenant).keys() }) : noTenant
+    return (await isTenant(env, tenant))
+      ? ok({ format: 'countersign-keys/v1', tenant, keys: await tenantObject(env, tenant).keys() })
+      : noTenant
   },
 
   async logCheckpoint({ env, query: { tenant } }) {
-    return isTenant(env, tenant) ? ok(await logObject(env, tenant).checkpoint()) : noTenant
+    return (await hasLog(env, tenant)) ? ok(await logObject(env, tenant).checkpoint()) : noTenant
   },
   async logProof({ env, query: { tenant, index, size } }) {
-    return isTenant(env, tenant) ? logObject(env, tenant).proof(index, size) : noTenant
+    return (await hasLog(env, tenant)) ? logObject(env, tenant).proof(index, size) : noTenant
   },
   async logEntries({ env, query: { tenant, from } }) {
-    return isTenant(env, tenant) ? ok({ items: await logObject(env, tenant).hashes(from) }) : noTenant
+    return (await hasLog(env, tenant)) ? ok({ items: await logObject(env, tenant).hashes(from) }) : noTenant
   },
 
   async healthz() {
     return ok({ ok: true as const })
   },
   async readyz({ env }) {
-    const store = (await tenantObject(env, DEFAULT_TENANT).directory(-1)) !== null
+    const store = (await installationObject(env).has(DEFAULT_TENANT)) && (await tenantObject(env, DEFAULT_TENANT).directory(-1)) !== null
     const queue = await poolObject(env, DEFAULT_TENANT, 'default').ready()
     if (!engineAnswers()) return err(failure('unavailable', 'the policy engine does not answer; restart the edge'))
     if (!store || !queue) return err(failure('unavailable', store ? 'Redis does not answer' : 'the store does not answer'))

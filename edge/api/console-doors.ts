@@ -31,7 +31,7 @@ export function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
     const { env, request } = incoming
     const { pathname, search } = new URL(request.url)
     const found = await sessionOf(request, env, CONSOLE[name].media === 'text/event-stream' ? 'watched' : 'used') // a stream that is cut comes back by itself
-    if (!found.ok) return ok(signInAgain(wayBack(pathname + search)))
+    if (!found.ok) return ok(signInAgain(wayBack(pathname + search), found.error.code === 'signed_out' ? undefined : found.error))
     const session = found.value
     const shown = permitted(session, CONSOLE[name].action) ? await show(incoming, session) : err(mayNot(CONSOLE[name].action))
     return ok(shown.ok ? shown.value : refused(session, shown.error))

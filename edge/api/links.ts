@@ -15,12 +15,13 @@ import { isRevoked, macHolds, needsUnfolding, nonceFor, readLink } from '../appr
 import { broughtFile } from '../brought-files.tsx'
 import { argumentsIn, asksForChange, ChangeFields, changedIn, changePage, type Draft, textToChange } from '../change-page.tsx'
 import { authorize } from '../decide.ts'
-import { directoryOf } from '../directory.ts'
+import { directoryOf, SUSPENDED } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
 import { fileAnswer } from '../headers.ts'
-import { isTenant, readBody } from '../intake.ts'
+import { readBody } from '../intake.ts'
+import { isTenant } from '../known-tenants.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
 import { answersOf, approvalPage, html, refusalPage } from '../page.tsx'
@@ -158,7 +159,8 @@ type Opened = { link: Link; digest: string; approverKey: string; approval: Appro
 async function open(env: Env, token: string): Promise<Result<Opened>> {
   const link = readLink(token)
   const { idKey, linkKey } = identityOf(env)
-  if (link === undefined || !isTenant(env, link.tenant) || !isRunOf(link.tenant, split(link.approval).run, idKey)) return err(INVALID)
+  if (link === undefined || !isRunOf(link.tenant, split(link.approval).run, idKey) || !(await isTenant(env, link.tenant)))
+    return err(INVALID)
   const run = runObject(env, link.tenant, split(link.approval).run)
   const [directory, approval] = await Promise.all([directoryOf(env, link.tenant), run.approval(split(link.approval).n)])
   const operator = directory.operators.get(link.approver)
@@ -168,6 +170,7 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   const { digest: now, edits = [], status } = approval.value
   const digest = [now, ...edits.map(({ from }) => from)].find(holds)
   if (digest === undefined) return err(INVALID)
+  if (directory.state === 'suspended') return err(SUSPENDED)
   if (isRevoked(approval.value, link.approver)) return err(REVOKED) // whoever holds it now is told nothing of what it asked
   if (!authorize(directory, operator, 'approval.decide').allowed) return err(MAY_NOT)
   if (Date.now() >= link.expiresAt) return err(failure('approval_expired', pastIn(approval.value)))
@@ -205,6 +208,7 @@ const STATUS: Partial<Record<Failure['code'], number>> = {
   invalid_arguments: 422,
   cross_origin: 403,
   forbidden: 403,
+  tenant_suspended: 403,
   not_found: 404,
   already_answered: 409,
   already_ended: 409,

@@ -8,13 +8,14 @@ import type { Verbs } from '../app.ts'
 import { FORGED, looksSigned } from '../channels/slack-request.ts'
 import { channelObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
-import { isTenant, readBody } from '../intake.ts'
+import { readBody } from '../intake.ts'
+import { isTenant } from '../known-tenants.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
 
 export const slackRoutes: Verbs<'slackInteraction'> = {
   async slackInteraction({ env, request, query: { tenant }, headers }) {
-    if (!isTenant(env, tenant)) return err(failure('slack_refused', 'no such tenant'))
+    if (!(await isTenant(env, tenant))) return err(failure('slack_refused', 'no such tenant'))
     const said = { timestamp: headers['x-slack-request-timestamp'], signature: headers['x-slack-signature'] }
     if (!looksSigned(said, Date.now())) return FORGED
     const channels = channelObject(env, tenant)

@@ -10,7 +10,7 @@ import type { Verbs } from '../app.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
-import { isTenant } from '../intake.ts'
+import { isTenant } from '../known-tenants.ts'
 import { isRunOf } from '../run-id.ts'
 import { type EnrolledWorker, WORKER_IN_USE } from '../worker-gate.ts'
 
@@ -18,7 +18,7 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
   async enroll({ env, body: { token, x, name } }) {
     const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
     const parsed = parseKey(token)
-    if (parsed?.kind !== 'enrol' || !isTenant(env, parsed.tenant)) return invalid
+    if (parsed?.kind !== 'enrol' || !(await isTenant(env, parsed.tenant))) return invalid
     const enrolled = await tenantObject(env, parsed.tenant).enroll(parsed.id, keyHash(token), name, x)
     if (!enrolled.ok) return enrolled
     const { signer } = identityOf(env)

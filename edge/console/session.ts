@@ -7,11 +7,11 @@ import { keyHash, parseKey } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { directoryOf } from '../directory.ts'
+import { directoryOf, SUSPENDED } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { identityOf, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
-import { isTenant } from '../intake.ts'
+import { isTenant } from '../known-tenants.ts'
 
 /** `token` is the cookie's secret, `form` what each form of this session carries: a hash of the token that is not the one stored. */
 export type Session = Identified & { token: string; form: string }
@@ -33,18 +33,18 @@ export const noCookie = (env: Env): string => cookie(env, '', 0)
 const TOKEN = /^([a-z][a-z0-9-]{0,31})\.([A-Za-z0-9_-]{43})$/
 
 /** Two cookies of the name are none: one of them is somebody else's doing. */
-function tokenOf(request: Request, env: Env): { tenant: string; token: string } | undefined {
+async function tokenOf(request: Request, env: Env): Promise<{ tenant: string; token: string } | undefined> {
   const name = `${cookieName(env)}=`
   const values = (request.headers.get('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(name))
   const [, tenant, token] = TOKEN.exec(values.length === 1 ? (values[0] ?? '').slice(name.length) : '') ?? []
-  return tenant === undefined || token === undefined || !isTenant(env, tenant) ? undefined : { tenant, token }
+  return tenant === undefined || token === undefined || !(await isTenant(env, tenant)) ? undefined : { tenant, token }
 }
 
 const SIGNED_OUT = failure('signed_out', 'you are not signed in, or not any more')
 
 /** Asked on every request: a key that was rotated or revoked ends its sessions on the very next one. */
 export async function sessionOf(request: Request, env: Env, use: 'used' | 'watched' = 'used'): Promise<Result<Session>> {
-  const given = tokenOf(request, env)
+  const given = await tokenOf(request, env)
   if (given === undefined) return err(SIGNED_OUT)
   const { tenant, token } = given
   const [hash, directory] = await Promise.all([
@@ -53,19 +53,21 @@ export async function sessionOf(request: Request, env: Env, use: 'used' | 'watch
   ])
   const owner = hash === null ? undefined : directory.keys.get(hash)
   if (owner === undefined || owner.kind !== 'operator') return err(SIGNED_OUT)
+  if (directory.state === 'suspended') return err(SUSPENDED)
   return ok({ directory, principal: owner.principal, worker: null, token, form: hashed('form', token) })
 }
 
 /** A new session, always of a new token: what the browser brought along is never made one (fixation). Its cookie is the answer. */
 export async function signIn(request: Request, env: Env, key: string): Promise<Result<string>> {
   const parsed = parseKey(key)
-  if (parsed === undefined || parsed.kind !== 'operator' || !isTenant(env, parsed.tenant))
+  if (parsed === undefined || parsed.kind !== 'operator' || !(await isTenant(env, parsed.tenant)))
     return err(failure('unauthenticated', 'this is no operator’s key'))
   const token = randomBytes(32).toString('base64url')
   const tenant = tenantObject(env, parsed.tenant)
   const opened = await tenant.signIn(parsed.id, keyHash(key), hashed('session', token))
   if (!opened.ok) return opened
-  const before = tokenOf(request, env)
+  if ((await directoryOf(env, parsed.tenant)).state === 'suspended') return err(SUSPENDED)
+  const before = await tokenOf(request, env)
   if (before !== undefined) await tenantObject(env, before.tenant).signOut(hashed('session', before.token))
   return ok(cookie(env, `${parsed.tenant}.${token}`, LIMITS.console_ms / 1000))
 }

@@ -16,3 +16,12 @@ export function openDatabase(ctx: DurableObjectState, migrations: Migrations) {
   void ctx.blockConcurrencyWhile(() => migrated)
   return db
 }
+
+/**
+ * Removes all that an object keeps, its alarm included. The object ends soon after its answer is out: what it holds in memory is gone too,
+ * and if it is woken again it is a new one.
+ */
+export async function eraseObject(ctx: DurableObjectState): Promise<void> {
+  await ctx.storage.deleteAll()
+  setTimeout(() => ctx.abort('its tenant was deleted'), 100)
+}

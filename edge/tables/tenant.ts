@@ -4,13 +4,26 @@ import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm
 import type { Envelope } from '../../shared/dsse.ts'
 import type { Tier } from '../../shared/plan.ts'
 import type { Skill, SkillState } from '../../shared/skills.ts'
+import type { Quota, TenantState } from '../../shared/tenants.ts'
 import type { AgentSpec, Approval, OperatorSpec, Standing, ToolSpec } from '../../shared/wire.ts'
 
-/** One row: the directory's version, counted up by every change, and what was set up when. */
+/** One row: the directory's version, counted up by every change, what was set up when, and what the installation has decided. */
 export const meta = sqliteTable('meta', {
   id: integer().primaryKey(),
   version: integer().notNull(),
   createdAt: integer('created_at').notNull(),
+  state: text().$type<TenantState>().notNull().default('active'),
+  /** `null`: the default. */
+  quota: text({ mode: 'json' }).$type<Quota>(),
+  /** The last change of the installation's that was taken. */
+  governed: integer().notNull().default(0),
+})
+
+/** One row: proposals of one day, counted in advance. */
+export const callsCounted = sqliteTable('calls_counted', {
+  id: integer().primaryKey(),
+  day: integer().notNull(),
+  n: integer().notNull(),
 })
 
 export const agents = sqliteTable('agents', {

@@ -4,9 +4,9 @@ import { z } from 'zod'
 import type { Code } from '../failures.ts'
 /**
  * agent, operator: by API key. console: an operator, by the session of a browser. worker: by signature. link: by the token in the path.
- * slack: by Slack's signature over the body. anyone: open.
+ * slack: by Slack's signature over the body. installation: the operator of the installation, by its key. anyone: open.
  */
-export type Caller = 'agent' | 'operator' | 'console' | 'worker' | 'link' | 'slack' | 'anyone'
+export type Caller = 'agent' | 'operator' | 'console' | 'worker' | 'link' | 'slack' | 'installation' | 'anyone'
 
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'

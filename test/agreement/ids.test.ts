@@ -6,6 +6,7 @@ import {
   attestationId,
   base32,
   callId,
+  doorbellQueue,
   keyHash,
   mintKey,
   newWorkerId,
@@ -131,4 +132,16 @@ describe('API keys', () => {
   ])('with %s are none', (_name, text) => {
     expect(parseKey(text)).toBeUndefined()
   })
+})
+
+test('D18 no two tenants share a queue of doorbells, whatever their pools are called', () => {
+  const names = ['a', 'a-b', 'a-b-c', 'b', 'b-c', 'c']
+  const pools = [...names, 'b.c', 'a.b', '.', 'b-c.d']
+  const queues = names.flatMap((tenant) => pools.map((pool) => doorbellQueue(tenant, pool)))
+  expect(new Set(queues).size).toBe(names.length * pools.length)
+  // An access rule of Redis for one tenant matches its queues and no others.
+  for (const tenant of names) {
+    const matched = queues.filter((queue) => queue.startsWith(`doorbell-${tenant}.`))
+    expect(matched).toEqual(pools.map((pool) => doorbellQueue(tenant, pool)))
+  }
 })

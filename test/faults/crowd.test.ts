@@ -107,8 +107,8 @@ describe('on a worker of four places', () => {
       const fresh = must(await agent('createRun', { body: {} })).id
       await inLanes(50, 8, async () => must(await propose(fresh)))
       const lying = async (): Promise<Set<string | null>> => {
-        const ids = await redis.lrange('cs:doorbell-default-nobody:wait', 0, -1)
-        return new Set(await Promise.all(ids.map((id) => redis.hget(`cs:doorbell-default-nobody:${id}`, 'data'))))
+        const ids = await redis.lrange('cs:doorbell-default.nobody:wait', 0, -1)
+        return new Set(await Promise.all(ids.map((id) => redis.hget(`cs:doorbell-default.nobody:${id}`, 'data'))))
       }
       await eventually('doorbells lie in Redis', async () => (await lying()).size > 0)
       const before = await lying()
@@ -116,7 +116,7 @@ describe('on a worker of four places', () => {
       // Where none lies there any more they were lost, or heard by whoever may not claim them: others have their turn, once those are old.
       const others = async (): Promise<boolean> => {
         if ([...(await lying())].some((call) => !before.has(call))) return true
-        await redis.del('cs:doorbell-default-nobody:wait')
+        await redis.del('cs:doorbell-default.nobody:wait')
         return false
       }
       await eventually('others lie there', others, 30_000)

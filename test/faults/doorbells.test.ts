@@ -9,7 +9,7 @@ import type { Call } from '../../shared/wire.ts'
 import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
 import { attested, journalOf } from '../support/record.ts'
 
-const QUEUE = 'doorbell-default-default'
+const QUEUE = 'doorbell-default.default'
 const KEY = `cs:${QUEUE}`
 
 let hurt: HurtStack
@@ -116,7 +116,7 @@ test('Q02 a doorbell changed on its way, by another name, with other options or 
   await job?.updateData({ ...bell(call), args: { mark: 'forged\n' }, tool: 'process.run' })
   await queue.add('cancel', { ...bell(call), state: 'cancelled' }, once)
   await queue.add('claim', bell(call), { ...once, attempts: 5, priority: 1, lifo: true })
-  const elsewhere = new Queue('doorbell-default-other', { connection: redis, prefix: 'cs', skipVersionCheck: true })
+  const elsewhere = new Queue('doorbell-default.other', { connection: redis, prefix: 'cs', skipVersionCheck: true })
   await elsewhere.add('ring', bell(call))
   process.kill(pid ?? 0, 'SIGCONT')
   const ended = await hurt.ended(call)

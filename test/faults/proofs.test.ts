@@ -30,7 +30,7 @@ const enrol = (tiers: ('B' | 'C')[]) => PeerWorker.enrol(hurt.stack.url, hurt.op
 test('K04 a call that a worker may not have is sent on to one that may, by its own bell, and once', async () => {
   const [modest, able] = [await enrol(['B']), await enrol(['B', 'C'])]
   const redis = hurt.redis()
-  const bells = (): Promise<number> => redis.llen(`cs:doorbell-default-${able.id}:wait`)
+  const bells = (): Promise<number> => redis.llen(`cs:doorbell-default.${able.id}:wait`)
   const call = await propose()
   for (const _ of [1, 2, 3]) expect(refusal(await modest.claim(call.id))).toMatch(/sandbox_unavailable/)
   await eventually('its bell is rung', async () => (await bells()) > 0)

@@ -12,7 +12,7 @@ const ACKNOWLEDGED_WITHIN_MS = 2_000
 const OUTAGE_MS = 20_000
 /** A run rings again after 5 s, and after longer rests the longer its call waits: 60 s at the most. */
 const RUNG_WITHIN_MS = 65_000
-const WAITING = 'cs:doorbell-default-default:wait'
+const WAITING = 'cs:doorbell-default.default:wait'
 
 let hurt: HurtStack
 beforeAll(async () => {

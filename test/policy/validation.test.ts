@@ -44,11 +44,12 @@ test('every action that a route asks for is one that policies can name, with its
     slack: 'Operator',
     console: 'Operator',
   } as const
-  const routes: Route[] = Object.values(ROUTES)
+  // No tenant's policies can name what the operator of the installation does.
+  const routes = Object.values<Route>(ROUTES).filter(({ callers }) => !callers.includes('installation'))
   for (const { action, callers } of routes) {
     if (action === null) continue
     for (const caller of callers) {
-      if (caller === 'anyone') throw new Error(`\`${action}\` is asked of anyone`)
+      if (caller === 'anyone' || caller === 'installation') throw new Error(`\`${action}\` is asked of anyone`)
       expect(check(`permit (principal is ${types[caller]}, action == Action::"${action}", resource is Tenant);`), action).toEqual({
         ok: true,
         value: [],

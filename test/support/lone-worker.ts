@@ -149,7 +149,7 @@ export class LoneWorker {
 
   #openQueue(name: string = this.edge.pool): Queue {
     const connection = { url: redisUrl('edge', this.#secrets, this.#redisPort), maxRetriesPerRequest: null }
-    const queue = new Queue(`doorbell-${this.edge.tenant}-${name}`, { prefix: 'cs', connection })
+    const queue = new Queue(`doorbell-${this.edge.tenant}.${name}`, { prefix: 'cs', connection })
     queue.on('error', () => undefined) // a test may take Redis away
     return queue
   }

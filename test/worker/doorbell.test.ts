@@ -168,7 +168,7 @@ test.each([
   const data = { tenant, run: RUN, call: CALL }
   for (let n = 0; n < 12; n++) {
     const pool = `left-${where}-${n}`
-    const bells = new Queue(`doorbell-${tenant}-${pool}`, { prefix: 'cs', connection: { url: near } })
+    const bells = new Queue(`doorbell-${tenant}.${pool}`, { prefix: 'cs', connection: { url: near } })
     let [heard, late, left] = [0, 0, false]
     const ring = async (): Promise<void> => {
       heard += 1

@@ -76,6 +76,7 @@ function directoryWith(tenant: string, policies: readonly string[], names: reado
     policies: { version: 1, texts: { rules: policies.join('\n'), APPROVERS } },
     workers: [],
     secrets: [],
+    state: 'active',
     formerSecrets: [],
     skills: [],
     publishers: [],

@@ -1,0 +1,44 @@
+// Removes what the objects of a deleted tenant keep, by the names that are known of them. Each step may be done twice. What no name leads to
+// is refused by the tombstone of the tenant, and a run of that kind removes itself when its alarm rings.
+
+import type { Env } from './env.ts'
+import { agentQuestions, channelObject, logObject, poolObject, runObject, sessionObject, skillObject } from './env.ts'
+import type { Known } from './tenancy-store.ts'
+
+/** How long one round may take; whoever asked asks again. */
+const ROUND_MS = 10_000
+const AT_ONCE = 20
+
+/** Whether all of it is gone. */
+export async function eraseOthers(env: Env, tenant: string, { runs, agents, skills, pools, workers }: Known): Promise<boolean> {
+  const ends = Date.now() + ROUND_MS
+  const log = logObject(env, tenant)
+  await eraseRuns(env, tenant, runs)
+  for (let some = await log.runsBut([]); some.length > 0; some = await log.runsBut(some)) {
+    await eraseRuns(env, tenant, some)
+    if (Date.now() > ends) {
+      await log.runsBut(some)
+      return false
+    }
+  }
+  await inTurns(agents, (agent) => agentQuestions(env, { tenant, agent }).erase())
+  await inTurns(skills, (skill) => skillObject(env, tenant, skill).erase())
+  await inTurns(pools, (pool) =>
+    poolObject(env, tenant, pool)
+      .erase(workers)
+      .catch(() => undefined),
+  ) // doorbells lead nowhere any more
+  await channelObject(env, tenant).erase()
+  await log.erase()
+  return true
+}
+
+const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> =>
+  inTurns(runs, async (run) => {
+    const of = await runObject(env, tenant, run).erase()
+    if (of !== null) await sessionObject(env, { tenant, ...of }).erase()
+  })
+
+async function inTurns(names: readonly string[], erase: (name: string) => Promise<unknown>): Promise<void> {
+  for (let i = 0; i < names.length; i += AT_ONCE) await Promise.all(names.slice(i, i + AT_ONCE).map(erase))
+}

@@ -1,0 +1,242 @@
+// Which tenants there are and were, one object for the whole installation. Its row of a tenant is the truth about whether that is active;
+// each change is stored with its journal entry and then told to the tenant's object, again until that has taken it. It knows nothing of
+// what is inside a tenant.
+
+import { DurableObject } from 'cloudflare:workers'
+import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
+import migrations from '../migrations/installation/migrations.js'
+import { failure } from '../shared/failures.ts'
+import { INSTALLATION_LOG, mintKey } from '../shared/ids.ts'
+import { GENESIS, linkOf } from '../shared/journal.ts'
+import { LIMITS } from '../shared/limits.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { QuotaChange, Tenant, TenantState, TenantUse } from '../shared/tenants.ts'
+import { DEFAULT_QUOTA, MAX_TENANTS, withChange } from '../shared/tenants.ts'
+import type { JournalEntry } from '../shared/wire.ts'
+import type { Env } from './env.ts'
+import { DEFAULT_TENANT, logObject, tenancy } from './env.ts'
+import { forgetTenant } from './known-tenants.ts'
+import { journal, tenants } from './tables/installation.ts'
+import { openDatabase } from './tables/open.ts'
+
+/** The source of the leaves, in the installation's log. */
+const SOURCE = 'tenants'
+const RETRY_MS = 2_000
+
+type Row = typeof tenants.$inferSelect
+export type NewTenant = { readonly name: string; readonly operator: string; readonly quota: QuotaChange }
+
+const UNERASED = and(eq(tenants.state, 'deleted'), eq(tenants.erased, false))
+
+const NO_TENANT = failure('not_found', 'no such tenant')
+const UNTOLD = failure('unavailable', 'the change is recorded and takes effect as soon as the tenant can be reached')
+
+export class InstallationObject extends DurableObject<Env> {
+  readonly #db = openDatabase(this.ctx, migrations)
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    if (this.#row(DEFAULT_TENANT) === undefined) this.#foundDefault()
+  }
+
+  /** The tenant that set-up makes, whose operator's key is in the environment: it needs to be told nothing. */
+  #foundDefault(): void {
+    const now = Date.now()
+    const times = { createdAt: now, changedAt: now, revision: 0 }
+    this.#db
+      .insert(tenants)
+      .values({ name: DEFAULT_TENANT, state: 'active', quota: DEFAULT_QUOTA, ...times, told: true, operator: 'root', keyHash: '' })
+      .run()
+  }
+
+  /** Whether a key of this tenant may be looked up at all. */
+  async has(name: string): Promise<boolean> {
+    const state = this.#row(name)?.state
+    return state === 'active' || state === 'suspended'
+  }
+
+  async list(after: string): Promise<Tenant[]> {
+    return this.#db.select().from(tenants).where(gt(tenants.name, after)).orderBy(asc(tenants.name)).limit(LIMITS.page).all().map(shown)
+  }
+
+  async read(name: string): Promise<Result<Tenant & { use: TenantUse | null }>> {
+    const row = this.#row(name)
+    if (row === undefined) return err(NO_TENANT)
+    return ok({ ...shown(row), use: row.state === 'deleted' ? null : await tenancy(this.env, name).use() })
+  }
+
+  /** A name is given once: what a deleted tenant signed stays its own. */
+  async create({ name, operator, quota }: NewTenant): Promise<Result<Tenant & { operator: string; key: string }>> {
+    const now = Date.now()
+    const { key, hash } = mintKey('operator', name, now)
+    const made = this.ctx.storage.transactionSync((): Result<Row> => {
+      if (this.#row(name) !== undefined) return err(failure('conflict', `the name \`${name}\` is or was a tenant’s; choose another`))
+      const held = this.#db.select({ n: count() }).from(tenants).get()?.n ?? 0
+      if (held >= MAX_TENANTS) return err(failure('limit_reached', `an installation makes ${MAX_TENANTS} tenants at the most`))
+      const times = { createdAt: now, changedAt: now, revision: 1 }
+      const row: Row = {
+        name,
+        state: 'active',
+        quota: withChange(DEFAULT_QUOTA, quota),
+        ...times,
+        told: false,
+        erased: false,
+        operator,
+        keyHash: hash,
+      }
+      this.#db.insert(tenants).values(row).run()
+      this.#journal('tenant.created', name, { operator, quota: row.quota })
+      return ok(row)
+    })
+    if (!made.ok) return made
+    const told = await this.#tell(name)
+    return told.ok ? ok({ ...shown(made.value), operator, key }) : told
+  }
+
+  async putQuota(name: string, quota: QuotaChange): Promise<Result<Tenant>> {
+    return this.#change(name, 'tenant.quota', { quota }, (row) =>
+      row.state === 'deleted' ? err(NO_TENANT) : ok({ quota: withChange(row.quota, quota) }),
+    )
+  }
+
+  async suspend(name: string, reason: string): Promise<Result<Tenant>> {
+    return this.#move(name, 'active', 'suspended', { reason })
+  }
+
+  async resume(name: string, reason: string): Promise<Result<Tenant>> {
+    return this.#move(name, 'suspended', 'active', { reason })
+  }
+
+  /** Only a suspended one: two steps, so that no slip deletes a tenant in use. */
+  async remove(name: string): Promise<Result<Tenant>> {
+    return this.#move(name, 'suspended', 'deleted', {})
+  }
+
+  #move(name: string, from: TenantState, state: TenantState, said: Record<string, unknown>): Promise<Result<Tenant>> {
+    const kind = state === 'active' ? 'tenant.resumed' : `tenant.${state}`
+    return this.#change(name, kind, said, (row) => {
+      if (row.state === 'deleted') return err(NO_TENANT)
+      return row.state === from ? ok({ state }) : err(failure('conflict', `the tenant is ${row.state}; it has to be ${from} for that`))
+    })
+  }
+
+  /** Stored and journalled as one; the caller hears that it is done when the tenant's object has taken it. */
+  async #change(
+    name: string,
+    kind: string,
+    said: Record<string, unknown>,
+    changed: (row: Row) => Result<Partial<Row>>,
+  ): Promise<Result<Tenant>> {
+    const done = this.ctx.storage.transactionSync((): Result<true> => {
+      const row = this.#row(name)
+      const change = row === undefined ? err(NO_TENANT) : changed(row)
+      if (row === undefined || !change.ok) return change.ok ? err(NO_TENANT) : change
+      const stamp = { changedAt: Date.now(), revision: row.revision + 1, told: false }
+      this.#db
+        .update(tenants)
+        .set({ ...change.value, ...stamp })
+        .where(eq(tenants.name, name))
+        .run()
+      this.#journal(kind, name, said)
+      return ok(true)
+    })
+    if (!done.ok) return done
+    if (this.#known(name).state === 'deleted') forgetTenant(name)
+    const told = await this.#tell(name)
+    return told.ok ? ok(shown(this.#known(name))) : told
+  }
+
+  /** Sends what the row says now. The tenant's object ignores a message older than one that it has taken. */
+  async #tell(name: string): Promise<Result<true>> {
+    const { revision, state, quota, operator, keyHash } = this.#known(name)
+    try {
+      await tenancy(this.env, name).govern({ revision, state, quota, first: { name: operator, keyHash } })
+    } catch {
+      return err(UNTOLD) // the alarm tells it again
+    }
+    if (this.#known(name).revision === revision) this.#db.update(tenants).set({ told: true }).where(eq(tenants.name, name)).run()
+    return ok(true)
+  }
+
+  async entries(after: number): Promise<JournalEntry[]> {
+    const before = after === 0 ? GENESIS : this.#db.select().from(journal).where(eq(journal.seq, after)).get()
+    const rows = this.#db.select().from(journal).where(gt(journal.seq, after)).orderBy(asc(journal.seq)).limit(LIMITS.page).all()
+    let prev = before?.hash ?? GENESIS.hash
+    return rows.map(({ seq, at, kind, body, hash }) => {
+      const entry = { seq, at_ms: at, kind, call: null, body, prev, hash }
+      prev = hash
+      return entry
+    })
+  }
+
+  /** Within the transaction of what it tells; the alarm is set in the same commit. */
+  #journal(kind: string, tenant: string, said: Record<string, unknown>): void {
+    const last = this.#db.select().from(journal).orderBy(desc(journal.seq)).limit(1).get() ?? GENESIS
+    const [seq, at, body] = [last.seq + 1, Date.now(), { tenant, ...said }]
+    const hash = linkOf({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
+    this.#db.insert(journal).values({ seq, at, kind, tenant, body, hash }).run()
+    void this.ctx.storage.setAlarm(Date.now() + 1)
+  }
+
+  override async alarm(): Promise<void> {
+    const untold = this.#db.select().from(tenants).where(eq(tenants.told, false)).limit(LIMITS.page).all()
+    for (const { name } of untold) await this.#tell(name)
+    await this.#erase()
+    const logged = await this.#tellLog().catch(() => false)
+    const left = this.#db
+      .select()
+      .from(tenants)
+      .where(or(eq(tenants.told, false), UNERASED))
+      .limit(1)
+      .get()
+    if (!logged || left !== undefined) void this.ctx.storage.setAlarm(Date.now() + RETRY_MS)
+  }
+
+  /** What is left of deleted tenants: in rounds, again until there is nothing. */
+  async #erase(): Promise<void> {
+    for (const { name, told } of this.#db.select().from(tenants).where(UNERASED).limit(LIMITS.page).all()) {
+      const done =
+        told &&
+        (await tenancy(this.env, name)
+          .erase()
+          .catch(() => false))
+      if (!done) continue
+      this.ctx.storage.transactionSync(() => {
+        this.#db.update(tenants).set({ erased: true }).where(eq(tenants.name, name)).run()
+        this.#journal('tenant.erased', name, {})
+      })
+    }
+  }
+
+  /** At least once; the log knows by its number what it has. */
+  async #tellLog(): Promise<boolean> {
+    const rows = this.#db.select().from(journal).where(eq(journal.logged, false)).orderBy(asc(journal.seq)).limit(LIMITS.page).all()
+    const last = rows.at(-1)?.seq
+    if (last === undefined) return true
+    const about = { call: '', agent: '', tool: '', took: 0, shadow: null }
+    const leaves = rows.map(({ seq, hash, kind, at }) => ({ seq, hash, state: kind, at, ...about }))
+    await logObject(this.env, INSTALLATION_LOG).append(SOURCE, leaves)
+    this.#db.update(journal).set({ logged: true }).where(lte(journal.seq, last)).run()
+    return rows.length < LIMITS.page
+  }
+
+  #row(name: string): Row | undefined {
+    return this.#db.select().from(tenants).where(eq(tenants.name, name)).get()
+  }
+
+  #known(name: string): Row {
+    const row = this.#row(name)
+    if (row === undefined) throw new Error(`the registry lacks the tenant ${name}`) // a bug: rows are never removed
+    return row
+  }
+}
+
+const shown = ({ name, state, createdAt, changedAt, quota, erased }: Row): Tenant => ({
+  name,
+  state,
+  created_at_ms: createdAt,
+  changed_at_ms: changedAt,
+  quota,
+  ...(state === 'deleted' ? { erased } : {}),
+})

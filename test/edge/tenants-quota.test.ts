@@ -1,0 +1,95 @@
+// Promise: what a tenant may use in all is enforced where the thing is made, the refusal has a code of its own, and the operator of the
+// installation reads how much of it is used.
+
+import { afterAll, expect, test } from 'vitest'
+import { client } from '../../shared/client.ts'
+import { sha256 } from '../../shared/json.ts'
+import { granted, refusal } from '../support/desk.ts'
+import { newSigner, PeerWorker } from '../support/peer-worker.ts'
+import { sharedStack, startTestStack } from '../support/stack.ts'
+import { installation, newTenant } from '../support/tenants.ts'
+
+const dev = sharedStack()
+const governor = installation(dev)
+const useOf = async (tenant: string) => granted(await governor('readTenant', { params: { tenant } })).use
+
+test('D18 calls of a day: the last one that fits is taken, the next is refused, and a lower or higher quota counts at once', async () => {
+  const desk = await newTenant(dev, 'quota-calls', { calls_per_day: 3 })
+  const [agent, tool] = [await desk.agent(), await desk.tool()]
+  const propose = (key?: string) =>
+    agent.client('proposeCallInNewRun', {
+      body: { tool, args: {} },
+      ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+    })
+  const first = granted(await propose('one'))
+  // At once: the count is one row, so no two of them are the last one.
+  const answers = await Promise.all(Array.from({ length: 10 }, () => propose()))
+  expect(answers.filter(({ ok }) => ok)).toHaveLength(2)
+  expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['403 calls_quota_exceeded']))
+  expect((await useOf('quota-calls'))?.calls_today).toBe(3)
+  expect(granted(await propose('one')).id).toBe(first.id) // a repeated request makes nothing, and is answered as before
+  granted(await governor('putQuota', { params: { tenant: 'quota-calls' }, body: { calls_per_day: 4 } }))
+  granted(await propose())
+  expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
+})
+
+test('D18 workers: one more than the quota is not enrolled until another is revoked, and its token still works then', async () => {
+  const desk = await newTenant(dev, 'quota-workers', { workers: 1 })
+  const first = await PeerWorker.enrol(dev.url, desk.root, desk.pool)
+  const { token } = granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
+  const enroll = () => client(dev.url)('enroll', { body: { token, x: newSigner().x, name: 'second', tiers: [] } })
+  expect(refusal(await enroll())).toBe('409 workers_quota_exceeded')
+  expect((await useOf('quota-workers'))?.workers).toBe(1)
+  granted(await desk.root('revokeWorker', { params: { worker: first.id } }))
+  granted(await enroll())
+})
+
+test('D18 files: the runs of a tenant hold together what its quota says, whichever agent’s they are', async () => {
+  const desk = await newTenant(dev, 'quota-files', { files_bytes: 10 })
+  const [one, two] = [await desk.agent(), await desk.agent()]
+  await desk.tool({ input_files: true })
+  const put = async (by: typeof one, text: string) => {
+    const { id: run } = granted(await by.client('createRun', { body: {} }))
+    return by.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
+  }
+  granted(await put(one, '1234567'))
+  expect(refusal(await put(two, '4567'))).toBe('409 files_full')
+  granted(await put(two, '456'))
+  expect((await useOf('quota-files'))?.files_bytes).toBe(10)
+})
+
+test('D18 open pages: one more than the quota is told nothing', async () => {
+  const desk = await newTenant(dev, 'quota-streams', { streams: 1 })
+  const [agent, tool] = [await desk.agent(), await desk.tool({ capabilities: ['network'] })]
+  const asked = await desk.asked(agent.client, tool)
+  const events = `${await desk.link(desk.root, asked.approval.id)}/events`
+  const abort = new AbortController()
+  const open = await fetch(events, { signal: abort.signal })
+  expect(open.status).toBe(200)
+  expect((await useOf('quota-streams'))?.streams).toBe(1)
+  expect((await fetch(events)).status).toBe(429)
+  abort.abort()
+})
+
+test('a quota that is no whole number or beyond what may be set is refused', async () => {
+  await newTenant(dev, 'quota-bounds')
+  for (const body of [{ workers: -1 }, { workers: 1.5 }, { workers: 1_001 }, { calls_per_day: 1e12 }, { other: 1 }])
+    expect(refusal(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body }))).toBe('400 invalid_request')
+  const { quota } = granted(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body: { workers: 0 } }))
+  expect(quota).toEqual({ calls_per_day: 1_000_000, files_bytes: 4 * 2 ** 30, workers: 0, streams: 512 })
+})
+
+test('a restart of the edge gives nobody calls back that were counted', async () => {
+  const stack = await startTestStack()
+  afterAll(() => stack.stop())
+  const desk = await newTenant(stack.dev, 'quota-restart', { calls_per_day: 2 })
+  const [agent, tool] = [await desk.agent(), await desk.tool()]
+  const propose = () => agent.client('proposeCallInNewRun', { body: { tool, args: {} } })
+  granted(await propose())
+  granted(await propose())
+  expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
+  await stack.edge.stop()
+  const again = await stack.edge.start()
+  expect(again.ok).toBe(true)
+  expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
+})

@@ -1,0 +1,129 @@
+// Promise: the operator of the installation makes tenants, each with a first operator whose key is shown once, and sees nothing inside of
+// them. What was done is on record in a log of the installation's own.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { verifyCheckpoint } from '../../shared/checkpoint.ts'
+import { bearer, client } from '../../shared/client.ts'
+import { mintInstallationKey, mintKey } from '../../shared/ids.ts'
+import { verifyChain } from '../../shared/journal.ts'
+import { Desk, granted, refusal } from '../support/desk.ts'
+import { eventually } from '../support/lone-worker.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
+import { installation, newTenant } from '../support/tenants.ts'
+
+const dev = sharedStack()
+const governor = installation(dev)
+const desk = new Desk('tenants', dev)
+const REFUSED = '401 unauthenticated'
+
+test('D18 a new tenant is a whole one: its first operator administers it, and its agents’ calls are decided and logged apart', async () => {
+  const acme = await newTenant(dev, 'tenants-acme')
+  const [agent, tool] = [await acme.agent(), await acme.tool()]
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  expect(call.state).toBe('granted')
+  granted(await agent.client('cancelCall', { params: { run: call.run, call: call.id } }))
+  const ended = await eventually(
+    'the call is in the tenant’s log',
+    async () => granted(await acme.root('listCalls', { query: {} })).items[0],
+  )
+  expect([ended.call, ended.agent]).toEqual([call.id, agent.name])
+  const head = granted(await client(dev.url)('logCheckpoint', { query: { tenant: 'tenants-acme' } }))
+  expect([head.size, head.origin.endsWith('/tenants-acme')]).toEqual([1, true])
+  expect(granted(await acme.root('listOperators', {})).items.map(({ name, roles }) => [name, roles])).toEqual([['root', ['admin']]])
+})
+
+test('the first operator may have another name, and its key is in the first answer alone', async () => {
+  const made = granted(await governor('createTenant', { body: { name: 'tenants-named', operator: 'alice' } }))
+  expect(made).toMatchObject({ name: 'tenants-named', state: 'active', operator: 'alice' })
+  expect(made.key).toMatch(/^cs_operator_tenants-named_/)
+  granted(await client(dev.url, bearer(made.key))('listAgents', {}))
+  const told = JSON.stringify([
+    granted(await governor('listTenants', { query: {} })),
+    granted(await governor('readTenant', { params: { tenant: 'tenants-named' } })),
+    granted(await governor('readInstallationJournal', { query: {} })),
+  ])
+  expect(told).not.toContain(made.key.split('_').at(-1))
+})
+
+test('a name is given once, has the form of one, and is not that of the installation’s log', async () => {
+  await newTenant(dev, 'tenants-once')
+  expect(refusal(await governor('createTenant', { body: { name: 'tenants-once' } }))).toBe('409 conflict')
+  expect(refusal(await governor('createTenant', { body: { name: 'default' } }))).toBe('409 conflict')
+  for (const name of ['installation', 'Upper', '1st', 'a_b', 'a.b', 'a/b', '', 'x'.repeat(33)])
+    expect([name, refusal(await governor('createTenant', { body: { name } }))]).toEqual([name, '400 invalid_request'])
+})
+
+test('two that make the same tenant at once: one of them does', async () => {
+  const answers = await Promise.all(Array.from({ length: 8 }, () => governor('createTenant', { body: { name: 'tenants-race' } })))
+  expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
+  expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['409 conflict']))
+})
+
+test('K03 the installation key opens nothing of a tenant, no key of a tenant governs, and a wrong one is refused like any other', async () => {
+  expect(refusal(await governor('listTools', {}))).toBe(REFUSED)
+  expect(refusal(await governor('listOperators', {}))).toBe(REFUSED)
+  expect(refusal(await governor('putOperator', { params: { name: 'me' }, body: { roles: ['admin'] } }))).toBe(REFUSED)
+  const admin = await desk.operator(['admin'])
+  const key = dev.installation_key
+  const wrong = [
+    admin.key,
+    desk.rootKey,
+    mintInstallationKey(Date.now()),
+    `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`,
+    key.toLowerCase(),
+    mintKey('operator', 'installation', Date.now()).key,
+  ]
+  for (const one of wrong) {
+    const asked = client(dev.url, bearer(one))
+    expect(refusal(await asked('listTenants', { query: {} }))).toBe(REFUSED)
+    expect(refusal(await asked('createTenant', { body: { name: 'tenants-forged' } }))).toBe(REFUSED)
+    expect(refusal(await asked('suspendTenant', { params: { tenant: 'default' }, body: {} }))).toBe(REFUSED)
+  }
+  expect(refusal(await governor('readTenant', { params: { tenant: 'tenants-forged' } }))).toBe('404 not_found')
+})
+
+test('set-up keeps the installation key where only its owner reads it, and the edge is given its hash', () => {
+  const secrets = readFileSync(join(sharedState(), 'secrets.json'), 'utf8')
+  expect(JSON.parse(secrets).installation).toBe(dev.installation_key)
+  const config = readFileSync(join(sharedState(), 'edge/config.capnp'), 'utf8')
+  expect(config).not.toContain(dev.installation_key.split('_').at(-1))
+})
+
+test('J01 what was done with tenants is chained, and each entry becomes a leaf of the installation’s log, whose head is signed', async () => {
+  await newTenant(dev, 'tenants-journal')
+  granted(await governor('putQuota', { params: { tenant: 'tenants-journal' }, body: { workers: 3 } }))
+  const items = granted(await governor('readInstallationJournal', { query: {} })).items
+  expect(verifyChain(items).ok).toBe(true)
+  const ours = items.filter(({ body }) => body['tenant'] === 'tenants-journal').map(({ kind, body }) => [kind, body['quota']])
+  expect(ours).toMatchObject([
+    ['tenant.created', { workers: 100 }],
+    ['tenant.quota', { workers: 3 }],
+  ])
+  const log = client(dev.url)
+  const head = await eventually('the log has them all', async () => {
+    const checkpoint = granted(await log('logCheckpoint', { query: { tenant: 'installation' } }))
+    return checkpoint.size >= items.length ? checkpoint : undefined
+  })
+  const leaves = granted(await log('logEntries', { query: { tenant: 'installation', from: 0 } })).items
+  expect(leaves.slice(0, items.length)).toEqual(items.map(({ hash }) => hash))
+  const edge = dev.keys.keys.find(({ role }) => role === 'edge')
+  expect(head.origin).toMatch(/\/installation$/)
+  expect(verifyCheckpoint(head.note, head.origin, edge?.x ?? '')).toMatchObject({ ok: true, value: { size: head.size } })
+})
+
+test('pages of tenants come in the order of their names', async () => {
+  await newTenant(dev, 'tenants-z1')
+  await newTenant(dev, 'tenants-z2')
+  const { items } = granted(await governor('listTenants', { query: { after: 'tenants-z1' } }))
+  expect(items[0]?.name).toBe('tenants-z2')
+  expect(items.map(({ name }) => name)).toEqual(items.map(({ name }) => name).toSorted())
+})
+
+test('the metrics that anyone reads name no tenant', async () => {
+  await newTenant(dev, 'tenants-unnamed')
+  const metrics = await (await fetch(new URL('/metrics', dev.url))).text()
+  expect(metrics).toContain('countersign_calls_ended_total')
+  expect(metrics).not.toContain('tenants-unnamed')
+})

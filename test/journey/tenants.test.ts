@@ -1,0 +1,40 @@
+// Promise: at the command line the operator of the installation makes a tenant, bounds it, suspends it, resumes it and deletes it; its first
+// operator works with the key that was shown once.
+
+import { expect, test } from 'vitest'
+import { countersign } from '../support/countersign.ts'
+import { sharedStack, sharedState } from '../support/stack.ts'
+
+const dev = sharedStack()
+const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
+const as = (key: string, ...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_URL: dev.url, COUNTERSIGN_KEY: key } })
+
+test('D18 a tenant is made, bounded, suspended, resumed and deleted at the command line', { timeout: 300_000 }, async () => {
+  const made = await run('tenants', 'create', 'cli-acme', '--operator', 'alice', '--calls', '10', '--json')
+  expect(made.code).toBe(0)
+  const { key } = JSON.parse(made.out)
+  expect((await as(key, 'operators', 'list')).out).toMatch(/alice\s+admin/)
+  expect((await run('tenants', 'list', '--after', 'cli-a')).out).toMatch(/cli-acme\s+active/)
+  expect((await run('tenants', 'quota', 'cli-acme', '--workers', '2')).out).toMatch(/calls a day\s+10\n.*\nworkers\s+2\n/)
+  expect(await run('tenants', 'quota', 'cli-acme')).toMatchObject({ code: 2 })
+  expect((await run('tenants', 'show', 'cli-acme')).out).toMatch(/calls today\s+0/)
+
+  expect((await run('tenants', 'suspend', 'cli-acme', '--reason', 'unpaid')).out).toMatch(/state\s+suspended/)
+  expect(await as(key, 'operators', 'list')).toMatchObject({ code: 1, err: expect.stringContaining('has suspended this tenant') })
+  expect((await run('tenants', 'resume', 'cli-acme')).out).toMatch(/state\s+active/)
+  expect(await run('tenants', 'delete', 'cli-acme', 'cli-acme')).toMatchObject({ code: 1, err: expect.stringContaining('suspended') })
+  expect((await run('tenants', 'suspend', 'cli-acme')).code).toBe(0)
+  expect(await run('tenants', 'delete', 'cli-acme', 'cli-acm')).toMatchObject({ code: 2 })
+  expect((await run('tenants', 'delete', 'cli-acme', 'cli-acme')).out).toMatch(/state\s+deleted/)
+  expect((await as(key, 'operators', 'list')).code).toBe(1)
+})
+
+test('an operator’s key does not govern tenants, the installation key does nothing else, and each says so before it is sent', {
+  timeout: 120_000,
+}, async () => {
+  const wrong = await as(dev.operator_key, 'tenants', 'list')
+  expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('needs the installation’s key') })
+  const other = await as(dev.installation_key, 'operators', 'list')
+  expect(other).toMatchObject({ code: 2, err: expect.stringContaining('COUNTERSIGN_KEY is the installation’s') })
+  expect((await as(dev.installation_key, 'tenants', 'list')).out).toMatch(/default\s+active/)
+})

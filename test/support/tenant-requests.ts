@@ -1,0 +1,81 @@
+// A request for each route that names something, by ids that are given: what the other tenant's and nobody's are asked with alike.
+
+import type { RouteName } from '../../shared/api.ts'
+import { seal } from '../../shared/dsse.ts'
+import { sha256 } from '../../shared/json.ts'
+import { STATEMENT_TYPE } from '../../shared/statement.ts'
+import { toolSpec } from './desk.ts'
+import { newSigner } from './peer-worker.ts'
+import type { Ids } from './tenants.ts'
+
+const KEY = newSigner()
+const why = { reason: 'a test' }
+
+/** Bodies that name nothing of anybody's, or act on the caller's own alone. Their paths have no parameter. */
+export const NAMES_NOTHING: ReadonlySet<RouteName> = new Set([
+  'createRun',
+  'putPolicies',
+  'checkPolicies',
+  'trySkill',
+  'publishSkill',
+  'putDeniedParts',
+  'prove',
+  'consoleSignIn',
+  'consoleSignOut',
+])
+
+export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unknown>> = {
+  proposeCall: ({ tool, sha256 }) => ({ tool, args: {}, files: [{ path: 'a.txt', sha256 }] }),
+  proposeCallInNewRun: ({ tool, session }) => ({ tool, args: {}, run: { session } }),
+  decide: ({ tool, agent }, caller) => ({ tool, args: {}, ...(caller === 'operator' ? { agent } : {}) }),
+  answerApproval: () => ({ decision: 'deny' }),
+  previewAnswer: () => ({ arguments: {} }),
+  putTool: () => toolSpec(),
+  putAgent: ({ tool, operator }) => ({ tools: [tool], owners: [operator] }),
+  putOperator: () => ({ roles: [] }),
+  createEnrolment: ({ agent }) => ({ pool: agent }),
+  putChannel: ({ operator }) => ({
+    kind: 'webhook',
+    url: 'https://hooks.example.com/x',
+    keys: [`whsec_${Buffer.alloc(32, 7).toString('base64')}`],
+    recipients: { operators: [operator] },
+  }),
+  putDelegation: ({ operator }) => ({ to: operator, for_s: 60 }),
+  collectMessages: ({ approval }) => ({ done: [approval], failed: [] }),
+  putPolicyShadow: ({ version }) => ({ version: Number(version) }),
+  rehearsePolicyVersion: () => ({}),
+  putSecret: ({ tool }) => ({ value: 'a value of the asker', tools: [tool] }),
+  enableSkill: () => why,
+  disableSkill: () => why,
+  revokeSkill: () => why,
+  rollBackSkill: () => ({ from: null, to: '1.0.0', ...why }),
+  putPublisher: () => ({ keys: [newSigner().x] }), // a key is one publisher's
+  revokePublisherKey: () => why,
+  resetSession: ({ agent }, caller) => (caller === 'operator' ? { agent } : {}),
+  createTenant: ({ tenant }) => ({ name: tenant }),
+  putQuota: () => ({}),
+  suspendTenant: () => why,
+  resumeTenant: () => why,
+  deleteTenant: ({ tenant }) => ({ name: tenant }),
+  claim: ({ run, call }) => ({ run, call, tiers: ['B', 'C'] }),
+  output: ({ fence }) => ({ fence, stream: 'stdout', offset: 0, data: '' }),
+  settle: ({ call, fence }) => ({
+    fence,
+    envelope: seal(STATEMENT_TYPE, { subject: [{ name: call, digest: { sha256: sha256(call) } }] }, KEY),
+    output: { stdout: '', stderr: '' },
+  }),
+  heartbeat: ({ call, fence }) => ({ tiers: ['B', 'C'], running: [{ call, fence }] }),
+}
+
+/** What forms of the console carry beside their token. */
+export const FORMS: Partial<Record<RouteName, (ids: Ids) => Record<string, string>>> = {
+  consoleAnswer: ({ call }) => ({ decision: 'deny', digest: sha256(call) }),
+  consoleCancel: () => ({}),
+  consoleAnswers: ({ approval }) => ({ id: approval, decision: 'deny' }),
+  consoleTakeBack: ({ standing }) => ({ id: standing }),
+  consoleEnable: () => why,
+  consoleDisable: () => why,
+  consoleRevoke: () => why,
+  consoleRollBack: () => ({ from: '', to: '1.0.0', ...why }),
+  submitApproval: () => ({ decision: 'deny', nonce: 'x' }),
+}

@@ -1,0 +1,183 @@
+// Tenants of a test's own, made by the operator of the installation, each with some of everything that a tenant can hold.
+
+import type { DevInfo } from '../../infra/seed.ts'
+import type { RouteName } from '../../shared/api.ts'
+import { ROUTES } from '../../shared/api.ts'
+import { bearer, type Client, client } from '../../shared/client.ts'
+import { approvalId, callId, newStandingId, newWorkerId, ulid } from '../../shared/ids.ts'
+import { sha256 } from '../../shared/json.ts'
+import type { Route } from '../../shared/routes/route.ts'
+import type { QuotaChange } from '../../shared/tenants.ts'
+import { ConsoleSession } from './console-session.ts'
+import { Desk, granted } from './desk.ts'
+import { grantOf, newSigner, PeerWorker } from './peer-worker.ts'
+import { component, Publisher } from './skill.ts'
+
+export const installation = (dev: DevInfo): Client => client(dev.url, bearer(dev.installation_key))
+
+/** A new tenant, as its first operator has it. */
+export async function newTenant(dev: DevInfo, name: string, quota: QuotaChange = {}): Promise<Desk> {
+  const { key } = granted(await installation(dev)('createTenant', { body: { name, quota } }))
+  return new Desk(name, { ...dev, tenant: name, operator_key: key })
+}
+
+/** What requests name. Whoever asks with those of another tenant is to learn as much as with those of nobody. */
+export type Ids = {
+  readonly tenant: string
+  readonly run: string
+  readonly call: string
+  readonly approval: string
+  readonly standing: string
+  readonly skill: string
+  readonly tool: string
+  readonly agent: string
+  readonly operator: string
+  readonly channel: string
+  readonly secret: string
+  readonly publisher: string
+  readonly kid: string
+  readonly worker: string
+  readonly sha256: string
+  readonly session: string
+  readonly version: string
+  readonly token: string
+  readonly fence: number
+}
+
+/** Ids of the right form that never were anybody's. `like`: where the form allows nothing else, the same. */
+export function nobodys(like: Ids): Ids {
+  const run = `run_${ulid(Date.now())}`
+  const name = `never-${ulid(Date.now()).toLowerCase()}`
+  const approval = approvalId(run, 1)
+  return {
+    ...like,
+    tenant: name,
+    run,
+    call: callId(run, 1),
+    approval,
+    standing: newStandingId(Date.now()),
+    skill: name,
+    tool: name,
+    agent: name,
+    operator: name,
+    channel: name,
+    secret: name,
+    publisher: name,
+    kid: newSigner().kid,
+    worker: newWorkerId(Date.now()),
+    sha256: sha256(run),
+    session: name,
+    version: '999',
+    token: like.token.split('.').with(1, approval).join('.'),
+  }
+}
+
+/** Who may ask something of a tenant, with what they hold. */
+export type Tenant = {
+  readonly desk: Desk
+  readonly ids: Ids
+  readonly agent: { readonly name: string; readonly key: string; readonly client: Client }
+  readonly peer: PeerWorker
+  readonly console: ConsoleSession
+}
+
+/** A call that ran, with a file, a question with a link, a standing answer, a skill, a channel, a secret, a second set of policies. */
+export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
+  const desk = await newTenant(dev, name)
+  const { root } = desk
+  const [agent, approver] = [await desk.agent(), await desk.operator(['admin'])]
+  const peer = await PeerWorker.enrol(dev.url, root, desk.pool)
+  const tool = await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } })
+  const sensitive = await desk.tool({ capabilities: ['network'] })
+  const session = `${name}-session`
+
+  const bytes = Buffer.from(`of ${name} alone`)
+  const { id: run } = granted(await agent.client('createRun', { body: { session } }))
+  granted(await agent.client('putFile', { params: { run, sha256: sha256(bytes) }, body: bytes }))
+  const files = [{ path: 'a.txt', sha256: sha256(bytes) }]
+  const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }))
+  const claim = granted(await peer.claim(call.id))
+  granted(await peer.settle(claim))
+
+  const standing = await desk.asked(agent.client, sensitive)
+  granted(await root('answerApproval', { params: { id: standing.approval.id }, body: { decision: 'approve', scope: 'session' } }))
+  const asked = await desk.asked(agent.client, sensitive, { text: `of ${name}` })
+  const link = await desk.link(approver.client, asked.approval.id)
+
+  const publisher = await Publisher.listed(`${name}-publisher`, root)
+  const skill = `${name}-skill`
+  granted(await root('publishSkill', { body: publisher.pack(publisher.manifest(skill), await component()) }))
+  granted(await approver.client('enableSkill', { params: { id: skill, version: '1.0.0' }, body: { reason: 'a test' } }))
+  const channel = `${name}-channel`
+  const keys = [`whsec_${Buffer.alloc(32, 7).toString('base64')}`]
+  const quiet = { kind: 'webhook' as const, url: 'https://hooks.example.com/x', keys, after_s: 3_600 }
+  granted(await root('putChannel', { params: { name: channel }, body: quiet }))
+  const secret = `${name}-secret`
+  granted(await root('putSecret', { params: { name: secret }, body: { value: `value of ${name}`, tools: [tool] } }))
+  const { policies } = granted(await root('readPolicies', {}))
+  const { version } = granted(await root('putPolicies', { body: { policies: { ...policies, more: forbidNothing(name) }, note: name } }))
+
+  const [first] = granted(await root('listStanding', {})).items
+  return {
+    desk,
+    agent,
+    peer,
+    console: await ConsoleSession.open(dev.url, desk.rootKey),
+    ids: {
+      tenant: name,
+      run,
+      call: call.id,
+      approval: asked.approval.id,
+      standing: first?.id ?? '',
+      skill,
+      tool,
+      agent: agent.name,
+      operator: approver.name,
+      channel,
+      secret,
+      publisher: publisher.name,
+      kid: publisher.signer.kid,
+      worker: peer.id,
+      sha256: sha256(bytes),
+      session,
+      version: `${version}`,
+      token: link.split('/approve/')[1] ?? '',
+      fence: grantOf(claim.grant).fence,
+    },
+  }
+}
+
+const forbidNothing = (name: string): string =>
+  `@id("${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.tool_name == "${name}" };`
+
+/** What of a path is which id: most parameters say it by name, `{id}` and `{name}` by what stands before them. */
+const BY_FOLDER: Readonly<Record<string, keyof Ids>> = {
+  approvals: 'approval',
+  standing: 'standing',
+  skills: 'skill',
+  calls: 'call',
+  tools: 'tool',
+  agents: 'agent',
+  operators: 'operator',
+  channels: 'channel',
+  secrets: 'secret',
+  publishers: 'publisher',
+}
+
+export function pathOf(name: RouteName, ids: Ids): string {
+  const route: Route = ROUTES[name]
+  return route.path
+    .replace(/([\w-]+)\/\{(\w+)\}/g, (_, folder: string, param: string) => `${folder}/${idOf(folder, param, ids)}`)
+    .replace(/\{part\}/, '0')
+    .replace(/\{version\}/, '1.0.0')
+}
+
+function idOf(folder: string, param: string, ids: Ids): string {
+  if (param === 'id' || param === 'name') {
+    const kind = BY_FOLDER[folder]
+    if (kind === undefined) throw new Error(`\`${folder}/{${param}}\`: say in BY_FOLDER whose ids these are`)
+    return String(ids[kind])
+  }
+  if (param in ids) return String(ids[param as keyof Ids]) // just looked up
+  throw new Error(`\`{${param}}\` is no id that a tenant of the tests has`)
+}
