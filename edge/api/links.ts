@@ -4,7 +4,6 @@
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
@@ -20,7 +19,7 @@ import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
 import { fileAnswer } from '../headers.ts'
-import { isTenant, readBody } from '../intake.ts'
+import { isTenant, readForm } from '../intake.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
 import { answersOf, approvalPage, html, refusalPage } from '../page.tsx'
@@ -73,10 +72,12 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
   async submitApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
-    const form = await readForm(request, LIMITS.page_edit_bytes)
+    const read = await readForm(request)
     const still = await open(env, params.token) // who sends slowly may have been removed meanwhile
     if (!still.ok) return ok(refused(still.error))
     const { link, digest, approverKey, approval, mayRead, run } = still.value
+    if (!read.ok) return ok(refused(read.error, approval))
+    const form = read.value
     const nonce = form?.get('nonce') ?? ''
     const ours = fromOurPage(request, identityOf(env).publicUrl)
     if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, { digest, approverKey }, nonce)) {
@@ -189,12 +190,6 @@ export function saidIn(form: URLSearchParams): Record<string, unknown> {
 
 /** Browsers send CRLF, and count it as one. */
 export const reasonIn = (form: URLSearchParams): string => (form.get('reason') ?? '').replaceAll('\r\n', '\n')
-
-export async function readForm(request: Request, limit = 16 * 1024): Promise<URLSearchParams | undefined> {
-  if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(request.headers.get('content-type') ?? '')) return undefined
-  const body = await readBody(request)
-  return body.ok && body.value.byteLength < limit ? new URLSearchParams(new TextDecoder().decode(body.value)) : undefined
-}
 
 const STATUS: Partial<Record<Failure['code'], number>> = {
   link_invalid: 401,
