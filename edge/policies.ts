@@ -2,6 +2,7 @@
 
 import baseline from '../policies/defaults/baseline.cedar'
 import operators from '../policies/defaults/operators.cedar'
+import tierB from '../policies/defaults/tier-b.cedar'
 import isolation from '../policies/floor/isolation.cedar'
 import sensitive from '../policies/floor/sensitive.cedar'
 import repair from '../policies/repair.cedar'
@@ -33,4 +34,4 @@ export function repairSet(): PolicySet {
   return set.value
 }
 
-export const DEFAULTS: PolicyTexts = { baseline, operators }
+export const DEFAULTS: PolicyTexts = { baseline, operators, 'tier-b': tierB }
