@@ -302,6 +302,21 @@ export function evaluate(matter: Matter, context: Record<string, CedarValueJson>
   }
 }
 
+/** Types and names that no set can mean, so that what a policy says of them it says of everything. */
+const ANYTHING = { action: { type: 'Action', id: 'anything' }, resource: { type: 'Lint', id: 'anything' } }
+
+/**
+ * Whether a permit lets somebody do anything to anything: an action and a resource that there are not, with nothing known of the call. What
+ * reads either, or the context, doesn't. `people`: who is tried, with all that they are in.
+ */
+export const permitsAnything = (text: string, people: readonly EntityJson[]): boolean =>
+  people.some(({ uid, ...rest }) => {
+    const policies = { staticPolicies: { it: text } }
+    const entities = [{ uid, ...rest }]
+    const answer = cedar.isAuthorized({ principal: idOf(uid), ...ANYTHING, context: {}, entities, policies })
+    return answer.type === 'success' && answer.response.decision === 'allow'
+  })
+
 /** Whether the engine answers at all: a module of WebAssembly that was hurt once stays hurt. */
 export function engineAnswers(): boolean {
   const nobody = { type: 'Tenant', id: '' }

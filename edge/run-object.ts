@@ -27,7 +27,7 @@ import { prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import type { Script } from './rehearsal/run.ts'
 import { rehearseRun } from './rehearsal/run.ts'
-import type { Found, Preview, RunAccess } from './run-answers.ts'
+import type { Found, Preview, Reader, RunAccess } from './run-answers.ts'
 import { Answers } from './run-answers.ts'
 import { RunFiles } from './run-files.ts'
 import { folderAfter, holderOf } from './run-folder.ts'
@@ -182,8 +182,8 @@ export class RunObject extends DurableObject<Env> {
     return this.#answers.explanation(record, agent === null ? 'operator' : 'agent')
   }
 
-  async approval(n: number): Promise<Result<Approval>> {
-    return this.#answers.approval(n)
+  async approval(n: number, reader?: Reader): Promise<Result<Approval>> {
+    return reader === undefined ? this.#answers.approval(n) : this.#answers.approvalFor(n, reader)
   }
 
   async unfolded(n: number): Promise<Result<Unfolded[]>> {

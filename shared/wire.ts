@@ -282,6 +282,7 @@ export const Approval = z.strictObject({
     tool: z.string(),
     tool_version: z.int(),
     risk: Risk,
+    risk_ground: z.string().optional(), // none in what was asked before there was one
     /** The command line, as a list; empty where nothing runs. */
     command: z.string(),
     /** Where and how it would run, in words. */

@@ -81,7 +81,7 @@ export const consoleRoutes: Verbs<Names> = {
     const place = placeOf(env, session, params.id)
     if (!place.ok) return place
     const { run, n } = place.value
-    const approval = await run.approval(n)
+    const approval = await run.approval(n, { by: session.principal.name, channel: 'console' })
     if (!approval.ok) return approval
     const text = textToChange(await run.editable(n))
     return ok(await shown(env, session, place.value, approval.value, text === null ? null : { text }, { part: partIn(request.url) }))

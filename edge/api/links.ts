@@ -161,7 +161,10 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   const { idKey, linkKey } = identityOf(env)
   if (link === undefined || !isTenant(env, link.tenant) || !isRunOf(link.tenant, split(link.approval).run, idKey)) return err(INVALID)
   const run = runObject(env, link.tenant, split(link.approval).run)
-  const [directory, approval] = await Promise.all([directoryOf(env, link.tenant), run.approval(split(link.approval).n)])
+  const [directory, approval] = await Promise.all([
+    directoryOf(env, link.tenant),
+    run.approval(split(link.approval).n, { by: link.approver, channel: 'link' }),
+  ])
   const operator = directory.operators.get(link.approver)
   if (!approval.ok || operator === undefined) return err(INVALID)
   const { keyHash: approverKey } = operator
