@@ -65,7 +65,7 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ['call', call],
     ['agent', prompt.agent],
     ['tool', `${prompt.tool}, version ${prompt.tool_version}`],
-    ['risk', prompt.risk],
+    ['risk', prompt.risk_ground === undefined ? prompt.risk : `${prompt.risk}: ${prompt.risk_ground}`],
     ['asked by', prompt.policies.join(', ')],
     ['reason', prompt.reason],
     ['on yes', prompt.on_yes],

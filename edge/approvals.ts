@@ -8,9 +8,10 @@ import { canonical, sha256 } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { broughtBy, type Plan, type ProcessPlan, type SkillPlan } from '../shared/plan.ts'
 import type { Approval, Decision, Tool } from '../shared/wire.ts'
+import { interprets, programOf } from './interpreters.ts'
 import type { AskRecord } from './lifecycle.ts'
 import type { Redaction } from './redaction.ts'
-import { riskOf } from './risk.ts'
+import { inWords, rated, wantsMore } from './risk.ts'
 
 type Asked = {
   id: string
@@ -19,8 +20,8 @@ type Asked = {
   args: Record<string, unknown>
   plan: Plan | null
   decision: Decision
-  /** What humans have to say for it to be allowed, as an operator may know it. */
-  needs: readonly Change[]
+  /** What humans have to say for it to be allowed, as an operator may know it: each of these would do. */
+  needs: readonly (readonly Change[])[]
   /** What an answer that stands would cover, and for how long policy lets one stand. */
   standing: NonNullable<Approval['prompt']['standing']> | null
   now: number
@@ -30,6 +31,7 @@ type Asked = {
 export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now, redaction }: Asked): AskRecord {
   const shown = plan === null ? null : shownPlan(plan, redaction)
   const brought = broughtBy(shown)
+  const { risk, ground } = rated(tool, plan, needs)
   return {
     id,
     requestedAt: now,
@@ -40,7 +42,8 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
       agent,
       tool: tool.name,
       tool_version: tool.version,
-      risk: riskOf(tool, plan),
+      risk,
+      risk_ground: ground,
       command: plan === null || plan.tier === 'A' ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
       plan: shown === null ? 'nothing runs' : planInWords(shown),
       arguments: readable(redaction.of(args)),
@@ -53,11 +56,18 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
   }
 }
 
-/** A yes that is not enough by itself says so. */
-function onYes(needs: readonly Change[]): string {
-  const outcome = 'exactly this call runs once; any change needs a new approval'
-  const several = needs.some(({ fact, needs: { value } }) => fact !== 'approval.count' || value !== 1)
-  return several ? `it counts towards ${needs.map(({ words }) => words).join(', and ')}; with that, ${outcome}` : outcome
+const OUTCOME = 'exactly this call runs once; any change needs a new approval'
+
+/** True for whoever reads it: who is asked may be none of those whom policy wants. */
+function onYes(needs: readonly (readonly Change[])[]): string {
+  return wantsMore(needs) ? `policy wants ${inWords(needs)}; with that, ${OUTCOME}, and a yes beside it lets nothing run` : OUTCOME
+}
+
+/** For one approver: what would come of their own yes now, and then what policy would still want. */
+export function onYesOf({ effect, reason }: Decision, needs: readonly (readonly Change[])[]): string {
+  if (effect === 'allow') return OUTCOME
+  if (effect === 'deny') return `policy does not take your yes from here: ${reason}`
+  return `your yes alone does not let it run: policy still wants ${needs.length === 0 ? 'more than that' : inWords(needs)}; with that, ${OUTCOME}`
 }
 
 /** How long a yes may stand, the longest first: that of a session, then those that are offered by the minute. */
@@ -102,7 +112,13 @@ function planInWords(plan: Plan): string {
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
   const traffic = relayed ? ` and ${Math.ceil(net_bytes / 1024 ** 2).toLocaleString('en')} MiB of traffic` : ''
-  return `${reachInWords(plan)}${filesInWords(plan)}${plan.outputs === true ? ', keeping the files that it leaves' : ''}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most`
+  return `${reachInWords(plan)}${filesInWords(plan)}${plan.outputs === true ? ', keeping the files that it leaves' : ''}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most${interpreterInWords(plan)}`
+}
+
+/** The command line alone doesn't show what it does: the approver has to read the arguments as a program. */
+function interpreterInWords({ executor: { argv } }: ProcessPlan): string {
+  const does = interprets(argv)
+  return does === undefined ? '' : `. ${quoted(programOf(argv))} is an interpreter: ${does}`
 }
 
 /** By name and content: whoever says yes says it to these bytes. */

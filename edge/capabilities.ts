@@ -8,7 +8,7 @@ const SENSITIVE: ReadonlySet<Capability> = new Set(['process_exec', 'network', '
 
 type Contract = Pick<ToolSpec, 'capabilities' | 'secrets' | 'egress' | 'sensitive'>
 
-/** Secrets are read, and hosts are reached. A network without hosts is what the floor's group `unrestricted-egress` is for. */
+/** A contract with secrets reads them, and one with hosts reaches them. The open network of tier B is no capability: the floor reads it from the plan. */
 export function capabilitiesOf({ capabilities, secrets = [], egress }: Contract): Capability[] {
   const implied: Capability[] = [
     ...(secrets.length > 0 ? (['secrets_read'] as const) : []),

@@ -10,7 +10,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
 import { unambiguous } from './approvals.ts'
-import { Changes, Facts, type Node, Nonce, NotDone, Page } from './page.tsx'
+import { Changes, Facts, type Node, Nonce, NotDone, Page, Risk } from './page.tsx'
 import type { Preview } from './run-answers.ts'
 import { Wholes } from './unfolding.tsx'
 
@@ -82,7 +82,7 @@ export function ChangeStep({ approval, approver, token, text, reason, preview, w
       <input type="hidden" name="becomes" value={preview.becomes} />
       <h1>Approve with these changes?</h1>
       <p class="tags">
-        <span class={`tag ${preview.prompt.risk}`}>{preview.prompt.risk} risk</span>
+        <Risk {...preview.prompt} />
       </p>
       <p>
         Nothing is recorded yet. <a href="?">Back to what the agent asked</a>

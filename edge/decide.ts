@@ -18,6 +18,7 @@ import { readerOf } from './explain/reader.ts'
 import type { Reader } from './explain/telling.ts'
 import type { Grounds } from './explain.ts'
 import { explain } from './explain.ts'
+import { programOf } from './interpreters.ts'
 import type { Answered } from './lifecycle.ts'
 import { plansFor } from './planner.ts'
 import type { CedarValueJson, Matter, Verdict } from './policy.ts'
@@ -219,13 +220,6 @@ function planContext(plan: Plan): CedarValueJson {
     cgroup: cgroup === true,
   }
 }
-
-/** What runs, however it was named: `/usr/bin/sudo` and `./sudo` are `sudo`. */
-const programOf = ([first = '']: readonly string[]): string =>
-  first
-    .split('/')
-    .filter((part) => part !== '')
-    .at(-1) ?? ''
 
 function contextOf(
   { slice: { reads } }: Matter,

@@ -15,6 +15,7 @@ import type { AgentPrincipal, Loaded, Principal } from './directory.ts'
 import { directoryFrom, directoryOf, directoryWith, gatekeeper, knownVersion, principalOf, SUSPENDED } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'
+import { parseForm } from './forms.ts'
 import { isTenant } from './known-tenants.ts'
 import type { EnrolledWorker } from './worker-gate.ts'
 
@@ -112,6 +113,15 @@ export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType
   if (!JSON_TYPE.test(request.headers.get('content-type') ?? '')) return err(failure('unsupported_media_type', 'the body must be JSON'))
   const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
   return parsed.ok ? shaped(schema, parsed.value, 'body') : parsed
+}
+
+const FORM_TYPE = /^application\/x-www-form-urlencoded(?:;|$)/i
+
+/** `undefined` where the body is no form, or a longer one than the page sends. */
+export async function readForm(request: Request, lists?: readonly string[]): Promise<Result<URLSearchParams | undefined>> {
+  if (!FORM_TYPE.test(request.headers.get('content-type') ?? '')) return ok(undefined)
+  const body = await readBody(request)
+  return body.ok && body.value.byteLength < LIMITS.page_edit_bytes ? parseForm(new TextDecoder().decode(body.value), lists) : ok(undefined)
 }
 
 /** `schema` applied; what does not fit is named by place. */

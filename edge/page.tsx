@@ -89,6 +89,22 @@ const AFTER: Record<Approval['status'], string> = {
   cancelled: 'The call will not run.',
 }
 
+/** How much to mind it, and why. */
+export function Risk({ risk, risk_ground: ground }: Pick<Approval['prompt'], 'risk' | 'risk_ground'>) {
+  return (
+    <>
+      <span class={`tag ${risk}`}>{risk} risk</span>
+      {ground === undefined ? (
+        ''
+      ) : (
+        <span class="quiet">
+          <Prose text={ground} />.
+        </span>
+      )}
+    </>
+  )
+}
+
 /** Who has said what so far. */
 export function Answers({ answers }: Pick<Approval, 'answers'>) {
   return (
@@ -145,7 +161,7 @@ export function approvalPage({ approval, events, approver, nonce, files, now, wh
         <Nonce nonce={nonce} />
         <h1>{prompt.title}</h1>
         <p class="tags">
-          <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
+          <Risk {...prompt} />
           <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
         </p>
         <div aria-live="polite" id="answers">

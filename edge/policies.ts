@@ -2,6 +2,7 @@
 
 import baseline from '../policies/defaults/baseline.cedar'
 import operators from '../policies/defaults/operators.cedar'
+import tierB from '../policies/defaults/tier-b.cedar'
 import isolation from '../policies/floor/isolation.cedar'
 import sensitive from '../policies/floor/sensitive.cedar'
 import repair from '../policies/repair.cedar'
@@ -39,4 +40,4 @@ function our(texts: PolicyTexts): PolicySet {
   return set.value
 }
 
-export const DEFAULTS: PolicyTexts = { baseline, operators }
+export const DEFAULTS: PolicyTexts = { baseline, operators, 'tier-b': tierB }

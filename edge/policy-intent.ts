@@ -7,6 +7,7 @@ import { EgressMode, Tier, Workspace } from '../shared/plan.ts'
 import { Assurance, Capability } from '../shared/wire.ts'
 import { FLOOR } from './policies.ts'
 import type { EntityJson, PolicySet, Rule } from './policy.ts'
+import { permitsAnything } from './policy.ts'
 import { whereIn } from './policy-parts.ts'
 import { nodesIn, pathOf } from './policy-reads.ts'
 import { idOf } from './policy-slices.ts'
@@ -61,6 +62,7 @@ function* doubtsOf(rules: PolicySet['rules'], known: Known): Generator<[Rule, Do
 
 function* doubtsAbout(id: string, rule: Rule, known: Known): Generator<Doubt> {
   yield* unsaid(id, rule)
+  yield* unlimited(rule, known)
   const { conditions, ...scope } = rule.applies
   for (const node of nodesIn(scope)) yield* named(node, 'scope', known)
   for (const node of nodesIn(conditions)) {
@@ -81,6 +83,19 @@ function* unsaid(id: string, { reason, source }: Rule): Generator<Doubt> {
     yield { message: `no ${missing.join(' and no ')}: decisions call this \`${id}\`${reason === null ? ', and say nothing of why' : ''}` }
 }
 
+// ── Everything ──
+
+/** The engine is asked, so that `when { true }` is found, and whatever else comes to the same. */
+function* unlimited({ effect, source, applies: { principal, action } }: Rule, { people }: Known): Generator<Doubt> {
+  if (effect !== 'permit' || action.op !== 'All') return
+  const who = principal.op === '==' && 'entity' in principal ? [...people, { uid: principal.entity, attrs: {}, parents: [] }] : people
+  if (permitsAnything(source.text, who))
+    yield {
+      message: 'this permits every action on everything, also actions that are added later: nothing but forbids limits it',
+      hint: () => 'name what it is for: `action in Action::"tool.execute"`, a resource, or a condition over the call',
+    }
+}
+
 // ── Names ──
 
 type Kind = { readonly word: string; readonly all: ReadonlySet<string> }
@@ -90,16 +105,25 @@ type Known = {
   /** How many operators have each role. */
   readonly holders: ReadonlyMap<string, number>
   readonly tools: readonly Counted[]
+  /** One of each kind, in all groups and roles that there are. */
+  readonly people: readonly EntityJson[]
 }
 
 function namesOf({ agents, operators, tools }: There): Omit<Known, 'tools'> {
   const roles = [...operators.values()].flatMap(({ entities }) =>
     entities.flatMap(({ parents }) => parents.map((parent) => idOf(parent).id)),
   )
+  const groups = new Set([...agents.values()].flatMap(({ spec }) => spec.groups ?? []))
+  const someone = (type: string, kind: string, all: Iterable<string>): EntityJson => ({
+    uid: { type, id: 'anybody' },
+    attrs: {},
+    parents: [...all].map((id) => ({ type: kind, id })),
+  })
   return {
+    people: [someone('Agent', 'Group', groups), someone('Operator', 'Role', new Set(roles)), someone('Worker', 'Pool', [])],
     names: {
       Agent: { word: 'agent', all: new Set(agents.keys()) },
-      Group: { word: 'group of agents', all: new Set([...agents.values()].flatMap(({ spec }) => spec.groups ?? [])) },
+      Group: { word: 'group of agents', all: groups },
       Operator: { word: 'operator', all: new Set(operators.keys()) },
       Tool: { word: 'tool', all: new Set(tools.keys()) },
       ToolGroup: { word: 'group of tools', all: new Set([...tools.values()].flatMap(({ tool }) => tool.groups ?? [])) },

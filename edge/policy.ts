@@ -1,7 +1,16 @@
 // Cedar: the only importer of the engine. Texts go in once, as a compiled set; requests come out as allow or deny with
 // the policies that determined it. It knows nothing of calls, runs or tenants. No answer is a refusal (L6).
 
-import type { CedarValueJson, DetailedError, EntityJson, Expr, PolicyJson, SchemaJson } from '@cedar-policy/cedar-wasm/web'
+import type {
+  CedarValueJson,
+  DetailedError,
+  EntityJson,
+  EntityUidJson,
+  Expr,
+  PolicyJson,
+  SchemaJson,
+  TypeAndId,
+} from '@cedar-policy/cedar-wasm/web'
 import * as cedar from '@cedar-policy/cedar-wasm/web'
 import wasm from '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm'
 import type { FieldError } from '../shared/failures.ts'
@@ -15,7 +24,7 @@ import { partsOf } from './policy-parts.ts'
 import type { Reads } from './policy-reads.ts'
 import { readPart, readsApproval, readsOf, together } from './policy-reads.ts'
 import type { Scope, Subject } from './policy-slices.ts'
-import { scopeOf, slicer } from './policy-slices.ts'
+import { idOf, scopeOf, slicer } from './policy-slices.ts'
 import { bytePlace, invalidPolicies, place, readTexts, SHOWN } from './policy-text.ts'
 
 cedar.initSync({ module: wasm })
@@ -236,14 +245,19 @@ export function validate(schema: Schema, texts: PolicyTexts): { errors: readonly
   return { errors: said(answer.validationErrors), warnings: said(answer.validationWarnings) }
 }
 
-/** The slice that can matter to a subject, and of what is known of it what the slice can read. */
+/**
+ * The slice that can matter to a subject. The resource's entity is left out where the slice reads nothing of it; it stays where it is the
+ * principal too, or where another entity is in it: then a policy reads it through them.
+ */
 export function about(set: PolicySet, subject: Subject): Matter {
   const slice = set.sliceFor(subject)
-  if (slice.reads.resource) return { set, slice, subject }
-  const { type, id } = subject.resource
-  const isResource = ({ uid }: EntityJson): boolean => 'type' in uid && uid.type === type && uid.id === id
-  return { set, slice, subject: { ...subject, entities: subject.entities.filter((entity) => !isResource(entity)) } }
+  const { principal, resource, entities } = subject
+  const isResource = (uid: EntityUidJson): boolean => isSame(idOf(uid), resource)
+  const needed = slice.reads.resource || isSame(principal, resource) || entities.some(({ parents }) => parents.some(isResource))
+  return { set, slice, subject: needed ? subject : { ...subject, entities: entities.filter(({ uid }) => !isResource(uid)) } }
 }
+
+const isSame = (one: TypeAndId, other: TypeAndId): boolean => one.type === other.type && one.id === other.id
 
 /** Of a context, what can be read in this matter: handing over the rest costs time and changes nothing. */
 export function readable({ slice }: Matter, context: Record<string, CedarValueJson>): Record<string, CedarValueJson> {
@@ -287,6 +301,21 @@ export function evaluate(matter: Matter, context: Record<string, CedarValueJson>
     return { allowed: false, policies: [], errors: [`the engine broke off: ${String(thrown)}`] } // L6: no answer is a refusal
   }
 }
+
+/** Types and names that no set can mean, so that what a policy says of them it says of everything. */
+const ANYTHING = { action: { type: 'Action', id: 'anything' }, resource: { type: 'Lint', id: 'anything' } }
+
+/**
+ * Whether a permit lets somebody do anything to anything: an action and a resource that there are not, with nothing known of the call. What
+ * reads either, or the context, doesn't. `people`: who is tried, with all that they are in.
+ */
+export const permitsAnything = (text: string, people: readonly EntityJson[]): boolean =>
+  people.some(({ uid, ...rest }) => {
+    const policies = { staticPolicies: { it: text } }
+    const entities = [{ uid, ...rest }]
+    const answer = cedar.isAuthorized({ principal: idOf(uid), ...ANYTHING, context: {}, entities, policies })
+    return answer.type === 'success' && answer.response.decision === 'allow'
+  })
 
 /** Whether the engine answers at all: a module of WebAssembly that was hurt once stays hurt. */
 export function engineAnswers(): boolean {

@@ -160,14 +160,16 @@ export function sameAgain(
 }
 
 /**
- * The least that humans can give to allow what is asked, with the names that an agent is not told. Answered from memory: it was just
- * decided.
+ * What humans can give to allow what is asked, the least first, with the names that an agent is not told: each of these would do. Answered
+ * from memory: it was just decided.
  */
-function needed(directory: Loaded, situation: Situation): readonly Change[] {
+function needed(directory: Loaded, situation: Situation): readonly (readonly Change[])[] {
   const decided = decide(directory, situation, 'operator')
-  const changes = (decided.ok ? decided.value.decision.explanation?.changes : undefined) ?? []
-  return changes.find((together) => together.every(({ by }) => by === 'human')) ?? []
+  return decided.ok ? byHumans(decided.value.decision) : []
 }
+
+export const byHumans = ({ explanation }: Decision): readonly (readonly Change[])[] =>
+  (explanation?.changes ?? []).filter((together) => together.every(({ by }) => by === 'human'))
 
 function spent({ effect, policy_set, snapshot, explanation: why }: Decision, max: number): Decision {
   const [id, reason] = ['run.budget', `the run’s budget of ${max} calls is spent`]
@@ -204,6 +206,7 @@ export function judgeAgain(
   { record, folder }: RunRow,
   { proposal, status }: CallRecord,
   { answers, used, now }: Knowing,
+  told: Told = 'agent',
 ): Judged {
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
@@ -215,7 +218,12 @@ export function judgeAgain(
   if (agent === undefined) return gone('the agent was revoked')
   if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null) return gone('the tool has changed since') // L3
   const known = used === 'uncounted' ? null : used
-  const decision = decideAgain(directory, { ...asked(record, folder, proposal), agent, tool, answers, used: known, now }, proposal.plan)
+  const decision = decideAgain(
+    directory,
+    { ...asked(record, folder, proposal), agent, tool, answers, used: known, now },
+    proposal.plan,
+    told,
+  )
   const withheld =
     decision.effect === 'deny'
       ? undefined

@@ -1,14 +1,45 @@
-// How much an approver should mind: by what the tool's contract gives it, less where this very call can only read, and no less than the
-// publisher of a skill says. Pure. It is told,
-// and sorted by; policies decide by capabilities, never by it.
+// How much an approver should mind, and why: by what the tool's contract gives it, less where this very call can only read, and no less than
+// the publisher of a skill says, than tier B is, and than policy takes it for. Pure. It is shown and sorted by; policies decide by
+// capabilities, never by it.
 
+import type { Change } from '../shared/explanation.ts'
 import type { Plan } from '../shared/plan.ts'
 import { Risk, type Tool } from '../shared/wire.ts'
 import { capabilitiesOf } from './capabilities.ts'
 
+/** Of a question to humans. `wanted`: each way in which their answers would allow it, as `needed` finds them. */
+export function rated(tool: Tool, plan: Plan | null, wanted: readonly (readonly Change[])[]): { risk: Risk; ground: string } {
+  const own = riskOf(tool, plan)
+  const ground = groundOf(tool, plan, own)
+  if (!wantsMore(wanted)) return { risk: own, ground }
+  const byPolicy = `policy wants ${inWords(wanted)}`
+  return own === 'low' ? { risk: 'medium', ground: byPolicy } : { risk: own, ground: `${ground}, and ${byPolicy}` }
+}
+
+/** Whether policy wants more than one yes of whoever may give it: several people, a role, others than the owners, a surer way. */
+export const wantsMore = (wanted: readonly (readonly Change[])[]): boolean =>
+  wanted.length > 0 && !wanted.some((together) => together.every(({ fact, needs }) => fact === 'approval.count' && needs.value === 1))
+
+/** What would allow it, in words: one way, or another. */
+export const inWords = (wanted: readonly (readonly Change[])[]): string =>
+  wanted.map((together) => together.map(({ words }) => words).join(', and ')).join('; or ')
+
+function groundOf(tool: Tool, plan: Plan | null, risk: Risk): string {
+  const capabilities = capabilitiesOf(tool)
+  if (tool.risk === risk && riskOf({ ...tool, risk: undefined }, plan) !== risk) return 'its publisher says so'
+  if (risk === 'critical') return 'it reads secrets'
+  if (plan?.tier === 'B') return 'it runs on the worker’s host, which tier B does not protect'
+  if (risk === 'high') return capabilities.includes('process_exec') ? 'it runs programs' : 'it writes files'
+  if (risk === 'low') return 'its contract gives it nothing that changes or sends anything'
+  if (capabilities.includes('process_exec') || capabilities.includes('filesystem_write'))
+    return 'it could change things, and this call only reads'
+  return capabilities.includes('network') ? 'it reaches the network' : 'its contract calls it sensitive'
+}
+
 export function riskOf(tool: Tool, plan: Plan | null): Risk {
   const contract = riskOfContract(tool)
-  const risk = contract === 'high' && plan?.tier === 'C' && onlyReads(plan.executor.argv) ? 'medium' : contract
+  const inPlan = plan?.tier === 'B' && contract !== 'critical' ? 'high' : contract
+  const risk = inPlan === 'high' && plan?.tier === 'C' && onlyReads(plan.executor.argv) ? 'medium' : inPlan
   return tool.risk !== undefined && isRiskier(risk, tool.risk) ? tool.risk : risk
 }
 

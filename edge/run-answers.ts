@@ -6,7 +6,7 @@ import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Answer, Approval, ArgumentChange, Decision, DryRun, Revision as Previewed } from '../shared/wire.ts'
-import { isRevoked, type Unfolded, unfolded, written } from './approvals.ts'
+import { isRevoked, onYesOf, type Unfolded, unfolded, written } from './approvals.ts'
 import { editable, wholeChangesOf } from './argument-changes.ts'
 import { assuranceOf, SUREST_WAY } from './assurance.ts'
 import type { Told } from './decide.ts'
@@ -18,7 +18,7 @@ import { sessionObject } from './env.ts'
 import type { Answered, CallRecord, Event } from './lifecycle.ts'
 import { withAnswer } from './lifecycle.ts'
 import type { NewCall } from './proposal.ts'
-import { decideAnew, judgeAgain } from './proposal.ts'
+import { byHumans, decideAnew, judgeAgain } from './proposal.ts'
 import type { Redaction } from './redaction.ts'
 import type { Revision } from './revision.ts'
 import { revise } from './revision.ts'
@@ -34,7 +34,10 @@ const NO_APPROVAL = failure('not_found', 'no such approval')
 const NO_OPERATOR = failure('forbidden', 'you are no operator any more')
 const REVOKED = failure('link_revoked', 'the link was taken back')
 const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
-const FILES_ONCE = failure('once_only', 'the call brings files, so an answer to it stands for no other; nothing was recorded')
+const BY_ITSELF = failure(
+  'once_only',
+  'the call brings files, or runs an interpreter where other calls can change its script, so an answer to it stands for no other; nothing was recorded',
+)
 const SURER_ONLY = failure(
   'surer_only',
   'policy takes a yes to this call in the console or on the command line alone; nothing was recorded',
@@ -62,6 +65,9 @@ export type Found = { booked: Booked | null; room: Room; standings: Standings | 
 /** What changed arguments would come to; and whatever that leaves out, whole. */
 export type Preview = { preview: Previewed; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 
+/** Who reads an approval, and on which way they would answer it. */
+export type Reader = { readonly by: string; readonly channel: string }
+
 type Grounds = { booked: Booked | null; live: readonly string[] }
 
 export class Answers {
@@ -83,6 +89,20 @@ export class Answers {
     const [row, record] = [this.#run.row(), this.#store.call(n)]
     const view = row === undefined || record === undefined ? undefined : approvalView(row.record, record)
     return view === undefined ? err(NO_APPROVAL) : ok(view)
+  }
+
+  /** As one who may answer it is shown it: with what their own yes, given on this way, would come to now. */
+  async approvalFor(n: number, { by, channel }: Reader): Promise<Result<Approval>> {
+    const row = this.#run.row()
+    const directory = row === undefined ? undefined : await directoryOf(this.#env, row.record.tenant)
+    const [shown, record, giver] = [this.approval(n), this.#store.call(n), directory?.operators.get(by)]
+    if (!shown.ok || shown.value.status !== 'pending' || row === undefined || directory === undefined) return shown
+    if (record === undefined || giver === undefined) return shown
+    const yes: Answered = { by, since_ms: giver.since, decision: 'approve', channel, scope: 'once', reason: '', at_ms: Date.now() }
+    if (!stillCounts(directory, yes)) return shown
+    const answers = withAnswer(record.status.approval?.answers ?? [], yes)
+    const { decision } = judgeAgain(directory, row, record, this.#ledger.knowing(directory, row, record, answers, null), 'operator')
+    return ok({ ...shown.value, prompt: { ...shown.value.prompt, on_yes: onYesOf(decision, byHumans(decision)) } })
   }
 
   /** What the card of an approval left out. */
@@ -133,7 +153,7 @@ export class Answers {
     const { answers = [], edits = [] } = status.approval ?? {}
     const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
     if (status.state !== 'awaiting_approval') return ok({ kind: 'answered', answer: given, decision: judged(given) })
-    if (given.scope !== 'once' && proposal.plan !== null && !mayStand(proposal.plan)) return err(FILES_ONCE)
+    if (given.scope !== 'once' && proposal.plan !== null && !mayStand(proposal.plan)) return err(BY_ITSELF)
     if (channel === 'link' && this.#isRevoked(proposal.n, by)) return err(REVOKED) // meanwhile
     if (said.digest === undefined ? word === 'approve' && edits.length > 0 : said.digest !== proposal.digest) return err(OUTDATED) // L3
     if (said.arguments !== undefined) return this.#edit(directory, row, record, booked, given, said)
@@ -241,10 +261,11 @@ export class Answers {
   }
 
   /** The key under which an answer could stand for this call; `null` where nobody has to be asked. */
-  #keyFor({ record: run }: RunRow, { proposal: { tool, plan }, decision, ask }: NewCall): string | null {
+  #keyFor({ record: run }: RunRow, { proposal, decision, ask }: NewCall): string | null {
+    const { plan } = proposal
     return decision.effect !== 'ask' || ask === null || plan === null || !mayStand(plan)
       ? null
-      : keyOf(run, tool, plan, decision.policy_set)
+      : keyOf(run, proposal, plan, decision.policy_set)
   }
 
   /**

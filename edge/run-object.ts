@@ -26,7 +26,7 @@ import { type Heard, type Listener, LiveOutput, type News } from './live-output.
 import { type Propose, prepare, sameAgain } from './proposal.ts'
 import type { Outcome } from './rehearsal/call.ts'
 import { rehearseRun, type Script } from './rehearsal/run.ts'
-import { Answers, type Found, type Preview, type RunAccess } from './run-answers.ts'
+import { Answers, type Found, type Preview, type Reader, type RunAccess } from './run-answers.ts'
 import { RunFiles } from './run-files.ts'
 import { folderAfter, holderOf } from './run-folder.ts'
 import { type Booked, Ledger } from './run-ledger.ts'
@@ -174,8 +174,8 @@ export class RunObject extends DurableObject<Env> {
     return this.#answers.explanation(record, agent === null ? 'operator' : 'agent')
   }
 
-  async approval(n: number): Promise<Result<Approval>> {
-    return this.#answers.approval(n)
+  async approval(n: number, reader?: Reader): Promise<Result<Approval>> {
+    return reader === undefined ? this.#answers.approval(n) : this.#answers.approvalFor(n, reader)
   }
 
   async unfolded(n: number): Promise<Result<Unfolded[]>> {

@@ -9,6 +9,7 @@ import type { ToolRef } from '../shared/statement.ts'
 import type { Standing, Tool } from '../shared/wire.ts'
 import { quoted, reachInWords, shownPlan, unticked } from './approvals.ts'
 import { assuranceOf } from './assurance.ts'
+import { interprets } from './interpreters.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
 import type { Redaction } from './redaction.ts'
 import type { RunRecord } from './run-record.ts'
@@ -36,14 +37,28 @@ function reachOf(plan: Plan) {
   }
 }
 
-/** Files are what a human looks at one by one, and often what the program runs: a call that brings any is answered by itself alone. */
-export const mayStand = (plan: Plan): boolean => plan.tier === 'A' || (plan.files ?? []).length === 0
+/**
+ * Files are what a human looks at one by one, and often what the program runs: a call that brings any is answered by itself alone. So is an
+ * interpreter in the folder of its run, where another call can change the script that the same arguments name.
+ */
+export const mayStand = (plan: Plan): boolean =>
+  plan.tier === 'A' || ((plan.files ?? []).length === 0 && !(plan.workspace === 'run' && isBoundToArguments(plan)))
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
+/** An interpreter does what its arguments say: an answer to one call of it covers calls with the same arguments alone. */
+const isBoundToArguments = (plan: Plan): boolean => plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
+
+type Proposed = { readonly tool: ToolRef; readonly argsSha256: string }
+
 /** What an answer covers, within one session of one agent. */
-export const keyOf = ({ agentSince, device, channel }: RunRecord, { name, digest }: ToolRef, plan: Plan, policySet: string): string =>
-  digestOf({
+export function keyOf(
+  { agentSince, device, channel }: RunRecord,
+  { tool: { name, digest }, argsSha256 }: Proposed,
+  plan: Plan,
+  policySet: string,
+): string {
+  return digestOf({
     agent_since: agentSince,
     device,
     channel,
@@ -51,7 +66,9 @@ export const keyOf = ({ agentSince, device, channel }: RunRecord, { name, digest
     tool: digest,
     policy_set: policySet,
     reach: reachOf(plan),
+    ...(isBoundToArguments(plan) ? { arguments: argsSha256 } : {}),
   })
+}
 
 /** As the card tells it, and with it whatever stands. */
 export function coverage({ agent, session, device, channel }: RunRecord, tool: Tool, plan: Plan, redaction: Redaction): string {
@@ -62,7 +79,8 @@ export function coverage({ agent, session, device, channel }: RunRecord, tool: T
   const from = [...(channel === null ? [] : [`channel \`${told(channel)}\``]), ...(device === null ? [] : [`device \`${told(device)}\``])]
   const where = from.length === 0 ? '' : `, from ${from.join(' and ')}`
   const runs = shown.tier === 'A' ? reachInWords(shown) : `${quoted(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
-  return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${told(session)}\`${where} that runs ${runs}, whatever its other arguments${without}`
+  const same = isBoundToArguments(plan) ? 'with exactly these arguments' : 'whatever its other arguments'
+  return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${told(session)}\`${where} that runs ${runs}, ${same}${without}`
 }
 
 /** What stands from now on, because of this answer to this call; nothing, where it was given to the call alone. */
@@ -93,5 +111,5 @@ export function standingOf(run: RunRecord, { proposal, status }: CallRecord, ans
     approval: status.approval.id,
     digest,
   }
-  return { key: keyOf(run, tool, plan, policySet), standing, answer: { ...answer, standing: id } }
+  return { key: keyOf(run, proposal, plan, policySet), standing, answer: { ...answer, standing: id } }
 }

@@ -8,7 +8,7 @@ export const pageStyle = `
 --go:#4cc38a;--on-go:#06170d;--go-wash:#10281c;--no:#ff8f87;--no-wash:#331715;--warn:#f0bb5a;--warn-wash:#2d2310;--focus:#7fb0ff}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
-body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,-apple-system,Segoe UI,Roboto,sans-serif}
+body{margin:0;overflow-wrap:anywhere;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,-apple-system,Segoe UI,Roboto,sans-serif}
 header,main{max-width:42rem;margin:0 auto;padding:0 1rem}
 header{padding-top:1rem}
 main{padding-bottom:2rem}
@@ -45,7 +45,7 @@ textarea{display:block;width:100%;min-height:4.25rem;margin-top:.375rem;padding:
 .answer{background:var(--paper);margin:0 -1rem;padding:.625rem 1rem calc(.75rem + env(safe-area-inset-bottom));border-top:1px solid transparent}
 .answer p{margin:0 0 .5rem}
 .buttons{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(8.5rem,100%),1fr));gap:.75rem}
-button{font:inherit;font-weight:600;min-height:3rem;padding:.625rem 1rem;border-radius:.625rem;border:1px solid transparent;cursor:pointer}
+button{font:inherit;overflow-wrap:normal;font-weight:600;min-height:3rem;padding:.625rem 1rem;border-radius:.625rem;border:1px solid transparent;cursor:pointer}
 button.approve{background:var(--go);color:var(--on-go)}
 button.deny{background:var(--paper);color:var(--no);border-color:currentColor}
 button:hover{filter:brightness(1.08)}

@@ -49,6 +49,26 @@ const WORDS: ReadonlyMap<string, readonly [string, Json]> = new Map([
   ['f', ['false', false]],
   ['n', ['null', null]],
 ])
+/** Whether the double that the text is read as means the same: `1.50` and `15e-1` are 1.5; `1.50000000000000000001`, which is read as 1.5, is not. */
+function isExact(text: string, value: number): boolean {
+  const shortest = String(value)
+  if (shortest === text) return true
+  const [written, read] = [decimalOf(text), decimalOf(shortest)]
+  return written.digits === read.digits && written.exponent === read.exponent
+}
+
+const DECIMAL = /^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/
+
+/** The one decimal that a text of `NUMBER` is, without its sign: digits that neither begin nor end with 0, times a power of ten. */
+function decimalOf(text: string): { digits: string; exponent: number } {
+  const [, whole = '', fraction = '', power = '0'] = DECIMAL.exec(text) ?? []
+  const significant = (whole + fraction).replace(/^0+/, '')
+  let end = significant.length
+  while (significant[end - 1] === '0') end-- // a pattern for the zeros at the end would try each run of zeros: quadratic
+  if (end === 0) return { digits: '', exponent: 0 }
+  return { digits: significant.slice(0, end), exponent: Number(power) - fraction.length + significant.length - end }
+}
+
 /** What a string holds up to its end or its first escape. */
 const PLAIN = /[^"\\\u0000-\u001f]*/y
 
@@ -152,10 +172,14 @@ class Parser {
     const match = NUMBER.exec(this.#text)
     if (match === null) throw this.#unexpected()
     this.#at = NUMBER.lastIndex
-    const value = Number(match[0])
-    const vanished = value === 0 && /^[^eE]*[1-9]/.test(match[0]) // too small for a double, and not nothing
+    const [text] = match
+    const value = Number(text)
     const unsafe = !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)) || Object.is(value, -0)
-    if (unsafe || vanished) throw new Refused('json_unsafe_number', `the number \`${match[0].slice(0, 40)}\` does not survive a double`)
+    if (unsafe || !isExact(text, value))
+      throw new Refused(
+        'json_unsafe_number',
+        `the number \`${text.slice(0, 40)}\` would be rounded; send it as a string, or with fewer digits`,
+      )
     return value
   }
 

@@ -65,7 +65,7 @@ export const ProcessToolSpec = z.strictObject({
   workspace: Workspace,
   /** Calls may bring files: they lie read-only in `/input`, in tier C alone. */
   input_files: z.boolean().optional(),
-  /** What a call leaves in `/output` is kept, in tier C alone; not beside secrets, which nothing would find in there. */
+  /** What a call leaves in `/output` is kept, in tier C alone. A file that holds a secret of the call is not. */
   output_files: z.boolean().optional(),
   limits: Limits.partial(),
 })
@@ -282,6 +282,7 @@ export const Approval = z.strictObject({
     tool: z.string(),
     tool_version: z.int(),
     risk: Risk,
+    risk_ground: z.string().optional(), // none in what was asked before there was one
     /** The command line, as a list; empty where nothing runs. */
     command: z.string(),
     /** Where and how it would run, in words. */

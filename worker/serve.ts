@@ -87,10 +87,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   const link = openLink(config.edge_url, identity)
   const running = new Running()
   const settling = new Settling(link, spool, identity.signer, log)
-  const bounds = { bytes: config.runs_bytes, free_bytes: config.free_bytes }
-  const { orphans } = first.sandbox.equipment
-  if (orphans.found > 0) log.warn('sandboxes of a worker that died were still there; they were ended', { found: orphans.found })
-  const runFolders = new RunFolders(join(config.home, 'runs'), bounds, orphans.folders)
+  const runFolders = openRunFolders(config, first, log)
   const intake = new Intake()
   let older = new AbortController()
   const sayProof = async (): Promise<void> => {
@@ -176,6 +173,13 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   process.off('SIGHUP', anew)
   link.close()
   return ours
+}
+
+/** Without those in which a sandbox of a dead worker still was. */
+function openRunFolders({ home, runs_bytes, free_bytes }: Config, { sandbox }: Proven, log: Log): RunFolders {
+  const { found, folders } = sandbox.equipment.orphans
+  if (found > 0) log.warn('sandboxes of a worker that died were still there; they were ended', { found })
+  return new RunFolders(join(home, 'runs'), { bytes: runs_bytes, free_bytes }, folders)
 }
 
 /** What answers there has to have the key that we pinned: it could grant us nothing, and should be shown nothing. */

@@ -4,7 +4,6 @@
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
 import { PATTERNS, split } from '../../shared/ids.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
@@ -16,9 +15,9 @@ import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
+import { readForm } from '../intake.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
-import { readForm } from './links.ts'
 
 type Names = keyof typeof CONSOLE
 
@@ -38,11 +37,16 @@ export function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
   }
 }
 
-/** A page that changes something: the form carries what only this session's pages carry, and comes from our origin (T25). */
-export function form<N extends Names>(name: N, change: Do<N>): Verb<N> {
+/**
+ * A page that changes something: the form carries what only this session's pages carry, and comes from our origin (T25). `lists`: fields
+ * of which it may have several.
+ */
+export function form<N extends Names>(name: N, change: Do<N>, lists: readonly string[] = []): Verb<N> {
   return page(name, async (incoming, session) => {
     const { env, request } = incoming
-    const given = await readForm(request, LIMITS.page_edit_bytes)
+    const read = await readForm(request, lists)
+    if (!read.ok) return read
+    const given = read.value
     if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl) || !isFormOf(session, given.get('form')))
       return err(failure('cross_origin', 'this form did not come from a page of your session'))
     return change(incoming, session, given)

@@ -27,6 +27,7 @@ import type { Env } from '../env.ts'
 import { identityOf, tenantObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
 import { fileAnswer } from '../headers.ts'
+import { readForm } from '../intake.ts'
 import { withScript } from '../live.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
@@ -35,7 +36,7 @@ import type { CallNames } from './console-calls.ts'
 import type { Place } from './console-doors.ts'
 import { form, page, permitted, placeOf, seeOther, signInAgain, wayBack } from './console-doors.ts'
 import type { SkillNames } from './console-skills.ts'
-import { readForm, reasonIn, saidIn } from './links.ts'
+import { reasonIn, saidIn } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
 
 type Names = Exclude<keyof typeof CONSOLE, CallNames | SkillNames>
@@ -80,7 +81,7 @@ export const consoleRoutes: Verbs<Names> = {
     const place = placeOf(env, session, params.id)
     if (!place.ok) return place
     const { run, n } = place.value
-    const approval = await run.approval(n)
+    const approval = await run.approval(n, { by: session.principal.name, channel: 'console' })
     if (!approval.ok) return approval
     const text = textToChange(await run.editable(n))
     return ok(await shown(env, session, place.value, approval.value, text === null ? null : { text }, { part: partIn(request.url) }))
@@ -112,20 +113,24 @@ export const consoleRoutes: Verbs<Names> = {
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
   }),
 
-  consoleAnswers: form('consoleAnswers', async ({ env }, session, given) => {
-    const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonIn(given) })
-    const chosen = given.getAll('id')
-    if (!answer.success || chosen.length > LIMITS.page)
-      return err(failure('invalid_request', 'the answer is neither yes nor no, too many were chosen, or the reason is too long'))
-    if (answer.data.decision === 'approve' && chosen.length !== 1)
-      return err(failure('invalid_request', 'only those that ask exactly the same are approved together'))
-    const ids = await chosenIds(env, session, chosen)
-    const places = ids.map((id) => placeOf(env, session, id))
-    const foreign = places.find((place) => !place.ok)
-    if (foreign !== undefined) return foreign
-    const answered = await Promise.all(places.flatMap((place) => (place.ok ? [answerOne(place.value, session, answer.data)] : [])))
-    return ok(html(answeredPage(session, answer.data.decision, answered)))
-  }),
+  consoleAnswers: form(
+    'consoleAnswers',
+    async ({ env }, session, given) => {
+      const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonIn(given) })
+      const chosen = given.getAll('id')
+      if (!answer.success || chosen.length > LIMITS.page)
+        return err(failure('invalid_request', 'the answer is neither yes nor no, too many were chosen, or the reason is too long'))
+      if (answer.data.decision === 'approve' && chosen.length !== 1)
+        return err(failure('invalid_request', 'only those that ask exactly the same are approved together'))
+      const ids = await chosenIds(env, session, chosen)
+      const places = ids.map((id) => placeOf(env, session, id))
+      const foreign = places.find((place) => !place.ok)
+      if (foreign !== undefined) return foreign
+      const answered = await Promise.all(places.flatMap((place) => (place.ok ? [answerOne(place.value, session, answer.data)] : [])))
+      return ok(html(answeredPage(session, answer.data.decision, answered)))
+    },
+    ['id'],
+  ),
 
   consoleSignOut: form('consoleSignOut', async ({ env }, session) => {
     await signOut(env, session)
@@ -133,7 +138,9 @@ export const consoleRoutes: Verbs<Names> = {
   }),
 
   async consoleSignIn({ env, request }) {
-    const given = await readForm(request)
+    const read = await readForm(request)
+    if (!read.ok) return ok(signInAgain(wayBack(''), read.error))
+    const given = read.value
     const back = wayBack(given?.get('back') ?? '')
     if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl))
       return ok(signInAgain(back, failure('cross_origin', 'this form did not come from our page')))

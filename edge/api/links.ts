@@ -4,7 +4,6 @@
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
@@ -20,7 +19,7 @@ import type { Env } from '../env.ts'
 import { identityOf, runObject } from '../env.ts'
 import { fromOurPage } from '../form-origin.ts'
 import { fileAnswer } from '../headers.ts'
-import { readBody } from '../intake.ts'
+import { readForm } from '../intake.ts'
 import { isTenant } from '../known-tenants.ts'
 import { follow, withScript } from '../live.ts'
 import type { Node } from '../page.tsx'
@@ -74,10 +73,12 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
   async submitApproval({ env, request, params }) {
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
-    const form = await readForm(request, LIMITS.page_edit_bytes)
+    const read = await readForm(request)
     const still = await open(env, params.token) // who sends slowly may have been removed meanwhile
     if (!still.ok) return ok(refused(still.error))
     const { link, digest, approverKey, approval, mayRead, run } = still.value
+    if (!read.ok) return ok(refused(read.error, approval))
+    const form = read.value
     const nonce = form?.get('nonce') ?? ''
     const ours = fromOurPage(request, identityOf(env).publicUrl)
     if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, { digest, approverKey }, nonce)) {
@@ -162,7 +163,10 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   if (link === undefined || !isRunOf(link.tenant, split(link.approval).run, idKey) || !(await isTenant(env, link.tenant)))
     return err(INVALID)
   const run = runObject(env, link.tenant, split(link.approval).run)
-  const [directory, approval] = await Promise.all([directoryOf(env, link.tenant), run.approval(split(link.approval).n)])
+  const [directory, approval] = await Promise.all([
+    directoryOf(env, link.tenant),
+    run.approval(split(link.approval).n, { by: link.approver, channel: 'link' }),
+  ])
   const operator = directory.operators.get(link.approver)
   if (!approval.ok || operator === undefined) return err(INVALID)
   const { keyHash: approverKey } = operator
@@ -192,12 +196,6 @@ export function saidIn(form: URLSearchParams): Record<string, unknown> {
 
 /** Browsers send CRLF, and count it as one. */
 export const reasonIn = (form: URLSearchParams): string => (form.get('reason') ?? '').replaceAll('\r\n', '\n')
-
-export async function readForm(request: Request, limit = 16 * 1024): Promise<URLSearchParams | undefined> {
-  if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(request.headers.get('content-type') ?? '')) return undefined
-  const body = await readBody(request)
-  return body.ok && body.value.byteLength < limit ? new URLSearchParams(new TextDecoder().decode(body.value)) : undefined
-}
 
 const STATUS: Partial<Record<Failure['code'], number>> = {
   link_invalid: 401,

@@ -66,7 +66,7 @@ export const operatorRoutes: Verbs<Names> = {
   async readApproval({ env, caller, params }) {
     const place = approvalPlace(env, caller, params.id)
     if (!place.ok) return place
-    const approval = await place.value.run.approval(place.value.n)
+    const approval = await place.value.run.approval(place.value.n, { by: caller.principal.name, channel: 'api' })
     return approval.ok ? ok(withLink(env, caller, approval.value)) : approval
   },
 

@@ -19,7 +19,7 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
   const title = line(prompt.title)
   const until = `${new Date(expires_at).toISOString().slice(0, 16).replace('T', ' ')} UTC`
   const facts = [
-    ['Risk', prompt.risk],
+    ['Risk', prompt.risk_ground === undefined ? prompt.risk : block(`${prompt.risk}: ${prompt.risk_ground}`)],
     ['Would run', block(prompt.command)],
     ['How', block(prompt.plan)],
     ['Arguments', block(prompt.arguments)],

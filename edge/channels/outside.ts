@@ -9,6 +9,13 @@ import type { Answered, Post } from './port.ts'
 /** Names that mean something inside of a network alone. */
 const INSIDE = /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|lan|home|home\.arpa|arpa|onion|invalid)$/
 
+/** At least two labels, none of them empty: `localhost..` is no name but for whoever looks only for a dot. */
+const NAMED = /^(?:[a-z0-9_-]{1,63}\.)+[a-z0-9-]{1,63}$/
+
+/** Why no request can ever reach a pattern of a manifest's hosts, by name or by the names below it; or nothing. */
+export const faultInPattern = (pattern: string): string | undefined =>
+  faultInAddress(`https://${pattern.startsWith('.') ? `any${pattern}` : pattern}`, false)
+
 /** Why nothing may be sent there, or nothing. The parser has turned every notation of an IPv4 address into one. */
 export function faultInAddress(text: string, loopback: boolean): string | undefined {
   if (!URL.canParse(text)) return 'the address is not a URL'
@@ -19,7 +26,8 @@ export function faultInAddress(text: string, loopback: boolean): string | undefi
   if (url.protocol !== 'https:') return 'the address is not `https`'
   const host = url.hostname.replace(/\.$/, '')
   if (host.startsWith('[') || /^[\d.]+$/.test(host)) return 'the address is an IP address; give a name'
-  if (!host.includes('.') || INSIDE.test(host)) return 'the address names a host inside of a network'
+  if (!NAMED.test(host) || INSIDE.test(host))
+    return 'the address names no public host; write a name with a dot, such as `hooks.example.com`'
   return undefined
 }
 

@@ -34,10 +34,11 @@ export const readersCard = (message: Message): Card => question(message, [action
 function question({ approval, insteadOf }: Message, answer: Block[]): Card {
   const { prompt, expires_at } = approval
   const risk = text(`${prompt.risk} risk`, 'bold')
+  const ground = prompt.risk_ground === undefined ? [] : [text(': '), ...prose(prompt.risk_ground)]
   const until = text(
     ` · Answer by ${utc(expires_at)}; no answer is a denial.${insteadOf == null ? '' : ` Asked in ${insteadOf}’s stead, who is away.`}`,
   )
-  const blocks = [header(prompt.title), words(risk, until), ...facts(approval), ...answer]
+  const blocks = [header(prompt.title), words(risk, ...ground, until), ...facts(approval), ...answer]
   return { text: escaped(`${prompt.title} (${prompt.risk} risk)`), blocks }
 }
 

@@ -10,6 +10,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { ApprovalId } from '../../shared/wire.ts'
 import { sameText } from '../approvals.ts'
+import { parseForm } from '../forms.ts'
 import { FIELDS, type Pressed } from './slack-card.ts'
 
 /** As it came: the bytes that are signed, and what Slack says of them. */
@@ -91,10 +92,10 @@ function aboutIn(text: string | undefined): About | undefined {
 
 /** A link that was opened is told too, and so is what other versions of us may have sent. */
 export function readInteraction(body: string): Result<Interaction> {
-  const [payload, ...more] = new URLSearchParams(body).getAll('payload')
-  const parsed =
-    payload === undefined || more.length > 0 ? undefined : parseJson(Buffer.from(payload), { ...BODY, bytes: LIMITS.body_bytes })
-  if (parsed === undefined || !parsed.ok) return err(failure('not_json', 'the body is a form with one field `payload`, which is JSON'))
+  const form = parseForm(body)
+  if (!form.ok) return form
+  const parsed = parseJson(Buffer.from(form.value.get('payload') ?? ''), { ...BODY, bytes: LIMITS.body_bytes })
+  if (!parsed.ok) return err(failure('not_json', 'the body is a form with one field `payload`, which is JSON'))
   const read = Interaction.safeParse(parsed.value)
   if (!read.success) return err(failure('invalid_request', 'the payload is neither `block_actions` nor `view_submission` of ours'))
   const { data } = read

@@ -5,7 +5,7 @@ import type { Result } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
 import type { Unfolded } from '../approvals.ts'
 import { ChangeFields, ChangeStep, type Draft } from '../change-page.tsx'
-import { After, Answers, Facts, Further, hasAnswered, left, OUTCOME } from '../page.tsx'
+import { After, Answers, Facts, Further, hasAnswered, left, OUTCOME, Risk } from '../page.tsx'
 import type { Preview } from '../run-answers.ts'
 import { Wholes } from '../unfolding.tsx'
 import { ConsolePage, FormToken, IsOver } from './frame.tsx'
@@ -67,7 +67,7 @@ function Open({
     <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
       <h1>{prompt.title}</h1>
       <p class="tags">
-        <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
+        <Risk {...prompt} />
         <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
       </p>
       <Answers answers={answers} />

@@ -9,6 +9,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { SkillContents, SkillWarning, UnboundManifest } from '../../shared/skills.ts'
 import { capabilitiesIn, toolNames } from '../../shared/skills.ts'
+import { faultInPattern } from '../channels/outside.ts'
 import { covers } from '../planner.ts'
 
 /** `imports`: the interfaces of the world that the component really has. */
@@ -57,6 +58,10 @@ function unfounded({ capabilities: { http, kv = [], credentials = [] }, wildcard
     message: `${what}; list what is meant, or opt in with \`wildcards = ["${name}"]\``,
   })
   return [
+    ...hosts.flatMap((host) => {
+      const fault = faultInPattern(host)
+      return fault === undefined ? [] : [{ at: '/manifest/capabilities/http', message: `\`${host}\` is never reached: ${fault}` }]
+    }),
     ...(wildcards.includes('http')
       ? []
       : hosts.filter(isWild.http).map((host) => optIn('http', `\`${host}\` means hosts that nobody listed`))),

@@ -8,6 +8,29 @@ import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './jso
 import { randomJson, seeded, spelled } from './random-json.ts'
 
 const INTRUDERS = ['', ',', '"', '}', ']', '\\', '0', '\0', '-', 'e', ':', '.', '/']
+/** A number's text as an exact fraction: what it says, whatever a double makes of it. */
+type Rational = { readonly over: bigint; readonly under: bigint }
+function rationalOf(text: string): Rational {
+  const [mantissa = '', power = '0'] = text.toLowerCase().split('e')
+  const [whole = '', fraction = ''] = mantissa.split('.')
+  const exponent = Number(power) - fraction.length
+  const digits = BigInt(whole.replace('-', '') + fraction)
+  const over = text.startsWith('-') ? -digits : digits
+  return exponent >= 0 ? { over: over * 10n ** BigInt(exponent), under: 1n } : { over, under: 10n ** BigInt(-exponent) }
+}
+const areEqual = (one: Rational, other: Rational): boolean => one.over * other.under === other.over * one.under
+
+/** A number as somebody might write it: a double's own text, moved, padded, or with digits that it can't hold. */
+function spelledNumber(random: () => number): string {
+  const below = (limit: number): number => Math.floor(random() * limit)
+  const digits = Array.from({ length: 1 + below(22) }, () => below(10)).join('')
+  const base = random() < 0.5 ? String((random() - 0.5) * 10 ** (below(30) - 15)) : `${below(1_000)}.${digits}`
+  const [mantissa = '', power = '0'] = base.split('e')
+  const padded = mantissa.includes('.') ? `${mantissa}${'0'.repeat(below(4))}` : mantissa
+  const tail = random() < 0.3 && padded.includes('.') ? `${'0'.repeat(below(20))}${below(10)}` : ''
+  return random() < 0.5 && power === '0' ? `${padded}${tail}` : `${padded}${tail}e${Number(power) + below(40) - 20}`
+}
+
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 describe('reading', () => {
@@ -34,6 +57,32 @@ describe('reading', () => {
       if (!read.ok) continue
       expect(read.value, JSON.stringify(broken)).toEqual(JSON.parse(broken))
     }
+  })
+
+  test('D13 G04 of a number’s texts, exactly those are read that say what the double says', () => {
+    const seed = Math.floor(Math.random() * 2 ** 31)
+    const random = seeded(seed)
+    const seen = { read: 0, refused: 0 }
+    for (let round = 0; round < 20_000; round++) {
+      const text = spelledNumber(random)
+      const value = Number(text)
+      const integers = !Number.isInteger(value) || Number.isSafeInteger(value)
+      const expected = integers && Number.isFinite(value) && !Object.is(value, -0) && areEqual(rationalOf(text), rationalOf(String(value)))
+      const read = parseJson(utf8(text))
+      expect(read.ok, `seed ${seed}: ${text}`).toBe(expected)
+      if (read.ok) expect(read.value).toBe(JSON.parse(text))
+      seen[read.ok ? 'read' : 'refused']++
+    }
+    expect(Math.min(seen.read, seen.refused), JSON.stringify(seen)).toBeGreaterThan(2_000)
+  })
+
+  test('D13 a number as long as a body is read or refused at once', () => {
+    const zeros = '0'.repeat(LIMITS.body_bytes - 8)
+    const started = performance.now()
+    expect(parseJson(utf8(`1.${zeros}`))).toEqual({ ok: true, value: 1 })
+    expect(parseJson(utf8(`1.${zeros}1`))).toMatchObject({ error: { code: 'json_unsafe_number' } })
+    expect(parseJson(utf8(`1.${'01'.repeat(LIMITS.body_bytes / 2 - 8)}`))).toMatchObject({ error: { code: 'json_unsafe_number' } })
+    expect(performance.now() - started).toBeLessThan(2_000)
   })
 
   test('G01 a read object has no other prototype, and merging it changes none', () => {

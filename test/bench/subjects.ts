@@ -40,8 +40,8 @@ export const doesNothing = (tier: 'B' | 'C'): ProcessToolSpec => ({
 })
 
 const BUDGET = { max_calls_per_run: 1_000_000, max_denied_per_run: 1_000_000, execution_timeout_ms: 10_000 }
-/** Tier B keeps the host's network, which policy leaves to this group. */
-const AGENT = { tools: ['bench.b', 'bench.c'], groups: ['unrestricted-egress'], budget: BUDGET }
+/** Tier B reaches the worker's host, which policy leaves to this group. */
+const AGENT = { tools: ['bench.b', 'bench.c'], groups: ['worker-host-access'], budget: BUDGET }
 /** A tool as `npm start` registers it, which this agent may not call. */
 const FORBIDDEN = { tool: 'process.run', args: { command: 'rm', args: ['-r', 'build'] } }
 
@@ -51,6 +51,9 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
     ['bench.c', 'C'],
   ] as const)
     done(await operator('putTool', { params: { name }, body: doesNothing(tier) }))
+  const { policies } = done(await operator('readPolicies', {}))
+  const { 'tier-b': _asksEachTime, ...unasked } = policies // the bench has nobody to ask
+  done(await operator('putPolicies', { body: { policies: unasked, note: 'the bench runs tier B unasked' } }))
   const { key = '' } = done(await operator('putAgent', { params: { name: 'bench' }, body: AGENT }))
   const agent = client(url, bearer(key))
   const run = async (): Promise<string> => done(await agent('createRun', { body: {} })).id

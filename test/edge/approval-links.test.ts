@@ -241,8 +241,8 @@ test('P07 the link of one call does not answer another, and an answer can’t be
   expect(await post(swapped, { nonce: await nonceOf(second) })).toBe(401)
   expect(await post(first, { nonce: await nonceOf(second) })).toBe(403)
   expect([await statusOf(one.approval.id), await statusOf(two.approval.id)]).toEqual(['pending', 'pending'])
-  expect(await post(first, { nonce: await nonceOf(first), body: `nonce=${await nonceOf(first)}&decision=deny&decision=approve` })).toBe(200)
-  expect(await statusOf(one.approval.id)).toBe('denied') // said twice: the first counts
+  expect(await post(first, { nonce: await nonceOf(first), body: `nonce=${await nonceOf(first)}&decision=deny&decision=approve` })).toBe(400)
+  expect(await statusOf(one.approval.id)).toBe('pending') // neither the first nor the last of two counts
 })
 
 test('P09 an answer counts for who was given the link, and only while they may answer', async () => {

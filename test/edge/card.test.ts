@@ -37,7 +37,8 @@ const plan = (change: Partial<Plan> = {}): Plan => ({
   ...change,
 })
 
-const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; plan?: Partial<Plan> | null } = {}) =>
+type Needs = Parameters<typeof askRecord>[0]['needs']
+const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; plan?: Partial<Plan> | null; needs?: Needs } = {}) =>
   askRecord({
     id: 'apr_00000000000000000000000000_1',
     agent: 'dev',
@@ -45,7 +46,7 @@ const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; pla
     args,
     plan: change.plan === null ? null : plan(change.plan),
     decision: decision('ask'),
-    needs: [],
+    needs: change.needs ?? [],
     standing: null,
     now: NOW,
     redaction: REDACTION,
@@ -105,7 +106,8 @@ test.each([
   const change = { tier, executor: { ...plan().executor, argv: [...argv] } }
   expect(card({}, { tool: { capabilities: ['process_exec'] }, plan: change }).prompt.risk).toBe(risk)
   expect(card({}, { tool: { capabilities: ['process_exec'], secrets: ['a-key'] }, plan: change }).prompt.risk).toBe('critical')
-  expect(card({}, { tool: { capabilities: [] }, plan: change }).prompt.risk).toBe('low')
+  // No contract makes tier B harmless: it runs on the worker's host.
+  expect(card({}, { tool: { capabilities: [] }, plan: change }).prompt.risk).toBe(tier === 'B' ? 'high' : 'low')
 })
 
 test('V02 secrets are not on the card: neither in the arguments nor in the command line made of them', () => {
@@ -256,4 +258,61 @@ test('what is cut is well-formed, wherever the cut goes', () => {
     for (const length of [5_000, 5_001, 5_002, 5_003]) expect(cut(text, length).isWellFormed()).toBe(true)
     expect(argumentsOf({ text }).isWellFormed()).toBe(true)
   }
+})
+
+const wanted = (fact: string, value: string | number, words: string): Needs[number][number] => ({
+  fact,
+  needs: { op: typeof value === 'number' ? '>=' : 'has', value },
+  by: 'human',
+  words,
+})
+const ONE = [wanted('approval.count', 1, 'an approval')]
+const TWO = [wanted('approval.count', 2, '2 different approvers')]
+const FINANCE = [wanted('approval.roles', 'finance', 'an approval by somebody in the role finance')]
+
+test.each<[string, Needs, string, RegExp]>([
+  ['one yes', [ONE], 'low', /contract gives it nothing/],
+  ['two people', [TWO], 'medium', /^policy wants 2 different approvers$/],
+  ['a role', [FINANCE], 'medium', /^policy wants an approval by somebody in the role finance$/],
+  ['a role, or two people', [FINANCE, TWO], 'medium', /role finance; or 2 different approvers$/],
+  ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract gives it nothing/],
+])('D17 where policy wants %s of a harmless tool, the risk and its ground say so', (_what, needs, risk, ground) => {
+  const { prompt } = card({}, { tool: { capabilities: [] }, needs })
+  expect([prompt.risk, prompt.risk_ground]).toEqual([risk, expect.stringMatching(ground)])
+})
+
+test('D17 a risk that the tool has anyway is not lowered, and names both grounds', () => {
+  const { prompt } = card({}, { tool: { capabilities: ['process_exec'] }, needs: [TWO] })
+  expect([prompt.risk, prompt.risk_ground]).toEqual(['high', 'it runs programs, and policy wants 2 different approvers'])
+})
+
+test('D17 what a card says of a yes is true for whoever reads it: it promises nobody that theirs counts', () => {
+  expect(card({}, { needs: [ONE] }).prompt.on_yes).toBe('exactly this call runs once; any change needs a new approval')
+  for (const needs of [[TWO], [FINANCE]]) {
+    const { on_yes } = card({}, { needs }).prompt
+    expect(on_yes).toMatch(/^policy wants .*; with that, exactly this call runs once/)
+    expect(on_yes).not.toMatch(/it counts|your yes/)
+  }
+})
+
+test.each<[string[], boolean]>([
+  [['sh', '-c', 'id'], true],
+  [['/usr/bin/bash', '-c', 'id'], true],
+  [['./python3.11', '-c', '1'], true],
+  [['perl5.36', '-e', '1'], true],
+  [['env', 'X=1', 'id'], true],
+  [['xargs', 'rm'], true],
+  [['find', '.', '-execdir', 'rm', '{}', ';'], true],
+  [['sudo', 'id'], true],
+  [['ssh', 'host', 'id'], true],
+  [['busybox', 'sh'], true],
+  [['/lib64/ld-linux-x86-64.so.2', '/bin/sh'], true],
+  [['find', '.', '-name', 'x'], false],
+  [['ls', 'sh'], false],
+  [['shasum', 'x'], false],
+  [['pythonic'], false],
+  [['echo', '-c'], false],
+])('D17 %j is named an interpreter on its card: %s', (argv, is) => {
+  const executor = { kind: 'process', argv, stdin: 'none', env: {}, cwd: '' } as const
+  expect(/" is an interpreter: it/.test(card({}, { plan: { executor } }).prompt.plan)).toBe(is)
 })

@@ -130,6 +130,29 @@ test('seed N10: a yes for one program covers no other, whatever the tool', async
     expect([command, (await propose(run, { of, args: { command, at: '/tmp' } })).state]).toEqual([command, 'awaiting_approval'])
 })
 
+test('D17 a yes for an interpreter covers the same arguments and no others, and says so; in a folder that others change, none stands', async () => {
+  const contract = {
+    capabilities: ['process_exec' as const],
+    input_schema: { type: 'object', properties: { args: { type: 'array', items: { type: 'string' } } }, required: ['args'] },
+  }
+  const of = await desk.tool({ ...contract, executor: { argv: ['sh', '{...args}'] } })
+  const run = session()
+  const first = await propose(run, { of, args: { args: ['-c', 'id'] } })
+  const { prompt } = granted(await desk.root('readApproval', { params: { id: first.approval?.id ?? '' } }))
+  expect(prompt.standing?.covers).toMatch(/with exactly these arguments/)
+  expect(prompt.plan).toContain('"sh" is an interpreter: its arguments are a program')
+  granted(await answer(first, 'approve', { scope: 'session' }))
+  expect((await propose(run, { of, args: { args: ['-c', 'id'] } })).state).toBe('granted')
+  for (const args of [['-c', 'id; id'], ['-c', 'cat ~/.ssh/id'], ['-c'], []])
+    expect([args, (await propose(run, { of, args: { args } })).state]).toEqual([args, 'awaiting_approval'])
+
+  const shared = await desk.tool({ ...contract, executor: { argv: ['sh', '{...args}'] }, workspace: 'run' })
+  const script = await propose(session(), { of: shared, args: { args: ['build.sh'] } })
+  const { options } = granted(await desk.root('readApproval', { params: { id: script.approval?.id ?? '' } }))
+  expect(options.map(({ scope }) => scope)).toEqual(['once', 'once'])
+  expect(refusal(await answer(script, 'approve', { scope: 'session' }))).toBe('403 once_only')
+})
+
 test('L3 another version of the tool, or another policy set, is asked about again', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
   const run = session()

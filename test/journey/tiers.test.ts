@@ -6,7 +6,7 @@ import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('tiers', sharedStack())
-const agent = await desk.agent({ pool: 'default', groups: ['unrestricted-egress'] })
+const agent = await desk.agent({ pool: 'default', groups: ['worker-host-access'] })
 
 /** Where Python looks before it runs what it was asked to: in its user's folder, and for each module where it was started. */
 const PLANT = `
@@ -27,8 +27,9 @@ const both = await desk.tool({ executor: { tiers: ['B', 'C'], argv: ASKS }, egre
 const apart = await desk.tool({ executor: { tiers: ['B'], argv: ASKS }, egress: none })
 
 async function ran(run: string, tool: string, args: Record<string, unknown> = {}) {
-  const { id } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }))
-  const call = granted(await agent.client('readCall', { params: { run, call: id } }))
+  const { id, approval } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }))
+  if (approval !== undefined) granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+  const call = granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
   expect([call.state, call.result?.error]).toEqual(['succeeded', undefined])
   return { tier: call.plan?.tier, executor: call.attestation?.executor, output: call.result?.output ?? '' }
 }
@@ -42,6 +43,36 @@ test('what tier C planted runs in tier C, and tier B finds nothing of it', { tim
   expect(onHost.tier).toBe('B')
   expect(onHost.output).toMatch(/^3\.[0-9.]+ \[\] \[\]\n$/)
   expect([shared.executor, onHost.executor].map((executor) => executor?.slice(0, 14))).toEqual(['sandbox_tier_c', 'sandbox_tier_b'])
+})
+
+test('D16 a shell in tier B waits for a human each time, though its contract says that it does nothing, and runs with their yes', async () => {
+  const shell = await desk.tool({
+    capabilities: [],
+    input_schema: { type: 'object', properties: { command: { type: 'string' } }, required: ['command'] },
+    executor: { tiers: ['B'], argv: ['bash', '-c', '{command}'] },
+    egress: none,
+  })
+  const run = granted(await agent.client('createRun', { body: {} })).id
+  for (const word of ['one', 'two']) {
+    const body = { tool: shell, args: { command: `echo ${word}` } }
+    const call = granted(await agent.client('proposeCall', { params: { run }, body }))
+    expect([call.state, call.decision.policies]).toEqual(['awaiting_approval', ['tier-b-is-approved-call-by-call']])
+    const { id = '' } = call.approval ?? {}
+    const { options } = granted(await desk.root('readApproval', { params: { id } }))
+    expect(options.filter(({ decision }) => decision === 'approve')).toEqual([{ decision: 'approve', scope: 'once' }])
+    granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
+    const ended = granted(await agent.client('readCall', { params: { run, call: call.id }, wait: 20 }))
+    expect([ended.state, ended.result?.output, ended.plan?.tier]).toEqual(['succeeded', `${word}\n`, 'B'])
+  }
+})
+
+test('D16 tier B is closed to agents outside of `worker-host-access`, of whatever other group', async () => {
+  for (const groups of [[], ['unrestricted-egress'], ['worker-host']]) {
+    const other = await desk.agent({ pool: 'default', groups })
+    const call = granted(await other.client('proposeCallInNewRun', { body: { tool: apart, args: {} } }))
+    expect([groups, call.state, call.decision.policies]).toEqual([groups, 'denied', ['isolation-worker-host']])
+    expect(call.decision.reason).toMatch(/worker’s key and Redis/)
+  }
 })
 
 test('a tool of tier B alone can’t ask for the folder of its run, and is told what to say instead', async () => {

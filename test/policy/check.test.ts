@@ -60,7 +60,7 @@ test('what would be put is not refused, and nothing of it is stored or in force'
 
 test('a set that would lock its author out is found, though it could be stored', async () => {
   const { refusal: why, findings } = await check({
-    policies: { open: '@id("open") @reason("all") permit (principal is Agent, action, resource);' },
+    policies: { open: '@id("open") @reason("all") permit (principal is Agent, action in Action::"tool.execute", resource);' },
   })
   expect([why, findings]).toEqual([
     null,

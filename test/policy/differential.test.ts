@@ -72,6 +72,17 @@ const acts = (who: string, action: string): Subject => ({
   resource: { type: 'Tenant', id: 'default' },
   entities: [operator(who)],
 })
+/** The principal is the resource too, as when people change what they themselves are. */
+const actsOnSelf = (who: string, action: string): Subject => ({
+  ...acts(who, action),
+  resource: { type: 'Operator', id: who },
+})
+/** The principal is in the resource, and through it in what the resource is in. */
+const actsOnRole = (who: string, action: string): Subject => ({
+  ...acts(who, action),
+  resource: { type: 'Role', id: 'admin' },
+  entities: [operator(who), { uid: { type: 'Role', id: 'admin' }, attrs: {}, parents: [{ type: 'Role', id: 'staff' }] }],
+})
 
 function random(seed: number) {
   const next = seeded(seed)
@@ -91,6 +102,7 @@ const PRINCIPALS = [
   'principal is Agent in Group::"blue"',
   'principal in Agent::"b"',
   'principal in Role::"admin"',
+  'principal in Role::"staff"',
 ]
 const ACTIONS = [
   'action',
@@ -110,6 +122,8 @@ const RESOURCES = [
   'resource == Tool::"pay"',
   'resource == Tool::"p\\u{61}y"',
   'resource == Tenant::"default"',
+  'resource is Operator',
+  'resource is Role',
   'resource in Tool::"mail"',
   'resource in Kind::"money"',
   'resource is Tool in Kind::"money"',
@@ -139,6 +153,9 @@ const ATOMS = [
   'principal has favourite && principal.favourite has sensitive',
   'principal has favourite && principal.favourite in Kind::"money"',
   'principal in Group::"red"',
+  'principal in Role::"admin"',
+  'principal in Role::"staff"',
+  'principal == resource',
   'principal in [Group::"green", Group::"blue"]',
   'principal is Agent in Group::"red"',
   'action in Action::"tool.execute"',
@@ -178,7 +195,9 @@ function context({ next, pick }: Random): Context {
   }
 }
 const subject = ({ next, pick }: Random): Subject =>
-  next() < 0.8 ? calls(pick(['a', 'b', 'c']), pick(TOOLS)) : acts(pick(['a', 'z']), pick(['run.read', 'tool.execute', 'policy.write']))
+  next() < 0.7
+    ? calls(pick(['a', 'b', 'c']), pick(TOOLS))
+    : pick([acts, actsOnSelf, actsOnRole])(pick(['a', 'z']), pick(['run.read', 'tool.execute', 'policy.write']))
 
 const SETS = 100
 const QUESTIONS = 12
@@ -222,6 +241,24 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
   }
   // Else the test would have compared nothing.
   for (const count of Object.values(seen)) expect(count, JSON.stringify(seen)).toBeGreaterThan((SETS * QUESTIONS) / 40)
+})
+
+describe('D12 the resource’s entity, which no policy reads as the resource, is still known', () => {
+  const REFUSED = { allowed: false, policies: ['it'], errors: [] }
+  test('where it is the principal too: a forbid about the principal’s role applies', () => {
+    const set = made({
+      a: '@id("it") forbid (principal in Role::"admin", action, resource);',
+      b: '@id("all") permit (principal, action, resource);',
+    })
+    expect(asked(set, actsOnSelf('z', 'policy.write'), {})).toEqual(REFUSED)
+  })
+  test('where the principal is in it: a forbid about what the resource is in applies', () => {
+    const set = made({
+      a: '@id("it") forbid (principal in Role::"staff", action, resource);',
+      b: '@id("all") permit (principal, action, resource);',
+    })
+    expect(asked(set, actsOnRole('z', 'policy.write'), {})).toEqual(REFUSED)
+  })
 })
 
 test('where there are too many slices, the rest are asked within the whole set, and answer alike', () => {

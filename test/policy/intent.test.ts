@@ -64,7 +64,7 @@ test.each([
 
 test('a policy that says neither its name nor why is told; those that ship with the edge say both', () => {
   expect(found(DEFAULTS)).toEqual([])
-  expect(found({ mine: '\nforbid (principal, action, resource);\n@id("x") permit (principal, action, resource);' })).toEqual([
+  expect(found({ mine: '\nforbid (principal, action, resource);\n@id("x") permit (principal, action, resource is Tool);' })).toEqual([
     { at: 'mine:2:1', message: 'no `@id` and no `@reason`: decisions call this `mine/1`, and say nothing of why' },
     { at: 'mine:3:1', message: 'no `@reason`: decisions call this `x`, and say nothing of why' },
   ])
@@ -204,4 +204,37 @@ test('as many as are shown are placed and hinted at, the others not: much that i
   expect(allWarnings([], set, many)).toHaveLength(20)
   expect(allWarnings([], compiled({ same: rule(ANY, `principal in ${group}`) }), many)).toHaveLength(1)
   expect(performance.now() - began).toBeLessThan(1_000)
+})
+
+test.each([
+  'permit (principal, action, resource);',
+  'permit (principal, action, resource) when { true };',
+  'permit (principal, action, resource) unless { false };',
+  'permit (principal, action, resource) when { 1 == 1 } unless { principal == Agent::"bot" };',
+  'permit (principal, action, resource) when { action == action && resource == resource };',
+  'permit (principal, action, resource) when { true || context.capabilities.contains("network") };',
+  'permit (principal is Agent, action, resource);',
+  'permit (principal == Agent::"bot", action, resource);',
+  'permit (principal in Group::"interns", action, resource);',
+  'permit (principal, action, resource) when { principal in Role::"finance" };',
+])('D17 a permit that limits neither action nor resource is warned of: %s', (text) => {
+  expect(found({ mine: `@id("a")\n@reason("b")\n${text}` })).toEqual([
+    {
+      at: 'mine:1:1',
+      message: expect.stringContaining('this permits every action on everything'),
+      hint: expect.stringContaining('action in Action::"tool.execute"'),
+    },
+  ])
+})
+
+test.each([
+  'permit (principal, action in Action::"tool.execute", resource);',
+  'permit (principal, action, resource is Tool);',
+  'permit (principal, action, resource == Tool::"grep");',
+  'permit (principal, action, resource) when { action == Action::"run.read" };',
+  'permit (principal, action, resource) when { resource in ToolGroup::"money" };',
+  'permit (principal, action, resource) when { context has tool_name };',
+  'forbid (principal, action, resource);',
+])('D17 what limits one of them is not: %s', (text) => {
+  expect(found({ mine: `@id("a")\n@reason("b")\n${text}` })).toEqual([])
 })

@@ -74,7 +74,7 @@ test('seed T13 a tool that is on the list and not there is refused and counted; 
   const host = await desk.tool({ executor: { tiers: ['B'] }, egress: { mode: 'none', hosts: [] } })
   const all = await desk.agent()
   const call = granted(await all.client('proposeCallInNewRun', { body: { tool: host, args: {} } }))
-  expect([call.state, call.decision.policies]).toEqual(['denied', ['isolation-no-open-network']])
+  expect([call.state, call.decision.policies]).toEqual(['denied', ['isolation-worker-host']])
 })
 
 test('seed T14 whoever proposes in a run shares its budget, answers none of its own questions, and meets what is forbidden there too', async () => {

@@ -228,6 +228,25 @@ describe('what is asked for', () => {
     expect(said).toContain('wildcard_kv: it may use all keys of its storage')
   })
 
+  test.each([
+    'localhost',
+    'localhost:8080',
+    '.localhost',
+    'redis',
+    'redis:6379',
+    '.local',
+    'metadata.google.internal',
+    '127.0.0.1:8080',
+    '10.0.0.1',
+    '169.254.169.254:80',
+    '93.184.215.14:443',
+  ])('D13 for `%s`, which no skill ever reaches, is refused when it is put', async (host) => {
+    const http = { hosts: ['api.example.com', host], methods: ['GET' as const] }
+    expect(faults(await put({ capabilities: { http }, wildcards: ['http'] }))).toEqual([
+      ['/manifest/capabilities/http', expect.stringContaining(`\`${host}\` is never reached: the address`)],
+    ])
+  })
+
   test('for a host that it may not reach, or twice for one header, is refused', async () => {
     const http = { hosts: ['api.example.com'], methods: ['GET' as const] }
     const credential = (host: string) => ({ secret: 'token', host, header: 'authorization' })

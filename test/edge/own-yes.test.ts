@@ -1,0 +1,90 @@
+// What an approver reads of a yes is true of their own: who is outside of the role that policy wants is told so, wherever they read it.
+
+import { expect, test } from 'vitest'
+import { mailOf } from '../../edge/channels/mail.ts'
+import type { Message } from '../../edge/channels/port.ts'
+import { askedCard } from '../../edge/channels/slack-card.ts'
+import { ConsoleSession } from '../support/console-session.ts'
+import { countersign } from '../support/countersign.ts'
+import { Desk, granted } from '../support/desk.ts'
+import { sharedStack } from '../support/stack.ts'
+
+const desk = new Desk('own-yes', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool()
+const [finance, other] = [await desk.operator(['approver', 'finance']), await desk.operator(['approver'])]
+const RUNS = 'exactly this call runs once; any change needs a new approval'
+const NOT_ALONE =
+  /your yes alone does not let it run: policy still wants an approval by somebody in the role `?finance`?; with that, exactly/i
+
+const texts = (page: string): string =>
+  page
+    .replace(/<[^>]*>/g, '')
+    .replaceAll('&#39;', '’')
+    .replace(/\s+/g, ' ')
+
+const rule = (condition: string) =>
+  `@id("wants") @reason("policy wants more") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { ${condition} };`
+
+test('D17 who is outside of the wanted role reads that their yes does not do: link, console, API, command line', async () => {
+  await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
+    const { approval, run } = await desk.asked(agent.client, tool, {})
+    for (const { client, key, name } of [finance, other]) {
+      const says = name === other.name ? NOT_ALONE : new RegExp(RUNS, 'i')
+      const never = name === other.name ? /if you approve exactly this call/i : /does not let it run/
+      const read = granted(await client('readApproval', { params: { id: approval.id } }))
+      const page = texts(await (await fetch(read.url ?? '')).text())
+      const session = await ConsoleSession.open(desk.url, key)
+      const shown = texts(await (await session.get(`/console/approvals/${approval.id}`)).text())
+      const { out } = await countersign(['approvals', 'show', approval.id], { env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key } })
+      for (const [where, text] of Object.entries({ api: read.prompt.on_yes, page, shown, out: out.replace(/\s+/g, ' ') })) {
+        expect([name, where, text]).toEqual([name, where, expect.stringMatching(says)])
+        expect([name, where, text]).toEqual([name, where, expect.not.stringMatching(never)])
+      }
+      expect(page).toContain('medium risk')
+      expect([read.prompt.risk, read.prompt.risk_ground]).toEqual(['medium', 'policy wants an approval by somebody in the role `finance`'])
+    }
+    // As it was said, it is: the yes of one outside of the role lets nothing run.
+    granted(await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('pending')
+    granted(await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('approved')
+    granted(await desk.root('cancelRun', { params: { run } }))
+  })
+})
+
+test('D17 of two whom policy wants, the first reads that one is not enough, and the second that theirs is', async () => {
+  await desk.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
+    const { approval, run } = await desk.asked(agent.client, tool, {})
+    const onYes = async () => granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
+    expect(await onYes()).toMatch(/^your yes alone does not let it run: policy still wants approval\.count ≥ 2/)
+    granted(await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    expect(await onYes()).toBe(RUNS)
+    granted(await desk.root('cancelRun', { params: { run } }))
+  })
+})
+
+test('D17 a message that goes to several says whom policy wants, and promises none of them that theirs counts: mail, Slack', async () => {
+  await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
+    const { approval: asked, run } = await desk.asked(agent.client, tool, {})
+    const { items } = granted(await desk.root('listApprovals', { query: {} }))
+    const approval = items.find(({ id }) => id === asked.id)
+    if (approval === undefined) throw new Error('the approval is not in the inbox')
+    const message: Message = {
+      id: 'm',
+      kind: 'asked',
+      approval,
+      recipient: other.name,
+      link: 'https://sign.example.com/approve/x',
+      page: 'https://sign.example.com/console',
+      seal: () => 'A'.repeat(43),
+      at_ms: approval.requested_at,
+    }
+    const mail = mailOf(message)
+    for (const text of [mail.text, mail.html, JSON.stringify(askedCard(message).blocks)]) {
+      expect(text.replace(/\s+/g, ' ')).toMatch(/policy wants an approval by somebody in the role/i)
+      expect(text).not.toMatch(/it counts towards|your yes/i)
+    }
+    granted(await desk.root('cancelRun', { params: { run } }))
+  })
+})
