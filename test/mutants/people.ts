@@ -91,8 +91,7 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'secrets',
     file: 'edge/sealing.ts',
-    tests: ['test/edge/secrets.test.ts'],
-    titled: 'what is sealed opens in its own place alone',
+    tests: ['test/edge/sealing.test.ts'],
     lines: [
       [
         'canonical([this.#tenant, name, version])',
@@ -114,8 +113,7 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'secrets',
     file: 'edge/vault.ts',
-    tests: ['test/edge/secrets.test.ts'],
-    titled: 'V03|L6',
+    tests: ['test/edge/sealing.test.ts'],
     lines: [
       [
         'opened.get(secret)?.tools.includes(name) === true ? opened.get(secret) : undefined',
@@ -237,7 +235,8 @@ export const PEOPLE: readonly Held[] = [
     file: 'infra/redis.ts',
     tests: ['test/faults/redis-access.test.ts'],
     lines: [
-      ['resetchannels &$', 'allchannels &$', 'Who has the worker’s password listens to all that Redis tells.'],
+      ['}* -@all', '}* allchannels -@all', 'Who has the worker’s password listens to all that Redis tells.'],
+      ["const REDIS_PREFIX = 'cs:'", "const REDIS_PREFIX = ''", 'Who has the worker’s password reads and writes what else is in Redis.'],
       ['-@all $', '+@all $', 'Who has the worker’s password runs any command of Redis.'],
       ['user default off resetpass', 'user default on nopass', 'Anybody on the host is let into Redis without a password.'],
     ],
