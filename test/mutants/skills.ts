@@ -39,14 +39,14 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/fuel.ts',
     tests: ['test/skills/meter.test.ts'],
-    titled: 'refused, and said locals',
+    titled: 'locals without end',
     lines: [['if (locals > LOCALS_MAX) throw', 'if (false) throw', 'A small function asks for all of the stack.']],
   },
   {
     area: 'skills',
     file: 'edge/skills/sections.ts',
     tests: ['test/skills/meter.test.ts'],
-    titled: 'refused, and said (?!whatever)',
+    titled: 'refused, and said (?!.*whatever)',
     lines: [
       ['if (place === -1) throw', 'if (false) throw', 'A section that the meter does not know holds code that nobody pays for.'],
       ['if (place <= last) throw', 'if (false) throw', 'A second section of code takes the place of the one that pays.'],

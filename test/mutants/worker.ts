@@ -52,7 +52,7 @@ export const WORKER: readonly Held[] = [
     area: 'files',
     file: 'worker/outputs.ts',
     tests: ['test/worker/collect.test.ts'],
-    titled: 'S40|S41|S43|S44|V01',
+    titled: 'S40|S41|S42|S43|S44|V01',
     lines: [
       [
         'const FILE = constants.O_RDONLY | constants.O_NOFOLLOW |',
