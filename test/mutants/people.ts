@@ -192,10 +192,15 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'workers',
     file: 'edge/worker-means.ts',
-    tests: ['test/edge/worker-identity.test.ts'],
-    titled: 'K04',
+    tests: ['test/edge/worker-means.test.ts'],
     lines: [
       ['proven.means.tiers.filter((tier) => tiers.includes(tier))', 'tiers', 'A worker gets calls of a tier that it has not proven.'],
+      [
+        'proven.means.tiers.filter((tier) => tiers.includes(tier))',
+        'proven.means.tiers',
+        'A worker gets calls of a tier that it says it has lost.',
+      ],
+      ['|| now - proven.at > LIMITS.proof_ms', '', 'A worker gets calls by a proof of long ago, whatever has become of its host.'],
     ],
   },
   {

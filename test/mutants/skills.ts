@@ -39,7 +39,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/fuel.ts',
     tests: ['test/skills/meter.test.ts'],
-    titled: 'locals without end',
+    titled: 'one local more than 50,000',
     lines: [['if (locals > LOCALS_MAX) throw', 'if (false) throw', 'A small function asks for all of the stack.']],
   },
   {
