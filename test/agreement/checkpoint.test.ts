@@ -128,3 +128,10 @@ describe('a checkpoint', () => {
     }
   })
 })
+
+test('N15 a note with more signatures than any log collects is refused before they are read', () => {
+  const witness = signCheckpoint({ origin: 'witness.example/w', size: 8, root: ROOT }, newSigner()).split('\n')[4] ?? ''
+  const withWitnesses = (count: number) => verifyCheckpoint(`${note}${`${witness}\n`.repeat(count)}`, ORIGIN, edge.x)
+  expect(withWitnesses(15)).toMatchObject({ ok: true })
+  expect(withWitnesses(16)).toEqual({ ok: false, error: 'the note has too many signatures' })
+})

@@ -114,3 +114,14 @@ describe('a journal', () => {
     })
   })
 })
+
+test('J01 what a shadowing set said of a call is bound by its digest in the entry, and a changed one is refused', () => {
+  const shadow = { version: 2, since_ms: 1, from: 'allow', to: 'deny', code: 'denied', policies: ['a'], salt: 's' } as const
+  const body = { shadow_sha256: sha256(canonical(shadow)) }
+  const [bound, unbound] = [body, {}].map((body) => chained([{ kind: 'allowed', call: CALL, body }]))
+  const beside = (entries: JournalEntry[] = [], said: JournalEntry['shadow']) =>
+    verifyChain(entries.map((entry) => ({ ...entry, shadow: said })))
+  expect(beside(bound, { ...shadow, policies: ['a'] })).toMatchObject({ ok: true })
+  expect(beside(bound, { ...shadow, policies: ['a'], to: 'allow' })).toMatchObject({ ok: false, error: { seq: 1 } })
+  expect(beside(unbound, { ...shadow, policies: ['a'] })).toMatchObject({ ok: false, error: { seq: 1 } })
+})

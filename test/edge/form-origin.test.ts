@@ -23,3 +23,13 @@ test('P03 behind a proxy that ends TLS the page answers to its public name alone
   for (const origin of ['http://127.0.0.1:8080', 'https://evil.example'])
     expect([origin, from({ origin }, `${origin}/approve/x`)]).toEqual([origin, false])
 })
+
+test('P03 a page that hides its origin is ours only where the browser says that the site is', () => {
+  for (const publicUrl of ['https://sign.example.com/', 'http://127.0.0.1:8080/']) {
+    const from = (headers: Record<string, string>) =>
+      fromOurPage(new Request(`${publicUrl}approve/x`, { method: 'POST', headers: { origin: 'null', ...headers } }), publicUrl)
+    expect(from({ 'sec-fetch-site': 'same-origin' })).toBe(true)
+    for (const site of ['cross-site', 'same-site', 'none']) expect([site, from({ 'sec-fetch-site': site })]).toEqual([site, false])
+    expect(from({})).toBe(false)
+  }
+})

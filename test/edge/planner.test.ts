@@ -182,6 +182,14 @@ test('tier B shares no folder with other calls: the worker’s user would run wh
   expect(shape(['B', 'C'], 'call')).toEqual(['B call', 'C call'])
 })
 
+test('L7 tier B keeps no secret from other processes of the worker’s user: a tool that is handed one, or whose proxy is, has no such plan', () => {
+  const tiers = (change: Change): string[] =>
+    plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'none', hosts: ['ok.com:80'] }, ...change }).map(({ tier }) => tier)
+  expect(tiers({})).toEqual(['B', 'C'])
+  expect(tiers({ secrets: ['token'] })).toEqual(['C'])
+  expect(tiers({ credentials: [{ secret: 'token', host: 'ok.com:80', header: 'x-api-key' }] })).toEqual(['C'])
+})
+
 test('plans of one call differ in tier and egress alone', () => {
   const [b, c] = plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'none', hosts: [] } })
   expect({ ...b, tier: 'C', egress: c?.egress }).toEqual(c)

@@ -90,6 +90,18 @@ test('G13 an approval does not help against a policy that errs', async () => {
   expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('denied')
 })
 
+test('D11 L6 a call that waits for two answers is denied at the first one when policy errs by then, whatever a second yes would make of it', async () => {
+  await desk.operator(['approver']) // somebody else who could still say yes
+  const sensitive = await desk.tool({ capabilities: ['network'], input_schema: schema })
+  const call = await desk.asked(agent.client, sensitive, { n: 5 })
+  const erring = rule('forbid', `context.approval.count == 1 && ${OVER}`, sensitive)
+  const answered = await desk.withPolicies({ erring }, async () =>
+    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } })),
+  )
+  expect(answered.status).toBe('denied')
+  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('denied')
+})
+
 test('G13 what was granted and then comes under a policy that errs is not handed out', async () => {
   const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } }))

@@ -2,8 +2,6 @@
 // denies its calls, whether it is another's, was removed, or never was.
 
 import { afterAll, expect, test } from 'vitest'
-import { Sealing } from '../../edge/sealing.ts'
-import { openVault, SUPPOSED_VAULT } from '../../edge/vault.ts'
 import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire.ts'
@@ -227,33 +225,6 @@ test('the command line puts what it reads to the byte, and what is no text not a
   expect(await from('schlüssel €\r\n  of lines\t\n\n')).toMatchObject({ code: 0, err: '' })
   const claim = granted(await peer.claim((await approved(tool)).id))
   expect(claim.secrets).toEqual({ [name]: 'schlüssel €\r\n  of lines\t\n' })
-})
-
-test('what is sealed opens in its own place alone, and tells nothing of itself', () => {
-  const [key, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
-  const sealing = new Sealing(key, 'one')
-  const sealed = sealing.seal('db', 1, 'correct horse')
-  const opened = (by: Sealing, name = 'db', version = 1, text = sealed) => by.open({ name, version, sealed: text })
-  expect(opened(sealing)).toBe('correct horse')
-  expect(sealing.seal('db', 1, 'correct horse')).not.toBe(sealed)
-  expect(Buffer.from(sealed, 'base64').toString('latin1')).not.toContain('horse')
-  const bytes = Buffer.from(sealed, 'base64')
-  const flipped = Array.from(bytes, (byte, at) => Buffer.from(bytes.with(at, byte ^ 1)).toString('base64'))
-  const wrong = [opened(new Sealing(key, 'two')), opened(new Sealing(other, 'one')), opened(sealing, 'dc'), opened(sealing, 'db', 2)]
-  const broken = [...flipped, '', bytes.subarray(0, 20).toString('base64')].map((text) => opened(sealing, 'db', 1, text))
-  expect(new Set([...wrong, ...broken])).toEqual(new Set([undefined]))
-})
-
-test('L6 a secret that can’t be opened is one that is not there; where only policy is asked, all are', () => {
-  const sealing = new Sealing(Buffer.alloc(32, 1), 'one')
-  const vault = openVault(
-    [{ name: 'db', version: 2, sealed: sealing.seal('db', 1, 'correct horse'), tools: ['t'], hosts: null }],
-    [],
-    sealing,
-  )
-  expect(vault.withholds({ name: 't', secrets: ['db'] })).toBe('there is no secret `db` for `t`')
-  expect(vault.values(['db'])).toBeUndefined()
-  expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([undefined, undefined])
 })
 
 test('V02 a value is on no card: neither as the path of a file, nor as a host, a program or a session', async () => {

@@ -1,8 +1,10 @@
 // A webhook is signed as Standard Webhooks 1.0 says, and goes to nobody inside of our network (N14).
 
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { after, begun, type Course } from '../../edge/channels/attempt.ts'
 import { faultInAddress, postThrough } from '../../edge/channels/outside.ts'
 import type { Post } from '../../edge/channels/port.ts'
@@ -194,4 +196,18 @@ test('attempts: each pause is longer than the last and none is the same for all;
   for (const chance of [0.0001, 1 / 3, 0.7801, 0.9999]) expect(Number.isInteger(after(first, no(), 1_000, chance).nextAt)).toBe(true)
   expect(after({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({ state: 'dropped', nextAt: null })
   expect(after({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state).toBe('sent')
+})
+
+test('N08 N14 a receiver that redirects is not followed: its answer is the redirect', async () => {
+  const asked: string[] = []
+  const receiver = createServer(({ url = '' }, answer) => {
+    asked.push(url)
+    answer.writeHead(url === '/hook' ? 307 : 200, { location: '/latest/meta-data' }).end()
+  })
+  onTestFinished(() => void receiver.close())
+  await new Promise<void>((settle) => receiver.listen(0, '127.0.0.1', settle))
+  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // it listens on a port
+  const post = postThrough({ outside: { fetch: (url, init) => fetch(url, init) }, standIns: { 'https://hooks.example.com': to } })
+  const sent = await post({ to: 'https://hooks.example.com/hook', headers: {}, body: '{}' })
+  expect([sent.ok && sent.value.status, asked]).toEqual([307, ['/hook']])
 })

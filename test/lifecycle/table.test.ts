@@ -220,3 +220,20 @@ test('L5 each way to an end is attested: by the worker’s statement, or by the 
     }
   }
 })
+
+test('L2 an idempotent call that loses its worker is granted again twice, and ends indeterminate at the third loss', () => {
+  const idempotent = proposal({ idempotent: true })
+  const states: string[] = []
+  let status = after(idempotent, [{ kind: 'proposed', decision: decision('allow'), ask: null }, T0])
+  for (let attempt = 1, now = T0; attempt <= 3; attempt++) {
+    for (const event of [claimed(`w${attempt}`), { kind: 'due' } as const]) {
+      const stepped = step({ proposal: idempotent, status }, event, now)
+      if (!stepped.ok) throw new Error(stepped.error.detail)
+      status = stepped.value.status
+      now += 300_000
+    }
+    now -= 300_000
+    states.push(status.state)
+  }
+  expect(states).toEqual(['granted', 'granted', 'indeterminate'])
+})

@@ -151,6 +151,17 @@ describe('what a skill may not have is refused, and said', () => {
       },
       /locals/,
     ],
+    [
+      'one local more than 50,000',
+      {
+        sections: [
+          [1, [1, 0x60, 0, 0]],
+          [3, [1, 0]],
+          [10, [1, 6, 1, 0xd1, 0x86, 0x03, 0x7f, 0x0b]],
+        ],
+      },
+      /has 50001 locals; 50000 are the most/,
+    ],
     ['a count of more than there is', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
     ['a number that does not end', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x01]]] }, /too long/],
   ])('%s', (_name, module, why) => {

@@ -2,7 +2,7 @@
 // nowhere. With one of its checks taken out it does.
 
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -123,6 +123,24 @@ test('S40 without O_NOFOLLOW: what a link leads to is taken', async () => {
     'constants.O_RDONLY | constants.O_NONBLOCK',
   ] as const
   expect([taken(await collected(folder)), taken(await collected(folder, { by: await without(following) }))]).toEqual([[], ['link canary']])
+})
+
+test('S42 a file that has a second name is told and not taken: it may be somebody else’s', async () => {
+  const folder = join(root, 'doubled')
+  mkdirSync(folder)
+  writeFileSync(join(root, 'elsewhere'), 'canary')
+  linkSync(join(root, 'elsewhere'), join(folder, 'second-name'))
+  writeFileSync(join(folder, 'plain'), 'x')
+  const { files, left } = await collected(folder)
+  expect([files.map(({ path }) => path), left]).toEqual([['plain'], [{ path: 'second-name', why: 'no_file' }]])
+})
+
+test('S44, S45 a file under a name that deceives, or that programs obey, is told and not taken', async () => {
+  const folder = join(root, 'misnamed')
+  mkdirSync(join(folder, '.git', 'hooks'), { recursive: true })
+  for (const name of ['.git/hooks/pre-commit', 'a\u202eb', 'a\nb', 'plain']) writeFileSync(join(folder, name), 'x')
+  const { files, left } = await collected(folder)
+  expect([files.map(({ path }) => path), left.map(({ why }) => why)]).toEqual([['plain'], ['name', 'name', 'name']])
 })
 
 test('S44, S45 without the rule of names: files are taken under any', async () => {

@@ -69,6 +69,7 @@ const REFUSED: readonly (readonly [string, Change])[] = [
   ],
   ['Q02 args_sha256 of other arguments', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, args_sha256: digestOf({}) } }) }],
   ['Q02 plan_sha256 of another plan', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, plan_sha256: digestOf({}) } }) }],
+  ['D11 L7 a secret that the plan does not name', { claim: (claim) => ({ ...claim, secrets: { token: 'a value' } }) }],
   ['Q02 no plan_sha256', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, plan_sha256: null } }) }],
   ['Q03 a deadline that has passed', { now_ms: good.deadline_ms }],
   ['L1 another key than the pinned one', { signer: stranger }],
@@ -81,6 +82,28 @@ const REFUSED: readonly (readonly [string, Change])[] = [
 
 test.each(REFUSED)('%s: refused, and it can be said of the call', (_name, change) => {
   expect(judge(change)).toMatchObject({ kind: 'mistrusted', grant: { facts: { call: call.call }, worker: WORKER } })
+})
+
+test('D11 a claim without a secret that its plan names, or with another one, is refused; with exactly those it is let through', () => {
+  const secrets = { 'db.password': 'one value', token: 'another' }
+  const handed = edge.propose({ argv: ['/usr/bin/true'], secrets })
+  handed.fence = 1
+  const grant = edge.grantFor(handed, WORKER)
+  const judgeWith = (given: Readonly<Record<string, string>>) =>
+    verifyClaim(
+      { grant: sealGrant(grant, edge.signer), plan: handed.plan, args: handed.args, facts_digest: grant.facts.digest, secrets: given },
+      {
+        tenant: edge.tenant,
+        run: handed.run,
+        call: handed.call,
+        worker: WORKER,
+        edge: { kid: edge.signer.kid, x: edge.signer.x },
+        now_ms: edge.now(),
+      },
+    )
+  expect(judgeWith(secrets)).toMatchObject({ kind: 'verified', secrets })
+  for (const given of [{}, { token: 'another' }, { ...secrets, more: 'x' }, { 'db.password': 'one value', tokem: 'another' }])
+    expect(judgeWith(given)).toMatchObject({ kind: 'mistrusted', reason: expect.stringContaining('secrets') })
 })
 
 const NOT_OURS: readonly (readonly [string, Change])[] = [

@@ -249,3 +249,21 @@ test('S30 a folder that holds more than any call of its run may use goes at once
   expect(existsSync(wide)).toBe(true) // another tool of the same run may have more
   folders.close()
 })
+
+test('D1 no call enters the folder again in which a process outlived its call or its worker', async () => {
+  const at = join(root, 'tainted')
+  const OTHER = 'run_01JZ0000000000000000000001'
+  const before = new RunFolders(at)
+  const [folder, sound] = [await entered(before, RUN), await entered(before, OTHER)]
+  before.leave(OTHER)
+  before.taint(RUN) // a call is in it still, as its survivor is
+  expect(await before.enter(RUN, 'kept', LIMITS)).toEqual({ ok: false, error: 'lost' })
+  before.leave(RUN)
+  const made = await entered(before, RUN) // a run that begins anew
+  expect(made).toBe(folder)
+  before.close() // killed with a call in it
+  const next = new RunFolders(at, {}, new Set([RUN, 'none']))
+  expect(await next.enter(RUN, 'kept', LIMITS)).toEqual({ ok: false, error: 'lost' })
+  expect(await next.enter(OTHER, 'kept', LIMITS)).toEqual({ ok: true, value: sound })
+  next.close()
+})

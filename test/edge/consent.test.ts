@@ -1,0 +1,57 @@
+// Whose yes counts, and for what: that of operators who may answer now, without the agent's owners where policy asks for others (P09).
+
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Answered } from '../../edge/lifecycle.ts'
+import { ROOT } from '../../infra/state.ts'
+
+type Approvers = ReadonlyMap<string, readonly string[]>
+type Context = Record<string, unknown>
+/** By its path: its types lead to those of workerd, which tests are not checked with. */
+const { given, supposed } = (await import(/* @vite-ignore */ join(ROOT, 'edge/consent.ts'))) as {
+  given: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context
+  supposed: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context[]
+}
+
+const APPROVERS: Approvers = new Map([
+  ['ann', ['finance', 'lead']],
+  ['bob', ['finance']],
+  ['cid', ['legal']],
+])
+const said = (by: string, decision: Answered['decision'] = 'approve', channel = 'api'): Answered => ({
+  by,
+  since_ms: 0,
+  decision,
+  channel,
+  scope: 'once',
+  reason: '',
+  at_ms: 0,
+})
+
+test('P09 a yes of somebody who may not answer any more counts for nothing', () => {
+  const context = given(APPROVERS, [], [said('ann'), said('eve')])
+  expect(context).toMatchObject({ granted: true, count: 1, approvers: ['ann'], quorum: ['1 of finance', '1 of lead'] })
+  expect(given(APPROVERS, [], [said('eve')])).toMatchObject({ granted: false, count: 0, approvers: [], assurance: 'none' })
+})
+
+test('a no is no yes, whoever says it', () => {
+  expect(given(APPROVERS, [], [said('ann', 'deny'), said('bob')])).toMatchObject({ count: 1, approvers: ['bob'] })
+  expect(given(APPROVERS, [], [said('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
+})
+
+test('P09 the yes of an agent’s owner counts, and is not an independent one', () => {
+  const context = given(APPROVERS, ['ann'], [said('ann'), said('bob')])
+  expect(context).toMatchObject({ count: 2, independent: { count: 1, roles: ['finance'], quorum: ['1 of finance'] } })
+  expect(given(APPROVERS, ['ann'], [said('ann')])).toMatchObject({ independent: { count: 0, roles: [], quorum: [] } })
+})
+
+test('an approval is as sure as the least sure yes in it', () => {
+  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'slack')])).toMatchObject({ assurance: 'slack' })
+  expect(given(APPROVERS, [], [said('ann', 'approve', 'link'), said('bob')])).toMatchObject({ assurance: 'link' })
+  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'a way that nobody knows')])).toMatchObject({ assurance: 'link' })
+})
+
+test('what humans could say at the most includes no yes that would be surer than one that was said', () => {
+  const ways = supposed(APPROVERS, [], [said('ann', 'approve', 'link')]).map((context) => context['assurance'])
+  expect([...new Set(ways)]).toEqual(['link'])
+})

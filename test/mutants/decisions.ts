@@ -1,0 +1,324 @@
+// Lines of the edge that decide: the lifecycle, policy, approvals, links, plans, and what is shown and hidden.
+
+import type { Held } from './mutant.ts'
+
+export const DECISIONS: readonly Held[] = [
+  {
+    area: 'lifecycle',
+    file: 'edge/lifecycle.ts',
+    tests: ['test/lifecycle/table.test.ts', 'test/lifecycle/walks.test.ts'],
+    lines: [
+      ['if (hasEnded(status)) {', 'if (false) {', 'A call that has ended is ended again in another way.'],
+      ["if (event.decision.effect !== 'allow') {", 'if (false) {', 'A call is handed out although the policy of now denies it.'],
+      ['status.worker !== event.worker ||', '', 'A worker settles the call of another one.'],
+      ['|| status.fence !== event.fence)', ')', 'A worker that had lost a call overwrites the result of the one after it.'],
+      [
+        "if (now >= status.until) return refuse('not_claimable'",
+        "if (false) return refuse('not_claimable'",
+        'An old grant is claimed long after the approval was meant to be used.',
+      ],
+      ["if (answer.decision === 'deny') {", 'if (false) {', 'A no counts as a yes where policy would allow it.'],
+      ["if (decision.effect === 'deny') {", 'if (false) {', 'A yes runs a call that the policy of now denies.'],
+      [
+        'by === answer.by && since_ms === answer.since_ms && standing === undefined',
+        'false',
+        'One person gives two of the answers that policy wants from two.',
+      ],
+      ["if (permitted.effect === 'deny') return", 'if (false) return', 'Arguments changed by an approver run although policy denies them.'],
+      [
+        'prompt, answers: [answer],',
+        'prompt, answers: withAnswer(status.approval.answers, answer),',
+        'A yes to one digest counts for other arguments.',
+      ],
+      [
+        "expiresAt) return refuse('approval_expired', 'not enough people answered in time')\n  const { answer, edit",
+        "expiresAt && false) return refuse('approval_expired', 'not enough people answered in time')\n  const { answer, edit",
+        'An approval is answered, with other arguments, after it has expired.',
+      ],
+      [
+        "expiresAt) return refuse('approval_expired', 'not enough people answered in time')\n  if (\n",
+        "expiresAt && false) return refuse('approval_expired', 'not enough people answered in time')\n  if (\n",
+        'An approval is answered after it has expired.',
+      ],
+      [
+        'const fence = status.fence + 1',
+        'const fence = Math.max(1, status.fence)',
+        'Two executions of a call have the same fence, so the lost one may settle.',
+      ],
+    ],
+  },
+  {
+    area: 'lifecycle',
+    file: 'edge/endings.ts',
+    tests: ['test/lifecycle/table.test.ts', 'test/lifecycle/walks.test.ts'],
+    lines: [
+      ['proposal.idempotent &&', '', 'A call that must run once runs twice when its worker is lost.'],
+      ['&& !status.cancelRequested', '', 'A call whose end somebody asked for is run again.'],
+      ['&& status.fence < MAX_ATTEMPTS', '', 'A call that kills its worker kills one after the other.'],
+      [
+        "status.state === 'awaiting_approval' && now >= status.approval.expiresAt",
+        "status.state === 'awaiting_approval' && false",
+        'A question never expires.',
+      ],
+    ],
+  },
+  {
+    area: 'policy',
+    file: 'edge/policy.ts',
+    tests: ['test/policy/differential.test.ts'],
+    lines: [
+      [
+        "allowed: decision === 'allow' && errors.length === 0",
+        "allowed: decision === 'allow'",
+        'A forbid that errs is skipped, and the call it would forbid runs.',
+      ],
+      ['preparsedPolicySetId: held.value', "preparsedPolicySetId: 'slice 0'", 'A call is decided by the policies of another agent.'],
+    ],
+  },
+  {
+    area: 'policy',
+    file: 'edge/policy.ts',
+    tests: ['test/policy/validation.test.ts'],
+    titled: 'what the edge calls itself',
+    lines: [['if (RESERVED.has(id))', 'if (false)', 'A policy signs its decisions with a name that the edge has for its own.']],
+  },
+  {
+    area: 'policy',
+    file: 'edge/decide.ts',
+    tests: ['test/edge/policy-errors.test.ts'],
+    titled: 'G13|D11',
+    lines: [
+      ["if (real.errors.length > 0) return ok(decided('deny', real))", '', 'A policy that errs is overcome by an approval.'],
+      [
+        "if (real.errors.length > 0) return decided('deny', real)",
+        '',
+        'A policy that errs on a call that waits is overcome by one more yes.',
+      ],
+    ],
+  },
+  {
+    area: 'links',
+    file: 'edge/approvals.ts',
+    tests: ['test/edge/link.test.ts'],
+    lines: [
+      ['canonical({ use, tenant,', 'canonical({ tenant,', 'The nonce of a form passes for a link.'],
+      ['canonical({ use, tenant,', 'canonical({ use,', 'A link of one tenant is valid for another one.'],
+      ['tenant, approval, approver, approver_key', 'tenant, approver, approver_key', 'A link for one approval answers every other one.'],
+      ['tenant, approval, approver, approver_key', 'tenant, approval, approver_key', 'An approver answers in the name of another.'],
+      ['approver_key: approverKey, expiresAt', 'expiresAt', 'A link outlives the key of the operator whom it was made for.'],
+      ['approver_key: approverKey, expiresAt, digest }', 'approver_key: approverKey, digest }', 'A link is given a later expiry.'],
+      [
+        'approver_key: approverKey, expiresAt, digest }',
+        'approver_key: approverKey, expiresAt }',
+        'A link that was shown for one digest approves another.',
+      ],
+      [
+        'left.byteLength === right.byteLength && timingSafeEqual(left, right)',
+        'left.byteLength === right.byteLength',
+        'Any MAC of the right length opens a link.',
+      ],
+    ],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/approvals.ts',
+    tests: ['test/edge/card.test.ts'],
+    lines: [
+      [
+        'return written(fitting ?? cut(whole, LIMITS.card_chars))',
+        'return fitting ?? cut(whole, LIMITS.card_chars)',
+        'Text on a card reads backwards, or has parts that nobody sees.',
+      ],
+      ["text.replaceAll('`', '\\\\u{60}')", 'text', 'An argument ends the quotes on a card and goes on in our words.'],
+      ['readable(redaction.of(args))', 'readable(args)', 'Secrets in arguments are shown to every approver and channel.'],
+      [
+        'readable(redaction.ofArgv(plan.executor.argv, args))',
+        'readable(plan.executor.argv)',
+        'Secrets in a command line are shown to every approver and channel.',
+      ],
+      ['sha256(text).slice(0, 16)', "''", 'A shortened text on a card says nothing that binds what was left out.'],
+    ],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/consent.ts',
+    tests: ['test/edge/consent.test.ts'],
+    lines: [
+      [
+        "decision === 'approve' && approvers.has(by)",
+        "decision === 'approve'",
+        'The yes of an operator who has lost the role still counts.',
+      ],
+      ["decision === 'approve' && approvers.has(by)", 'approvers.has(by)', 'An operator’s no runs the call that they refused.'],
+      [
+        'names.filter((name) => !owners.includes(name))',
+        '[...names]',
+        'The owner of an agent approves what it does where policy wants somebody else.',
+      ],
+    ],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/assurance.ts',
+    tests: ['test/edge/consent.test.ts'],
+    lines: [["OF_WAYS.get(way) ?? 'link'", "OF_WAYS.get(way) ?? 'key'", 'A yes through a link counts as one by an operator’s own key.']],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/standing.ts',
+    tests: ['test/edge/standing-key.test.ts'],
+    lines: [
+      [
+        '    agent_since: agentSince,\n    device,',
+        '    device,',
+        'An agent that is made again under a name inherits what was approved for the one before.',
+      ],
+      ['    tool: digest,\n', '', 'A standing yes covers a later version of the tool, which nobody has seen.'],
+      [
+        '    policy_set: policySet,\n    reach: reachOf(plan),',
+        '    reach: reachOf(plan),',
+        'A standing yes outlives the policies under which it was given.',
+      ],
+      ["    program: executor.argv[0] ?? '',\n", '', 'A standing yes to one program covers every other.'],
+      [
+        "plan.tier === 'A' || ((plan.files ?? []).length === 0 &&",
+        "plan.tier === 'A' || (",
+        'A standing yes covers a call whose files, perhaps the program, nobody has looked at.',
+      ],
+    ],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/capabilities.ts',
+    tests: ['test/edge/capabilities.test.ts'],
+    titled: 'what follows from the contract',
+    lines: [
+      [
+        "...(secrets.length > 0 ? (['secrets_read'] as const) : []),",
+        '',
+        'A tool that is handed secrets calls itself harmless and runs unasked.',
+      ],
+    ],
+  },
+  {
+    area: 'lifecycle',
+    file: 'edge/proposal.ts',
+    tests: ['test/edge/idempotency.test.ts'],
+    titled: 'G12 the key with another payload',
+    lines: [
+      [
+        '|| argsSha256 !== digestOf(args) ||',
+        '||',
+        'An idempotency key that is used again, with other arguments, gives the result of another call.',
+      ],
+    ],
+  },
+  {
+    area: 'forms',
+    file: 'edge/form-origin.ts',
+    tests: ['test/edge/form-origin.test.ts'],
+    lines: [
+      [
+        "if (origin === 'null') return site === 'same-origin'",
+        "if (origin === 'null') return true",
+        'A page in a sandboxed frame sends an approval in an operator’s browser.',
+      ],
+      ["ours.protocol === 'https:'", 'false', 'Whoever has a name lead to the edge has their pages taken for ours.'],
+      ['origin !== null && allowed.includes(origin) &&', 'origin !== null &&', 'A form on any page of the web approves a call.'],
+      ["(site === null || site === 'same-origin')", 'true', 'A page on a neighbouring host approves a call.'],
+    ],
+  },
+  {
+    area: 'planning',
+    file: 'edge/planner.ts',
+    tests: ['test/edge/planner.test.ts'],
+    lines: [
+      [
+        'executor.allowed_executables !== undefined && !executor',
+        'false && !executor',
+        'An agent runs any program through a tool that allows a few.',
+      ],
+      ["if (item.includes('\\0'))", 'if (false)', 'An argument with NUL ends early for the program that reads it.'],
+      [
+        "name.startsWith('.') ? host.endsWith(name) : host === name",
+        'host.endsWith(name)',
+        'A host whose name merely ends in a listed one is reached.',
+      ],
+      ['if (!ports.includes(wantedPort)) return false', '', 'Every port of a listed host is reached.'],
+      ['if (!egress.hosts.some((pattern) => covers(pattern, read.data)))', 'if (false)', 'An agent names the hosts that its call reaches.'],
+      [
+        "!read.success || read.data.startsWith('.')",
+        '!read.success',
+        'An agent asks for all hosts below a name where it may name single ones.',
+      ],
+      [
+        "if (tier === 'B' && secretsOf(tool).length > 0) continue",
+        '',
+        'A secret is handed to a process that others of the worker’s user can read.',
+      ],
+      ["if (tier === 'B' && tool.workspace === 'run') continue", '', 'What one call leaves is run by the next one as the worker’s user.'],
+      ["asked === 'strict' ? [] : [asked]", '[asked]', 'A plan promises strict egress where nothing enforces it.'],
+      ['Math.min(...timeouts)', 'Math.max(...timeouts)', 'An agent asks for more time than the tool has.'],
+      [
+        "if (url.username !== '' || url.password !== '') return",
+        'if (false) return',
+        'A URL shows one host to people and is read as another.',
+      ],
+    ],
+  },
+  {
+    area: 'redaction',
+    file: 'edge/secret-shapes.ts',
+    tests: ['test/edge/redaction-places.test.ts'],
+    lines: [
+      ['(?:-u|--user|--proxy-user)(?:', '(?:-u|--user)(?:', 'The password of a proxy in a command line is shown on cards and in chats.'],
+    ],
+  },
+  {
+    area: 'redaction',
+    file: 'edge/secret-shapes.ts',
+    tests: ['test/edge/redaction.test.ts'],
+    titled: 'V02|a member named|by its shape|a secret inside a text',
+    lines: [
+      [
+        '(?:(?:proxy-)?authorization|(?:set-)?cookie)',
+        '(?:set-)?cookie',
+        'A token in an authorization header is shown on cards and in chats.',
+      ],
+    ],
+  },
+  {
+    area: 'redaction',
+    file: 'edge/redaction.ts',
+    tests: ['test/edge/redaction.test.ts', 'test/edge/redaction-places.test.ts'],
+    titled: 'V02|a member named|by its shape|a secret inside a text',
+    lines: [
+      [
+        '/^(?:-u|--user|--proxy-user)$/',
+        '/^(?:-u|--user)$/',
+        'The password of a proxy in a list of arguments is shown on cards and in chats.',
+      ],
+      ['if (isSecret(name, value)) return', 'if (false) return', 'What stands under a secret’s name is shown.'],
+      [
+        'this.#withoutEncoded(this.#withoutShapes(this.#withoutNamed(text)))',
+        'this.#withoutShapes(this.#withoutNamed(text))',
+        'A secret in base64 is shown.',
+      ],
+      [
+        'this.#withoutEncoded(this.#withoutShapes(this.#withoutNamed(text)))',
+        'this.#withoutEncoded(this.#withoutNamed(text))',
+        'A key that is known by its shape is shown.',
+      ],
+      [
+        "createHmac('sha256', key).update(tenant)",
+        "createHmac('sha256', '').update(tenant)",
+        'Whoever sees the mark of a PIN tries which PIN it is.',
+      ],
+      [
+        'return this.of(argv.map((item) => (secrets.has(item) ? this.#mark(item) : item)))',
+        'return this.of(argv)',
+        'A secret argument shows in the command line that is made of it.',
+      ],
+    ],
+  },
+]

@@ -1,0 +1,11 @@
+// All mutants, in the order in which they run.
+
+import { AGREEMENT } from './agreement.ts'
+import { DECISIONS } from './decisions.ts'
+import { mutantsOf } from './mutant.ts'
+import { PEOPLE } from './people.ts'
+import { SANDBOX } from './sandbox.ts'
+import { SKILLS } from './skills.ts'
+import { WORKER } from './worker.ts'
+
+export const MUTANTS = mutantsOf([...AGREEMENT, ...DECISIONS, ...PEOPLE, ...WORKER, ...SANDBOX, ...SKILLS])

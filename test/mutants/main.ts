@@ -1,0 +1,96 @@
+// `npm run mutants`: breaks each line of the list, one at a time, in a copy of the tree, and runs the tests that must notice. A line that
+// can be broken without a red test ends it with 1. `npm run mutants -- PATTERN` takes the files whose path matches the expression.
+
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { installForTests } from '../../infra/packages.ts'
+import { sayOnStderr as say } from '../../infra/setup.ts'
+import { ROOT } from '../../infra/state.ts'
+import { fail } from '../../infra/terminal.ts'
+import { type Copy, copyTree } from './copy.ts'
+import { MUTANTS } from './list.ts'
+import { lineAt, type Mutant, positionOf } from './mutant.ts'
+import { judge, type Tests, type Verdict } from './verdict.ts'
+
+/** Runs go side by side, in a copy each; of those that need a stack only one at a time. */
+const LANES = 2
+/** The slowest tests of a mutant take a minute on two busy cores. */
+const LIMIT_MS = 5 * 60_000
+/** For all tests together, before anything is broken. */
+const GREEN_MS = 20 * 60_000
+
+const [pattern = ''] = process.argv.slice(2)
+const wanted = MUTANTS.filter(({ file }) => new RegExp(pattern).test(file))
+if (wanted.length === 0) fail(say, `no file of the list matches \`${pattern}\`; test/mutants has the list`)
+const ready = installForTests(say)
+if (!ready.ok) fail(say, ready.error)
+
+const began = performance.now()
+const folder = mkdtempSync(join(tmpdir(), 'csm-'))
+chmodSync(folder, 0o755) // the worker's user runs programs of the tree
+const stopping = new AbortController()
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort())
+const copies = Array.from({ length: LANES }, (_, lane) => copyTree(join(folder, String(lane))))
+
+const needsStack = ({ tests }: Tests): boolean =>
+  tests.some((test) => /^test\/(?:faults|journey)\//.test(test) || readFileSync(join(ROOT, test), 'utf8').includes('sharedStack'))
+
+/** Does `work` for each. Nothing more begins after a signal. */
+async function each<T extends Tests>(all: readonly T[], work: (one: T, copy: Copy) => Promise<void>): Promise<void> {
+  const [withStack, without] = [all.filter(needsStack), all.filter((one) => !needsStack(one))]
+  const inLane = async (copy: Copy, lane: number): Promise<void> => {
+    const next = (): T | undefined => (lane === 0 ? withStack.shift() : undefined) ?? without.shift()
+    for (let one = next(); one !== undefined && !stopping.signal.aborted; one = next()) await work(one, copy)
+  }
+  await Promise.all(copies.map(inLane))
+  if (stopping.signal.aborted) process.exit(130)
+}
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
+const since = (moment: number): string => seconds(performance.now() - moment)
+
+// All tests that are run as whole files, and all that are chosen by their titles, with a stack and without: at most four runs.
+const kinds = Map.groupBy(wanted, (mutant) => `${needsStack(mutant)} ${mutant.titled === undefined}`)
+const unbroken = [...kinds.values()].map((mutants): Tests => {
+  const titles = mutants.flatMap(({ titled }) => titled ?? [])
+  return { tests: [...new Set(mutants.flatMap(({ tests }) => tests))], ...(titles.length === 0 ? {} : { titled: titles.join('|') }) }
+})
+await each(unbroken, async (tests, copy) => {
+  const verdict = await judge(copy, tests, GREEN_MS, stopping.signal)
+  if (verdict.kind === 'survived' || stopping.signal.aborted) return
+  stopping.abort()
+  fail(say, `a test is red before anything is broken; mend it first: ${told(verdict)}`)
+})
+say(`all tests of the list are green without a mutant, after ${since(began)}`)
+
+const counts: Record<Verdict['kind'], number> = { killed: 0, late: 0, survived: 0, broken: 0 }
+await each(wanted, async (mutant: Mutant, copy) => {
+  const moment = performance.now()
+  const verdict = await copy.withMutant(mutant, () => judge(copy, mutant, LIMIT_MS, stopping.signal))
+  if (stopping.signal.aborted) return
+  counts[verdict.kind] += 1
+  const source = readFileSync(join(ROOT, mutant.file), 'utf8')
+  const place = `${mutant.file}:${lineAt(source, positionOf(mutant, source))}`
+  console.log(`${place.padEnd(44)} ${since(moment).padStart(7)}  ${told(verdict)}`)
+  if (verdict.kind === 'survived') console.log(`    \`${mutant.text}\` became \`${mutant.becomes}\`. ${mutant.gains}`)
+})
+const { killed, late, survived, broken } = counts
+console.log(
+  `${wanted.length} mutants: ${killed} killed by a test, ${late} by the time limit, ${survived} survived, ${broken} not judged; ${since(began)}`,
+)
+process.exit(survived + broken === 0 ? 0 : 1)
+
+function told(verdict: Verdict): string {
+  switch (verdict.kind) {
+    case 'killed':
+      return `killed: ${verdict.by}`
+    case 'late':
+      return 'killed: its tests did not end in time'
+    case 'survived':
+      return 'SURVIVED'
+    case 'broken':
+      return `NOT JUDGED: ${verdict.why}`
+  }
+}

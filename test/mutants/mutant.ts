@@ -1,0 +1,64 @@
+// What a mutant is: one line of ours that keeps something out, the same line broken, and the tests that must notice. Data alone; main.ts
+// runs them, and test/surface/mutants.test.ts holds the list against the tree.
+
+/** What a mutant attacks, as SECURITY.md divides the boundaries. */
+export type Area =
+  | 'json'
+  | 'ids'
+  | 'signatures'
+  | 'evidence'
+  | 'policy'
+  | 'lifecycle'
+  | 'approvals'
+  | 'links'
+  | 'forms'
+  | 'console'
+  | 'channels'
+  | 'planning'
+  | 'redaction'
+  | 'secrets'
+  | 'workers'
+  | 'grants'
+  | 'addresses'
+  | 'egress'
+  | 'sandbox'
+  | 'seccomp'
+  | 'limits'
+  | 'files'
+  | 'redis'
+  | 'skills'
+  | 'tenants'
+
+/** `gains`: what an attacker would have if the line were as broken as this. */
+export type Line = readonly [text: string, becomes: string, gains: string]
+
+/** Lines of one file that the same tests hold. */
+export type Held = {
+  readonly area: Area
+  readonly file: string
+  /** Test files; at least one of their tests must fail. */
+  readonly tests: readonly string[]
+  /** Of these files, only the tests whose full title matches: where one of many is enough. */
+  readonly titled?: string
+  readonly lines: readonly Line[]
+}
+
+/** `text` occurs exactly once in `file`. */
+export type Mutant = Omit<Held, 'lines'> & { readonly text: string; readonly becomes: string; readonly gains: string }
+
+export const mutantsOf = (held: readonly Held[]): Mutant[] =>
+  held.flatMap(({ lines, ...rest }) => lines.map(([text, becomes, gains]) => ({ ...rest, text, becomes, gains })))
+
+/** Where it begins in its file; -1 where its text is not there exactly once. */
+export function positionOf({ text }: Pick<Mutant, 'text'>, source: string): number {
+  const at = source.indexOf(text)
+  return at === source.lastIndexOf(text) ? at : -1
+}
+
+export const mutated = (mutant: Mutant, source: string): string => {
+  const at = positionOf(mutant, source)
+  if (at < 0) throw new Error(`${mutant.file} does not have this text exactly once: ${mutant.text}`)
+  return `${source.slice(0, at)}${mutant.becomes}${source.slice(at + mutant.text.length)}`
+}
+
+export const lineAt = (source: string, offset: number): number => source.slice(0, offset).split('\n').length

@@ -1,0 +1,272 @@
+// Lines on the way to people and back: channels, Slack, webhooks, the console, secrets, and the requests of workers.
+
+import type { Held } from './mutant.ts'
+
+export const PEOPLE: readonly Held[] = [
+  {
+    area: 'channels',
+    file: 'edge/channels/slack-request.ts',
+    tests: ['test/edge/slack.test.ts'],
+    lines: [
+      [
+        'sameText(signatureOf(secret, signed), signed.signature)',
+        "sameText('', '')",
+        'Anybody presses the buttons of a question in Slack.',
+      ],
+      ['timestamp}:', "''}:", 'An old press in Slack is sent again with a fresh time.'],
+      [
+        'Math.abs(now / 1000 - Number(timestamp))',
+        '(now / 1000 - Number(timestamp))',
+        'A request of Slack’s that was signed for later stays good until then.',
+      ],
+      ['<= LIMITS.slack_age_s', '<= LIMITS.slack_age_s * 10', 'A captured press in Slack can be sent again for an hour.'],
+      [
+        'data.user.team_id === undefined || data.user.team_id === data.team.id ? data.team.id',
+        "data.user.team_id !== '' ? data.team.id",
+        'A guest from another workspace answers as one of ours.',
+      ],
+    ],
+  },
+  {
+    area: 'channels',
+    file: 'edge/channels/webhook.ts',
+    tests: ['test/edge/webhook.test.ts'],
+    lines: [
+      ['byteLength >= 24 &&', '', 'A webhook is signed with a key that can be guessed.'],
+      ['{id}.', "{''}.", 'A receiver takes an old message under a new id.'],
+      ["URL.canParse(url) ? new URL(url).origin : ''", 'url', 'Who may read a channel reads the secret in its address.'],
+    ],
+  },
+  {
+    area: 'addresses',
+    file: 'edge/channels/outside.ts',
+    tests: ['test/edge/webhook.test.ts'],
+    lines: [
+      [
+        "if (url.username !== '' || url.password !== '') return",
+        'if (false) return',
+        'A password in a webhook’s address is sent and shown.',
+      ],
+      [
+        "if (host.startsWith('[') || /^[\\d.]+$/.test(host)) return",
+        'if (false) return',
+        'The edge writes to a metadata service by its address.',
+      ],
+      [
+        'if (!NAMED.test(host) || INSIDE.test(host))',
+        'if (!NAMED.test(host))',
+        'The edge writes to hosts of its own network by their names.',
+      ],
+      [
+        'if (fault !== undefined) return err({ again: false',
+        'if (false) return err({ again: false',
+        'A webhook that was stored before a rule was made is written to against it.',
+      ],
+      ["redirect: 'manual'", "redirect: 'follow'", 'A webhook’s receiver redirects the edge to an address inside.'],
+      ["if (url.protocol !== 'https:') return", 'if (false) return', 'Questions and links are sent in the clear.'],
+    ],
+  },
+  {
+    area: 'channels',
+    file: 'edge/channels/mail.ts',
+    tests: ['test/edge/mail.test.ts'],
+    lines: [
+      [
+        "const line = (text: string): string => written(text).replaceAll('\\n', ' ')",
+        'const line = (text: string): string => text',
+        'A title from an agent adds lines to a mail’s head.',
+      ],
+      [
+        'const block = (text: string): string => written(cut(text, LIMITS.message_chars))',
+        'const block = (text: string): string => cut(text, LIMITS.message_chars)',
+        'Text of an agent’s in a mail reads backwards or is not seen.',
+      ],
+    ],
+  },
+  {
+    area: 'secrets',
+    file: 'edge/sealing.ts',
+    tests: ['test/edge/sealing.test.ts'],
+    lines: [
+      [
+        'canonical([this.#tenant, name, version])',
+        'canonical([this.#tenant, version])',
+        'Who can write the disk puts one secret in the place of another.',
+      ],
+      [
+        'canonical([this.#tenant, name, version])',
+        'canonical([this.#tenant, name])',
+        'Who can write the disk brings an old value of a secret back.',
+      ],
+      [
+        'const nonce = randomBytes(NONCE_BYTES)',
+        'const nonce = Buffer.alloc(NONCE_BYTES)',
+        'Two values under one nonce tell each other, and the key of the seal.',
+      ],
+    ],
+  },
+  {
+    area: 'secrets',
+    file: 'edge/vault.ts',
+    tests: ['test/edge/sealing.test.ts'],
+    lines: [
+      [
+        'opened.get(secret)?.tools.includes(name) === true ? opened.get(secret) : undefined',
+        'opened.get(secret)',
+        'A tool is handed the secret of another one.',
+      ],
+      [
+        'secrets.find((secret) => own(secret)?.hosts !== null)',
+        'secrets.find((secret) => own(secret) === undefined)',
+        'A secret that is bound to a host is handed to a process.',
+      ],
+    ],
+  },
+  {
+    area: 'console',
+    file: 'edge/console/session.ts',
+    tests: ['test/edge/console.test.ts'],
+    titled: 'K05|seed T25',
+    lines: [
+      ['; HttpOnly; SameSite=Strict', '; SameSite=Strict', 'A script on a page of ours reads the session of an operator.'],
+      ['; HttpOnly; SameSite=Strict', '; HttpOnly; SameSite=None', 'Another site sends requests with an operator’s session.'],
+      [
+        'expected.byteLength === said.byteLength && timingSafeEqual(expected, said)',
+        'expected.byteLength > 0 || said.byteLength > 0',
+        'A form without its token decides in an operator’s session.',
+      ],
+      [
+        'const owner = hash === null ? undefined : directory.keys.get(hash)',
+        "const owner = directory.keys.get(hash ?? '') ?? [...directory.keys.values()].find(({ kind }) => kind === 'operator')",
+        'Any cookie is the session of some operator.',
+      ],
+    ],
+  },
+  {
+    area: 'console',
+    file: 'edge/console-session-store.ts',
+    tests: ['test/edge/console.test.ts'],
+    titled: 'K03|K05 who signs out',
+    lines: [
+      ['if (wrong >= LIMITS.sign_in_tries)', 'if (false)', 'Keys are tried without end at the console.'],
+      [
+        '.delete(consoleSessions).where(eq(consoleSessions.hash, hash))',
+        ".delete(consoleSessions).where(eq(consoleSessions.hash, ''))",
+        'A stolen cookie works after its owner has signed out.',
+      ],
+    ],
+  },
+  {
+    area: 'workers',
+    file: 'edge/worker-gate.ts',
+    tests: ['test/edge/worker-gate.test.ts', 'test/edge/worker-gate-window.test.ts'],
+    lines: [
+      [
+        '|| this.#older.has(id)',
+        '',
+        'A captured claim is sent again just after the memory of nonces was turned over, and its secrets are handed out.',
+      ],
+      ['this.#nonces.add(id)', '', 'A captured request is sent again.'],
+      [
+        'Math.abs(now - created) > LIMITS.signature_age_s',
+        'created - now > LIMITS.signature_age_s',
+        'A captured request is sent again long afterwards.',
+      ],
+      ['this.#older = this.#nonces', '', 'The nonces of the last minutes are forgotten at once.'],
+    ],
+  },
+  {
+    area: 'workers',
+    file: 'edge/intake.ts',
+    tests: ['test/edge/worker-identity.test.ts'],
+    titled: 'K02|a signed request',
+    lines: [['if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)', '', 'Anybody speaks as any worker.']],
+  },
+  {
+    area: 'workers',
+    file: 'edge/worker-means.ts',
+    tests: ['test/edge/worker-means.test.ts'],
+    lines: [
+      ['proven.means.tiers.filter((tier) => tiers.includes(tier))', 'tiers', 'A worker gets calls of a tier that it has not proven.'],
+      [
+        'proven.means.tiers.filter((tier) => tiers.includes(tier))',
+        'proven.means.tiers',
+        'A worker gets calls of a tier that it says it has lost.',
+      ],
+      ['|| now - proven.at > LIMITS.proof_ms', '', 'A worker gets calls by a proof of long ago, whatever has become of its host.'],
+    ],
+  },
+  {
+    area: 'workers',
+    file: 'shared/worker-proof.ts',
+    tests: ['test/agreement/worker-proof.test.ts'],
+    lines: [
+      [
+        'if (read.data.tenant !== tenant || read.data.worker !== id)',
+        'if (read.data.tenant !== tenant)',
+        'A worker shows the proof of another one for its own.',
+      ],
+      ['cgroups: proven.cgroups && said.cgroups', 'cgroups: said.cgroups', 'A worker without cgroups gets calls that are bound to them.'],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/settlement.ts',
+    tests: ['test/edge/settlement.test.ts'],
+    lines: [
+      ['if (first !== undefined) {', 'if (first === null) {', 'A worker has the edge countersign what its grant contradicts.'],
+      ['(summary.truncated || sha256(kept) === summary.sha256)', 'true', 'A worker stores another output than its statement names.'],
+      [
+        'if (canonical(statement) !== new TextDecoder().decode(bytes))',
+        'if (false)',
+        'A statement is countersigned that no verifier accepts.',
+      ],
+    ],
+  },
+  {
+    area: 'redis',
+    file: 'infra/redis.ts',
+    tests: ['test/faults/redis-access.test.ts'],
+    lines: [
+      ['}* -@all', '}* allchannels -@all', 'Who has the worker’s password listens to all that Redis tells.'],
+      ["const REDIS_PREFIX = 'cs:'", "const REDIS_PREFIX = ''", 'Who has the worker’s password reads and writes what else is in Redis.'],
+      ['-@all $', '+@all $', 'Who has the worker’s password runs any command of Redis.'],
+      ['user default off resetpass', 'user default on nopass', 'Anybody on the host is let into Redis without a password.'],
+    ],
+  },
+  {
+    area: 'planning',
+    file: 'edge/schemas.ts',
+    tests: ['test/edge/schemas.test.ts'],
+    titled: 'G06 a pattern is refused|a reference out of the schema',
+    lines: [
+      [
+        'const LOCAL_REF = /^#\\/\\$defs\\/([A-Za-z0-9_.-]{1,64})$/',
+        'const LOCAL_REF = /([A-Za-z0-9_.-]{1,64})$/',
+        'A schema refers to something outside of itself.',
+      ],
+      [
+        "['$schema', '$comment', 'title', 'description']",
+        "['$schema', '$comment', 'title', 'description', 'pattern']",
+        'A regular expression in a tool’s schema stalls the edge.',
+      ],
+    ],
+  },
+  {
+    area: 'policy',
+    file: 'edge/typed-arguments.ts',
+    tests: ['test/policy/schema.test.ts'],
+    lines: [
+      ['if (CEDAR_ESCAPES.has(name)) return', 'if (false) return', 'An argument passes for an entity of policy, such as an operator.'],
+    ],
+  },
+  {
+    area: 'policy',
+    file: 'edge/policy-text.ts',
+    tests: ['test/policy/validation.test.ts'],
+    titled: 'deep brackets',
+    lines: [
+      ['if (depth > LIMITS.policy_depth)', 'if (false)', 'A policy that is nested deeply ends the engine, and every decision with it.'],
+    ],
+  },
+]

@@ -1,0 +1,154 @@
+// Lines that hold skills: what they may import, what they pay, what they reach, and whose signature counts.
+
+import type { Held } from './mutant.ts'
+
+export const SKILLS: readonly Held[] = [
+  {
+    area: 'skills',
+    file: 'edge/skills/meter.ts',
+    tests: ['test/skills/meter-refused.test.ts'],
+    titled: 'W11 a name',
+    lines: [
+      [
+        'if (nameIn(section) === FUEL.module) throw',
+        'if (nameIn(section) === FUEL.module && false) throw',
+        'A skill brings its own counter and pays nothing.',
+      ],
+      [
+        "if (!NAME.test(name) || name === '__proto__')",
+        "if (name === '__proto__')",
+        'The name of an import is run as a program of the edge.',
+      ],
+      ["|| name === '__proto__')", ')', 'The name of an import sets the prototype of what joins its modules.'],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/meter.ts',
+    tests: ['test/skills/meter.test.ts'],
+    titled: 'pays by its size',
+    lines: [
+      [
+        '{ times: PAGE_UNITS, most: this.#room.pages }',
+        '{ times: 0, most: this.#room.pages }',
+        'A skill grows its memory again and again for nothing.',
+      ],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/fuel.ts',
+    tests: ['test/skills/meter.test.ts'],
+    titled: 'one local more than 50,000',
+    lines: [['if (locals > LOCALS_MAX) throw', 'if (false) throw', 'A small function asks for all of the stack.']],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/sections.ts',
+    tests: ['test/skills/meter.test.ts'],
+    titled: 'refused, and said (?!.*whatever)',
+    lines: [
+      ['if (place === -1) throw', 'if (false) throw', 'A section that the meter does not know holds code that nobody pays for.'],
+      ['if (place <= last) throw', 'if (false) throw', 'A second section of code takes the place of the one that pays.'],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/sections.ts',
+    tests: ['test/skills/meter-refused.test.ts'],
+    titled: 'W06 a million',
+    lines: [
+      [
+        'section.end).u32() > most) throw',
+        'section.end).u32() > most && false) throw',
+        'A module of a million parts holds up who reads it.',
+      ],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/storage-keys.ts',
+    tests: ['test/skills/storage-keys.test.ts'],
+    lines: [
+      [
+        'faultInKey(key) === undefined && prefixes.some((prefix) => key.startsWith(prefix))',
+        'faultInKey(key) === undefined',
+        'A call reads keys that its plan does not grant.',
+      ],
+      ["text.split('/').includes('..')", "text === '..'", 'A key climbs out of what was granted.'],
+      [
+        'BEGINNING.test(beginning) && !climbs(beginning) && prefixes.some((prefix) => beginning.startsWith(prefix))',
+        'BEGINNING.test(beginning) && !climbs(beginning)',
+        'A call lists keys that its plan does not grant.',
+      ],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/requests.ts',
+    tests: ['test/skills/requests.test.ts'],
+    lines: [
+      ['keep-alive|expect|via|forwarded|proxy-.*|', 'keep-alive|expect|via|forwarded|', 'A skill speaks to a proxy on the edge’s way out.'],
+      [
+        'if (!plan.egress.hosts.some((pattern) => covers(pattern, ',
+        'if (false && !plan.egress.hosts.some((pattern) => covers(pattern, ',
+        'A skill reaches every public host.',
+      ],
+      ['if (!(plan.executor.methods ?? []).some((granted) => granted === method))', 'if (false)', 'A skill that may read deletes.'],
+      ['if (twice !== undefined) return', 'if (false) return', 'A skill sends a header that stands for a credential.'],
+      [
+        'filter((one) => one.host === `',
+        "filter((one) => one.host !== '' || one.host === `",
+        'A credential is sent to every host that the skill reaches.',
+      ],
+      ['if (fault !== undefined) return', 'if (false) return', 'A skill reaches an address inside that its manifest names.'],
+      [
+        'if (!TOKEN.test(name) || !VALUE.test(value)) return',
+        'if (!TOKEN.test(name)) return',
+        'A header of a skill’s holds what ends a header.',
+      ],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/package.ts',
+    tests: ['test/skills/package.test.ts', 'test/skills/publish.test.ts'],
+    titled: 'W14|W15 in another spelling|W15 two signatures',
+    lines: [
+      [
+        'if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, key]])))',
+        'if (false)',
+        'Code that no publisher signed is published.',
+      ],
+      ['if (canonical(parsed.value) !== bytes.toString()) return', 'if (false) return', 'One version of a skill has several digests.'],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/publisher-store.ts',
+    tests: ['test/skills/trust.test.ts'],
+    titled: 'a publisher’s key|revoked|W14|pinned|never on a list',
+    lines: [['if (revoked !== undefined) return err(', 'if (false) return err(', 'A key that was revoked signs skills again.']],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skill-store.ts',
+    tests: ['test/skills/trust.test.ts', 'test/skills/calls.test.ts'],
+    titled: 'W14|a skill that is disabled',
+    lines: [["if (state === 'revoked' && to !== 'revoked') return", 'if (false) return', 'A skill that was revoked is enabled again.']],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/world.ts',
+    tests: ['test/skills/audit.test.ts'],
+    titled: 'W11',
+    lines: [['if (capability === undefined) throw', 'if (false) throw', 'A skill imports what no skill is given.']],
+  },
+  {
+    area: 'skills',
+    file: 'edge/decide.ts',
+    tests: ['test/skills/revocation.test.ts'],
+    titled: 'is so for the very next call',
+    lines: [['skills.get(executor.skill)?.digest === executor.digest', 'true', 'A skill that was revoked goes on running.']],
+  },
+]

@@ -1,0 +1,67 @@
+// The list of mutants fits the tree: each line is there to be broken, and what holds it is there to notice. Whether it does notice is what
+// `npm run mutants` tells.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseSync } from 'oxc-parser'
+import { expect, test } from 'vitest'
+import { ROOT } from '../../infra/state.ts'
+import { MUTANTS } from '../mutants/list.ts'
+import { type Mutant, mutated, positionOf } from '../mutants/mutant.ts'
+
+const sourceOf = ({ file }: Mutant): string => (existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), 'utf8') : '')
+const nameOf = ({ file, text }: Mutant): string => `${file}: ${text}`
+const namesOf = (unfit: (mutant: Mutant) => boolean): string[] => MUTANTS.filter(unfit).map(nameOf)
+
+test('each mutant’s text is exactly once in its file', () => {
+  expect(namesOf((mutant) => positionOf(mutant, sourceOf(mutant)) < 0)).toEqual([])
+})
+
+test('each mutant differs from its line, and is still a program', () => {
+  const isBroken = (mutant: Mutant): boolean => parseSync(mutant.file, mutated(mutant, sourceOf(mutant))).errors.length > 0
+  expect(namesOf(({ text, becomes }) => text === becomes)).toEqual([])
+  expect(namesOf((mutant) => positionOf(mutant, sourceOf(mutant)) >= 0 && isBroken(mutant))).toEqual([])
+})
+
+test('no two mutants are the same', () => {
+  const all = MUTANTS.map(({ file, text, becomes }) => `${file}: ${text} → ${becomes}`)
+  expect(all.filter((one, i) => all.indexOf(one) !== i)).toEqual([])
+})
+
+test('the tests of each mutant exist, and it says in a sentence what an attacker would gain', () => {
+  expect(namesOf(({ tests }) => tests.length === 0 || !tests.every((file) => existsSync(join(ROOT, file))))).toEqual([])
+  expect(namesOf(({ gains }) => !/^[A-Z].{20,}\.$/.test(gains))).toEqual([])
+})
+
+test('the list has at least a hundred mutants, and some in each area', () => {
+  expect(MUTANTS.length).toBeGreaterThanOrEqual(100)
+  const counts = Map.groupBy(MUTANTS, ({ area }) => area)
+  const few = [
+    'addresses',
+    'approvals',
+    'channels',
+    'console',
+    'egress',
+    'evidence',
+    'files',
+    'forms',
+    'grants',
+    'ids',
+    'json',
+    'lifecycle',
+    'limits',
+    'links',
+    'planning',
+    'policy',
+    'redaction',
+    'redis',
+    'sandbox',
+    'seccomp',
+    'secrets',
+    'signatures',
+    'skills',
+    'tenants',
+    'workers',
+  ].filter((area) => [...counts].every(([of, mutants]) => of !== area || mutants.length < 2))
+  expect(few).toEqual([])
+})
