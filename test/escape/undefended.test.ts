@@ -112,7 +112,7 @@ test('N06 not shown here: where our parser lets NUL pass, Node still connects to
 })
 
 test('N07 without label boundaries: a stranger ends as a listed host does', async () => {
-  const labels: Weakness = [HOSTS, ': host === name', ': host.endsWith(name)']
+  const labels: Weakness = ['shared/egress-hosts.ts', ': host === name', ': host.endsWith(name)']
   const to = `evil-ok.com:${port}`
   const attempt = { to, hosts: [`ok.com:${port}`], privateHosts: new Set([to]), resolve: async () => ['127.0.0.1'] }
   expect([await reached(Egress, attempt), await reached(await without(labels), attempt)]).toEqual(['host_not_listed', within()])

@@ -121,7 +121,7 @@ describe('http', () => {
     ['N01 the metadata address', { url: 'https://169.254.169.254/' }, /is an IP address/],
     ['N02 the metadata address as a number', { url: 'https://2852039166/' }, /is an IP address/],
     ['N03 the metadata address in IPv6', { url: 'https://[::ffff:a9fe:a9fe]/' }, /is an IP address/],
-    ['N04 a name inside of a network', { url: 'https://localhost./' }, /inside of a network/],
+    ['N04 a name inside of a network', { url: 'https://localhost./' }, /names no public host/],
     ['plain http', { url: `http://${HOST}/` }, /not `https`/],
   ])('%s ends the call, and nobody is asked', async (_, what, why) => {
     const before = came.length
