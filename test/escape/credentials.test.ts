@@ -80,7 +80,7 @@ answer = urllib.request.urlopen('http://${at(bound)}/')
 body = answer.read().decode('latin1')
 tell['said'] = any(c in body + str(answer.headers) for c in ('${KEY.slice(0, 10)}', '${KEY.slice(-10)}'))
 tell['marked'] = 'secret key' in body and 'secret key' in answer.headers['x-said']
-tell['environment'] = 'anary' in open('/proc/self/environ').read() + open('/proc/1/environ').read()
+tell['environment'] = 'anary' in open('/proc/self/environ').read()
 tell['files'] = os.path.exists('/run/secrets')`),
     ),
   )

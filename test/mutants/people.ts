@@ -159,7 +159,7 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'workers',
     file: 'edge/worker-gate.ts',
-    tests: ['test/edge/worker-gate.test.ts', 'test/edge/worker-gate.test.ts'],
+    tests: ['test/edge/worker-gate.test.ts'],
     lines: [
       [
         '|| this.#older.has(id)',
