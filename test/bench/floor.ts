@@ -4,10 +4,10 @@
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
-import { admit, type Command, commandFor, FD, OUR_INIT } from '../../worker/sandbox/argv.ts'
+import { admit, type Command, commandFor, FD } from '../../worker/sandbox/argv.ts'
+import { withoutOurInit } from '../../worker/sandbox/bare.ts'
 import { namelessFile, reopen, scratchFolder } from '../../worker/sandbox/descriptors.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
-import { INIT } from '../../worker/sandbox/init.ts'
 import { seccompProgram } from '../../worker/sandbox/seccomp.ts'
 import { answerQuestions } from './peer.ts'
 import { type Extent, measure, type Slice } from './slice.ts'
@@ -30,14 +30,6 @@ async function floor({ plan, concurrency, extent }: Spawns): Promise<Slice> {
   closeSync(options)
   closeSync(filter)
   return slice
-}
-
-function withoutOurInit(command: Command): Command {
-  if (command.bwrap === undefined) return command
-  const [before, after] = command.bwrap.options.toString().split(`${OUR_INIT.join('\0')}\0`)
-  if (after === undefined) throw new Error('the command has no init of ours')
-  const args = command.args.filter((arg) => arg !== INIT)
-  return { ...command, args, bwrap: { ...command.bwrap, options: Buffer.from(`${before}${after}`) } }
 }
 
 function bare({ program, args, env, cwd }: Command, options: number, filter: number): Promise<string | undefined> {

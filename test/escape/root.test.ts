@@ -6,6 +6,7 @@ import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { admit, commandFor } from '../../worker/sandbox/argv.ts'
+import { withoutOurInit } from '../../worker/sandbox/bare.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
 import { Arena, attack, planOf, told, UID } from './arena.ts'
 
@@ -20,7 +21,7 @@ async function asWhoWeAre(source: string, ...without: string[]): Promise<Record<
   const admitted = admit(planOf(attack(source)))
   if (!admitted.ok) throw new Error(admitted.error.detail)
   const host = await findHost()
-  const { bwrap, args } = commandFor(admitted.value, host, {})
+  const { bwrap, args } = withoutOurInit(commandFor(admitted.value, host, {}))
   const options = bwrap?.options.toString().split('\0').slice(4, -1) ?? [] // after the status and the filter
   const argv = [...options.filter((option) => !without.includes(option)), ...args.slice(2)]
   const { stdout, stderr } = spawnSync(host.programs.bwrap, argv, { env: {}, encoding: 'utf8' })

@@ -6,8 +6,8 @@ import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Argv } from '../../shared/plan.ts'
+import { withoutOurInit } from '../../worker/sandbox/bare.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
-import { INIT } from '../../worker/sandbox/init.ts'
 import { endedItself, outcomeOf } from '../../worker/sandbox/verdict.ts'
 import { weakened } from '../support/weakened.ts'
 import { Arena, attack, planOf, told } from './arena.ts'
@@ -180,16 +180,9 @@ describe('the command', () => {
     const admitted = weak.admit(planOf(['ls', '/tmp'], { env: { X: 'x\0--ro-bind\0/\0/tmp' } }))
     if (!admitted.ok) throw new Error(admitted.error.detail)
     const host = await findHost()
-    const { bwrap, args } = weak.commandFor(admitted.value, host, {})
-    const [before = '', after = ''] = bwrap?.options.toString().split(weak.OUR_INIT.join('\0')) ?? []
-    const options = `${before}${after}`
-      .split('\0')
-      .slice(4, -1)
-      .filter((option) => option !== '') // after the status and the filter
-    const { stdout } = spawnSync(host.programs.bwrap, [...options, ...args.slice(2).filter((arg) => arg !== INIT)], {
-      env: {},
-      encoding: 'utf8',
-    })
+    const { bwrap, args } = withoutOurInit(weak.commandFor(admitted.value, host, {}))
+    const options = bwrap?.options.toString().split('\0').slice(4, -1) ?? [] // after the status and the filter
+    const { stdout } = spawnSync(host.programs.bwrap, [...options, ...args.slice(2)], { env: {}, encoding: 'utf8' })
     expect(stdout.split('\n')).toEqual(expect.arrayContaining(['etc', 'root', 'usr']))
   })
 

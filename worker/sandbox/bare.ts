@@ -2,8 +2,9 @@
 // floor, and tests that take one defence away. It starts nothing.
 
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
-import { admit, commandFor, FD } from './argv.ts'
+import { admit, type Command, commandFor, FD, OUR_INIT } from './argv.ts'
 import type { Equipment } from './equipment.ts'
+import { INIT } from './init.ts'
 
 export type BareCommand = {
   readonly program: string
@@ -23,4 +24,13 @@ export function bareCommand({ host, filters, profiles, init }: Equipment, plan: 
   if (bwrap === undefined || filters === undefined || init === undefined) throw new Error('only tier C has a bare form')
   const reads = { [FD.args]: bwrap.options, [FD.seccomp]: filters[bwrap.sockets].bytes, [FD.init]: init.bytes }
   return { program, args, env, cwd, reads, status: FD.status, lifeline: FD.lifeline }
+}
+
+/** The same command with bubblewrap's own init, which needs neither our program nor our lifeline. */
+export function withoutOurInit(command: Command): Command {
+  if (command.bwrap === undefined) return command
+  const [before, after] = command.bwrap.options.toString().split(`${OUR_INIT.join('\0')}\0`)
+  if (after === undefined) throw new Error('the command has no init of ours')
+  const args = command.args.filter((arg) => arg !== INIT)
+  return { ...command, args, bwrap: { ...command.bwrap, options: Buffer.from(`${before}${after}`) } }
 }
