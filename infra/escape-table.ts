@@ -4,6 +4,7 @@
 // A test's name begins with its lines, and says what it shows:
 //   S22 …                      with every defence on, the attack fails
 //   S22 without DEFENCE: …     with that one off, it works, so the test above bites
+//   S50 D1 …                   either may name the defect that it was written for
 //   S22 not shown here: WHY    taking the defence off shows nothing on this machine; the test holds the WHY itself
 
 export const CODE = '[SNWGPQKTJV]\\d\\d'
@@ -25,7 +26,7 @@ type Tally = { readonly passed: number; readonly of: number }
 
 const NAMED = new RegExp(`^(${CODE}(?:,? ${CODE})*):? `)
 const ATTACK = new RegExp(`^\\| (${CODE}) \\| ([^|]+) \\|`)
-const WITHOUT = /^without (.+?): /
+const WITHOUT = /^(?:D\d+ )?without (.+?): /
 const NOT_SHOWN = /^not shown here: (.+)$/
 
 /** The lines that a sandbox must hold off, as the document lists them. */

@@ -45,20 +45,20 @@ taken = 0
 while taken < ${most} and libc.inotify_init1(0) >= 0: taken += 1
 tell['taken'] = taken`
 
-  test.each(SHAPES)('D8 a call %s that takes all instances it can get leaves some to another call', async (_, changes) => {
+  test.each(SHAPES)('S51 D8 a call %s that takes all instances it can get leaves some to another call', async (_, changes) => {
     const { attacker, victim } = await beside(take(10_000), take(6), changes)
     expect(told(victim)).toEqual({ taken: 6 })
     expect(told(attacker)).toEqual({ taken: 12 })
   })
 
-  test('D8 without the outer user namespace: one call takes every instance that its user may have', async () => {
+  test('S51 D8 without the outer user namespace: one call takes every instance that its user may have', async () => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_user_instances', 'utf8'))
     const seen = told(await arena.bare({ plan: planOf(attack(take(100_000)), { limits: { open_files: 65_536 } }) }))
     expect(seen['taken']).toBeGreaterThan(12)
     expect(seen['taken']).toBeLessThanOrEqual(most)
   })
 
-  test('D8 a call watches 4,096 files at the most, however many it makes', async () => {
+  test('S51 D8 a call watches 4,096 files at the most, however many it makes', async () => {
     const source = `
 one = libc.inotify_init1(0)
 made = [open('/workspace/%d' % n, 'w').close() for n in range(5000)]
@@ -76,13 +76,13 @@ kept = []
 while attempt(lambda: kept.append(os.pipe())) == 'ok': attempt(fcntl.fcntl, kept[-1][0], ${F_SETPIPE_SZ}, 1 << 20)`
   const SIZE = "import fcntl\ntell['size'] = fcntl.fcntl(os.pipe()[0], 1032)"
 
-  test('D8 a process full of pipes leaves whole pipes to another call', async () => {
+  test('S51 D8 a process full of pipes leaves whole pipes to another call', async () => {
     const { attacker, victim } = await beside(ENLARGE, SIZE)
     expect(told(attacker)).toEqual({ enlarged: 'EPERM' })
     expect(told(victim)).toEqual({ size: 65_536 })
   })
 
-  test('D8 no call of tier B enlarges a pipe, and a command whose high half hides it does not either', async () => {
+  test('S51 D8 no call of tier B enlarges a pipe, and a command whose high half hides it does not either', async () => {
     const source = `
 libc.syscall.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_ulonglong, ctypes.c_long]
 end = os.pipe()[0]
@@ -92,7 +92,7 @@ tell['hidden'] = -1 if libc.syscall(N['fcntl'], end, (7 << 32) | ${F_SETPIPE_SZ}
       expect(told(await arena.launch({ plan: planOf(attack(source), { tier }) })), tier).toEqual({ plain: -1, hidden: -1 })
   })
 
-  test('D8 without the filter: a pipe grows', async () => {
+  test('S51 D8 without the filter: a pipe grows', async () => {
     const source = `import fcntl\ntell['end'] = attempt(fcntl.fcntl, os.pipe()[0], ${F_SETPIPE_SZ}, 1 << 17)`
     expect(told(await arena.bare({ plan: planOf(attack(source)), swaps: [[['--seccomp', '4'], []]] }))).toEqual({ end: 'ok' })
   })
@@ -157,13 +157,13 @@ queued = 0
 while queued < 200000 and libc.sigqueue(os.getpid(), int(signal.SIGRTMIN), union) == 0: queued += 1
 tell['queued'] = queued`
 
-  test('D8 a call queues 512 at the most, with all its processes', async () => {
+  test('S51 D8 a call queues 512 at the most, with all its processes', async () => {
     expect(told(await arena.launch({ plan: planOf(attack(QUEUE), { limits: LIMITS }) }))).toEqual({ queued: 512 })
     const seen = await arena.launch({ plan: planOf(attack(`os.fork()\n${QUEUE}\nif os.fork(): os.wait()`), { limits: LIMITS }) })
     expect(seen.outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
-  test('D8 without this limit: as many as the user may have', async () => {
+  test('S51 D8 without this limit: as many as the user may have', async () => {
     const seen = told(await arena.bare({ plan: planOf(attack(QUEUE), { limits: LIMITS }), swaps: [[['--sigpending=512'], []]] }))
     expect(seen['queued']).toBeGreaterThan(512)
   })

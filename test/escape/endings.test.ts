@@ -142,7 +142,7 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
   afterAll(() => arena.close())
 
   test.each(Object.entries(endings))(
-    'D1 a tool that attacks its own init is gone within a second of the ending by %s',
+    'S50 D1 a tool that attacks its own init is gone within a second of the ending by %s',
     { timeout: 120_000 },
     async (_ending, { rest, kind, ...how }) => {
       for (let n = 0; n < Math.ceil(CALLS / 32); n++) {
@@ -170,7 +170,7 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
     },
   )
 
-  test('D1 nothing of hostile tools outlives a SIGKILL for their worker, its spawner or their bubblewraps', {
+  test('S50 D1 nothing of hostile tools outlives a SIGKILL for their worker, its spawner or their bubblewraps', {
     timeout: 900_000,
   }, async () => {
     for (let round = 0; round < STRIKES.length * Math.ceil(CALLS / 96); round++) {
@@ -195,7 +195,7 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
 })
 
 describe('what stands behind our init, where bubblewrap’s own is used', () => {
-  test('D1 without our init: the tool takes over bubblewrap’s, and outlives it; the next worker ends it and names the folder that it had', async () => {
+  test('S50 D1 without our init: the tool takes over bubblewrap’s, and outlives it; the next worker ends it and names the folder that it had', async () => {
     const arena = await Arena.open()
     const word = unique()
     const { here, there } = arena.runFolder()
@@ -210,7 +210,7 @@ describe('what stands behind our init, where bubblewrap’s own is used', () => 
     await arena.close()
   })
 
-  test('D1 the sandboxes of a worker that runs are no orphans to another one', async () => {
+  test('S50 D1 the sandboxes of a worker that runs are no orphans to another one', async () => {
     const [arena, other] = await Promise.all([Arena.open(), Arena.open()])
     const word = unique()
     const running = arena.launch({ plan: planOf(['sh', '-c', `echo ready; exec sleep 30.${word}`]), cancelOn: 'never' })

@@ -48,7 +48,7 @@ test('init exits with the code of its tool, and with 128 + n when signal n ended
     expect(await ended(started(['/bin/sh', '-c', `ulimit -c 0; kill -${signal} $$`]))).toMatchObject({ code: 128 + number, signal: null })
 })
 
-test('D1 init ends at once when the worker lets go of it, while its tool runs', async () => {
+test('S50 D1 init ends at once when the worker lets go of it, while its tool runs', async () => {
   const word = unique()
   const running = started(['/bin/sleep', `60.${word}`])
   const end = once(running.child, 'exit')
@@ -58,7 +58,7 @@ test('D1 init ends at once when the worker lets go of it, while its tool runs', 
   for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL') // there is no namespace here that would end it
 })
 
-test('D1 init ends when its limits are changed so that it can’t watch any more', async () => {
+test('S50 D1 init ends when its limits are changed so that it can’t watch any more', async () => {
   const word = unique()
   const running = started(['/bin/sleep', `60.${word}`])
   const end = once(running.child, 'exit')

@@ -19,6 +19,7 @@ test('the lines are those that the document lists for the sandbox', () => {
 
 test('a line holds when its attack fails with all defences, and works with one off or a reason says why not', () => {
   expect(openIn(HOLDS, BITES)).toEqual([])
+  expect(openIn(HOLDS, S01('D1 without seccomp: it types'))).toEqual([])
   expect(openIn(HOLDS, S01('not shown here: no terminal'))).toEqual([])
   expect(openIn(HOLDS, { titles: ['S01, S02 without seccomp: it types'], status: 'passed' })).toEqual([])
   expect(openIn({ titles: ['S01 in a group', 'refused'], status: 'passed' }, BITES)).toEqual([])
