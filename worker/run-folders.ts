@@ -48,6 +48,8 @@ export class RunFolders {
   readonly #runs = new Map<string, RunFolder>()
   /** Folders to be removed; one that resists is tried again at each sweep. */
   readonly #gone = new Set<string>()
+  /** Runs in whose folder something of a call may still write. */
+  readonly #tainted = new Set<string>()
   #working: Promise<void> = Promise.resolve()
   readonly #sweeping: NodeJS.Timeout
 
@@ -77,6 +79,7 @@ export class RunFolders {
   /** The run's folder, which stays at least until `leave`. One that was `kept` for the run is not made anew. */
   async enter(run: string, expected: Grant['folder'], limits: FolderLimits): Promise<Result<string, NoFolder>> {
     const folder = join(this.#root, run)
+    if (!this.#clear(run)) return err('lost')
     if (expected === 'kept' && !existsSync(folder)) return err('lost')
     const known = this.#runs.get(run) ?? { inside: 0, left_ms: 0, bytes: 0, grows: 0, most: limits }
     known.inside += 1
@@ -108,7 +111,16 @@ export class RunFolders {
 
   /** Something of a call may still write there: no call enters the folder again. */
   taint(run: string): void {
+    this.#tainted.add(run)
+    this.#clear(run)
+  }
+
+  /** Whether a folder of that name is safe to enter: what can't be taken away stays closed. */
+  #clear(run: string): boolean {
+    if (!this.#tainted.has(run)) return true
     if (existsSync(join(this.#root, run))) this.#drop(run)
+    if (existsSync(join(this.#root, run))) return false
+    return this.#tainted.delete(run)
   }
 
   /** It never throws: what a disk can do, and what a tool left, is no reason for a worker to end. */

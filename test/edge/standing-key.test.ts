@@ -10,7 +10,7 @@ type RunFacts = { id: string; agentSince: number; device: string | null; channel
 type ToolFacts = { name: string; version: number; digest: string }
 /** By its path: its types lead to those of workerd, which tests are not checked with. */
 const { keyOf, mayStand } = (await import(/* @vite-ignore */ join(ROOT, 'edge/standing.ts'))) as {
-  keyOf: (run: RunFacts, tool: ToolFacts, plan: ProcessPlan, policySet: string) => string
+  keyOf: (run: RunFacts, proposed: { tool: ToolFacts; argsSha256: string }, plan: ProcessPlan, policySet: string) => string
   mayStand: (plan: ProcessPlan) => boolean
 }
 
@@ -31,9 +31,14 @@ const plan: ProcessPlan = {
   limits: DEFAULT_LIMITS,
 }
 const POLICY_SET = '2'.repeat(64)
-type Change = { run?: Partial<RunFacts>; tool?: Partial<ToolFacts>; plan?: Partial<ProcessPlan>; policySet?: string }
+type Change = { run?: Partial<RunFacts>; tool?: Partial<ToolFacts>; plan?: Partial<ProcessPlan>; policySet?: string; args?: string }
 const key = (change: Change = {}): string =>
-  keyOf({ ...run, ...change.run }, { ...tool, ...change.tool }, { ...plan, ...change.plan }, change.policySet ?? POLICY_SET)
+  keyOf(
+    { ...run, ...change.run },
+    { tool: { ...tool, ...change.tool }, argsSha256: (change.args ?? '5').repeat(64) },
+    { ...plan, ...change.plan },
+    change.policySet ?? POLICY_SET,
+  )
 
 test.each<[string, Change]>([
   ['an agent that was made again under the name', { run: { agentSince: 2 } }],
@@ -54,8 +59,14 @@ test.each<[string, Change]>([
 })
 
 test('a standing answer covers other arguments and other runs of its session', () => {
-  expect(key({ plan: { executor: { ...plan.executor, argv: ['curl', 'b', 'c'] } } })).toBe(key())
+  expect(key({ plan: { executor: { ...plan.executor, argv: ['curl', 'b', 'c'] } }, args: '6' })).toBe(key())
   expect(key({ run: { id: 'run_01KA5XJ3M0000000000000000B', createdAt: 2 } })).toBe(key())
+})
+
+test('D17 L3 a standing answer to an interpreter covers the same arguments alone', () => {
+  const shell = { executor: { ...plan.executor, argv: ['sh', '-c', 'a'] } }
+  expect(key({ plan: shell, args: '6' })).not.toBe(key({ plan: shell }))
+  expect(key({ plan: shell })).toBe(key({ plan: shell }))
 })
 
 test('L3 nothing stands for a call that brings files', () => {

@@ -6,6 +6,7 @@ import { closeSync, openSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Result } from '../../shared/result.ts'
+import { OUR_INIT } from './argv.ts'
 import { joinAuthorities } from './authorities.ts'
 import { Groups } from './cgroups.ts'
 import { namelessFile, scratchFolder } from './descriptors.ts'
@@ -68,6 +69,7 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
   const orphans = await endOrphans() // before anything of theirs is removed or entered
   await Promise.all([folder, scratch].map(removeLeftOvers))
   const filters = filtersFor(host, scratch)
+  const init = host.machine === undefined ? undefined : filled(scratch, initProgram(host.machine))
   const able = wrongPlatform(host) === undefined && obstacles(host, 'egress').length === 0
   const relays = able ? new RelayStock(host.programs, folder) : undefined
   relays?.stock()
@@ -80,7 +82,7 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     spawner: host.machine === undefined || obstacles(host, 'prepared').length > 0 ? undefined : new Spawner(host, host.machine),
     filters,
     fence: fenceFor(host, filters, folder),
-    init: host.machine === undefined ? undefined : filled(scratch, initProgram(host.machine)),
+    init,
     relays,
     groups: Groups.open(host.machine, folder),
     orphans,
@@ -88,9 +90,9 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     authorities: authorities === undefined ? undefined : await joinAuthorities(folder, authorities),
     profiles,
     profileDigests: {
-      b_host: profileDigest('b_host', undefined),
-      c_offline: profileDigest('c_offline', filters),
-      c_relayed: profileDigest('c_relayed', filters),
+      b_host: profileDigest('b_host', undefined, undefined),
+      c_offline: profileDigest('c_offline', filters, init),
+      c_relayed: profileDigest('c_relayed', filters, init),
     },
   }
 }
@@ -120,11 +122,12 @@ function fenceFor({ machine }: Host, filters: Equipment['filters'], folder: stri
 const filled = (scratch: string, bytes: Buffer): Filled => ({ bytes, fd: namelessFile(scratch, bytes) })
 
 /** What the profile's name stands for in this version: an attestation carries it. */
-function profileDigest(name: ProfileName, filters: Equipment['filters']): string {
+function profileDigest(name: ProfileName, filters: Equipment['filters'], init: Equipment['init']): string {
   const profile = PROFILES[name]
   const rlimits = RLIMITS[profile.tier].map(({ flag }) => flag)
-  const walls = profile.tier === 'B' ? [] : [...BWRAP_BEFORE, ...BWRAP_AFTER]
+  const walls = profile.tier === 'B' ? [] : [...BWRAP_BEFORE, ...OUR_INIT, ...BWRAP_AFTER]
   const hash = createHash('sha256').update(JSON.stringify({ name, ...profile, rlimits, walls }))
   if (filters !== undefined) hash.update(filters[profile.sockets].bytes)
+  if (init !== undefined) hash.update(init.bytes)
   return hash.digest('hex')
 }

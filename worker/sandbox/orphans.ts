@@ -1,8 +1,9 @@
-// Owns the search for sandboxes that outlived their worker: each worker does it at its start, at each proof, and when the process that
-// starts its sandboxes has died. None should be found (see init.ts); one that is found is ended, and the run whose folder it had is named.
+// Owns the search for sandboxes that outlived their worker: each worker does it at its start and at each proof. None should be found (see
+// init.ts); one that is found is ended, and the folder that it had as its workspace is named.
 //
 // A sandbox is an orphan when process 1 of it is ours and the bubblewrap that made it is gone. It is ours if it has our init program
-// mounted, which no tool can undo; until it has mounts of its own, bubblewrap's command line names that program.
+// mounted, which no tool can undo; until it has mounts of its own, bubblewrap's command line names that program. Versions before had
+// bubblewrap's init: their sandboxes are known by their user (65534 alone, mapped to the worker's) and their workspace.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -36,9 +37,13 @@ function isOrphan(pid: string): boolean {
   const numbers = field(status, 'NSpid').split(/\s+/)
   if (numbers.length < 2 || numbers.at(-1) !== '1' || /^Z/.test(field(status, 'State'))) return false
   if (field(status, 'Uid').split(/\s+/)[0] !== `${process.getuid?.()}`) return false
-  const ours = read(`${pid}/mountinfo`).includes(` ${INIT} `) || read(`${pid}/cmdline`).split('\0').includes(INIT)
+  const mounts = read(`${pid}/mountinfo`)
+  const ours = mounts.includes(` ${INIT} `) || read(`${pid}/cmdline`).split('\0').includes(INIT) || isOfOlderVersion(pid, mounts)
   return ours && !isBubblewrap(field(status, 'PPid'))
 }
+
+const isOfOlderVersion = (pid: string, mounts: string): boolean =>
+  mounts.includes(` ${WORKSPACE} `) && /^\s*65534\s+[0-9]+\s+1\s*$/.test(read(`${pid}/uid_map`))
 
 const isBubblewrap = (pid: string): boolean => {
   const status = read(`${pid}/status`)

@@ -118,7 +118,7 @@ async function lifeline(equipment: Equipment, ability: Ability, stock?: Pick<Pre
   const { place, hangUp, leave } = begun.setting
   const { wired, pid, ended } = begun.started
   try {
-    const began = await within(() => processesWith(secret) > 0)
+    const began = await within(() => commandLines().some((line) => line === `sleep\0${secret}\0`)) // bubblewrap's own has it in the end
     wired.letGo()
     const lives = !(await within(() => processesWith(secret) === 0))
     if (pid !== undefined) killGroup(pid)
@@ -257,8 +257,13 @@ function planFor(
 
 /** Seen from the host, not by the code under test: whoever has that word in its command line is still there. */
 function processesWith(secret: string): number {
-  return readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name) && read(`/proc/${name}/cmdline`).includes(secret)).length
+  return commandLines().filter((line) => line.includes(secret)).length
 }
+
+const commandLines = (): string[] =>
+  readdirSync('/proc')
+    .filter((name) => /^[0-9]+$/.test(name))
+    .map((name) => read(`/proc/${name}/cmdline`))
 
 function read(path: string): string {
   try {

@@ -74,7 +74,7 @@ export async function endSandbox(pid: number): Promise<boolean> {
   for (const since = performance.now(); ; ) {
     if (seen(() => isOver(statusOf(pid)?.state)) === true) return true
     const waited = performance.now() - since
-    if (waited > WAIT_MS) return !hasOwnNamespace(pid) // else the number is someone else's by now
+    if (waited > WAIT_MS) return namespaceOf(pid) === 'ours' // then the number is someone else's by now
     if (waited >= SPIN_MS) killInit(pid)
     await (waited < SPIN_MS ? immediate() : sleep(PAUSE_MS))
   }
@@ -82,14 +82,15 @@ export async function endSandbox(pid: number): Promise<boolean> {
 
 /** SIGKILL by the host's number, which no process 1 can refuse (D1); not for a number that is someone else's by now. */
 export function killInit(pid: number): void {
-  if (hasOwnNamespace(pid)) send(pid, 'SIGKILL')
+  if (namespaceOf(pid) === 'another') send(pid, 'SIGKILL')
 }
 
-function hasOwnNamespace(pid: number): boolean {
+/** `unknown` where it can't be read: the process has ended, is another user's, or there is no descriptor to look with. */
+function namespaceOf(pid: number): 'ours' | 'another' | 'unknown' {
   try {
-    return readlinkSync(`/proc/${pid}/ns/pid`) !== readlinkSync('/proc/self/ns/pid')
+    return readlinkSync(`/proc/${pid}/ns/pid`) === readlinkSync('/proc/self/ns/pid') ? 'ours' : 'another'
   } catch {
-    return false
+    return 'unknown'
   }
 }
 
