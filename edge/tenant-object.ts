@@ -313,6 +313,7 @@ export class TenantObject extends DurableObject<Env> {
     const heard = this.#gate.heard(worker, speaker, now)
     if (heard === 'refused') return err(WORKER_IN_USE)
     if (heard === 'takes') this.#workers.serve(id, speaker.process ?? null)
+    if (heard === 'leaves') this.#workers.serve(id, null) // on disk: both may be started again, as `npm start` does
     if (heard === 'doubled') this.#workers.doubled(worker, now)
     this.#workers.narrow(worker, tiers)
     return ok(true)

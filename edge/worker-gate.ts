@@ -29,7 +29,7 @@ export type EnrolledWorker = WorkerRow & { proven: Proven | null }
 
 /** As a heartbeat says it; workers of before have no process to name. */
 export type Speaker = { readonly process?: string | undefined; readonly leaving?: true | undefined }
-type Heard = 'serves' | 'takes' | 'doubled' | 'refused'
+type Heard = 'serves' | 'takes' | 'leaves' | 'doubled' | 'refused'
 
 const newEpoch = (): string => randomBytes(12).toString('base64url')
 const STALE_EPOCH = failure('stale_epoch', 'the nonce was made for another epoch of the edge: it has restarted, or its clock went back')
@@ -40,8 +40,6 @@ export class WorkerGate {
   readonly #startedAt = Date.now()
   #epoch = newEpoch()
   readonly #seen = new Map<string, number>()
-  /** Workers whose process said that it leaves. */
-  readonly #left = new Set<string>()
   /** Workers of which another process was refused since theirs last spoke. */
   readonly #rivalled = new Set<string>()
   /** Nonces of the present window and the one before: dropped whole, never swept. */
@@ -73,12 +71,12 @@ export class WorkerGate {
 
   /**
    * A process speaks for a worker. `serves`: it is the one that may. `takes`: from now on it is, because the one before has left or is
-   * silent. `doubled`: it serves, and another process has spoken since it last did; a restarted worker's former process never speaks again.
+   * silent. `leaves`: from now on any other may. `doubled`: it serves, and another process has spoken since it last did; a restarted worker's former process never speaks again.
    */
   heard({ id, process: present }: Pick<WorkerRow, 'id' | 'process'>, { process: said, leaving }: Speaker, at: number): Heard {
     const process = said ?? null
     if (process !== present) {
-      const free = present === null || this.#left.has(id) || at - this.heardAt(id) >= LIMITS.process_silence_ms
+      const free = present === null || at - this.heardAt(id) >= LIMITS.process_silence_ms
       if (!free || process === null) {
         this.#rivalled.add(id)
         return 'refused'
@@ -87,8 +85,7 @@ export class WorkerGate {
     const doubled = process === present && this.#rivalled.has(id)
     this.#seen.set(id, at)
     this.#rivalled.delete(id)
-    if (leaving === true) this.#left.add(id)
-    else this.#left.delete(id)
+    if (leaving === true) return 'leaves'
     if (process !== present) return 'takes'
     return doubled ? 'doubled' : 'serves'
   }
