@@ -1,4 +1,4 @@
-// What an answer that stands covers: calls that are the same in all that a human was told, and no others (L3).
+// A standing answer covers only calls that agree in everything the human was shown (L3).
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -58,7 +58,7 @@ test('a standing answer covers other arguments and other runs of its session', (
   expect(key({ run: { id: 'run_01KA5XJ3M0000000000000000B', createdAt: 2 } })).toBe(key())
 })
 
-test('L3 nothing stands for a call that brings files', () => {
+test('L3 no standing answer covers a call that brings files', () => {
   expect(mayStand(plan)).toBe(true)
   expect(mayStand({ ...plan, files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }] })).toBe(false)
 })

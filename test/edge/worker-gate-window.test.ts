@@ -1,4 +1,4 @@
-// D11: the gate forgets old nonces in steps. Whenever such a step falls, it still knows every nonce whose signature would be accepted.
+// D11: the gate forgets old nonces in steps. After each step it still knows every nonce whose signature would be accepted.
 
 import { expect, test } from 'vitest'
 import { WorkerGate } from '../../edge/worker-gate.ts'

@@ -245,14 +245,14 @@ tell['read'] = sys.stdin.read()`)
   const [OWN, OF_INIT] = ['/proc/self/fd/0', '/proc/1/fd/0']
   const REFUSED = ['EPERM', 'EPERM', 'EPERM']
 
-  test('D13 a tool can neither grow nor change its standard input, started cold', async () => {
+  test('D13 a tool that is started cold can neither grow nor change its standard input', async () => {
     const inB = await arena.launch({ plan: planOf(growBy([OWN]), { tier: 'B' }), stdin: 'xyz' })
     expect(told(inB)).toEqual({ ends: { [OWN]: REFUSED }, read: 'xyz' })
     const inC = await arena.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
     expect(told(inC)).toEqual({ ends: { [OWN]: REFUSED, [OF_INIT]: REFUSED }, read: 'xyz' })
   })
 
-  test('D13 nor in a sandbox that was set up in advance', async () => {
+  test('D13 a tool in a prepared sandbox can neither grow nor change its standard input', async () => {
     const ready = await Arena.open({ prepared: {} })
     const seen = await ready.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
     const ofNull = ['ENODEV', 'ok', 'EINVAL'] // init has /dev/null
@@ -260,7 +260,7 @@ tell['read'] = sys.stdin.read()`)
     await ready.close()
   })
 
-  test('D13 without perl, which makes the copy: a tool grows the worker’s file', async () => {
+  test('D13 without perl, which makes the copy: a tool can grow the worker’s file', async () => {
     const noPerl = ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--']
     const without = await Arena.open({ under: noPerl })
     const seen = await without.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })

@@ -1,5 +1,5 @@
 // Owns the search for sandboxes that outlived their worker: each worker does it at its start, at each proof, and when the process that
-// starts its sandboxes has died. None should be found (see init.ts); one that is found is ended, and the run whose folder it had is named.
+// starts its sandboxes has died. None should be found (see init.ts); it ends any that it finds, and names the run whose folder it had.
 //
 // A sandbox is an orphan when process 1 of it is ours and the bubblewrap that made it is gone. It is ours if it has our init program
 // mounted, which no tool can undo; until it has mounts of its own, bubblewrap's command line names that program.
@@ -13,9 +13,9 @@ import { endSandbox } from './tree.ts'
 export type Orphans = {
   /** How many were found. */
   readonly found: number
-  /** Those that could not be ended, by the host's numbers. */
+  /** Host process ids of the sandboxes that could not be ended. */
   readonly alive: readonly number[]
-  /** The folders that they had as their workspace, by name. */
+  /** The names of the folders that were their workspaces. */
   readonly folders: ReadonlySet<string>
 }
 
