@@ -5,7 +5,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 
-/** Whole machines, which need minutes the first time: `npm run test:hosts` has a configuration of its own for them. */
+/** Tests of booted machines, which take minutes: `npm run test:hosts` has its own configuration for them. */
 const HOSTS = 'test/hosts/**'
 const files = globSync('test/**/*.test.ts', { cwd: import.meta.dirname })
 const sharing = files.filter((file) => /\bshared(?:Stack|State)\b/.test(readFileSync(file, 'utf8')))

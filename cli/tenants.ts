@@ -1,4 +1,4 @@
-// Tenants, for the operator of the installation: made, listed, suspended, resumed, bounded and deleted with the installation key.
+// `countersign tenants`: the operator of the installation creates, lists, limits, suspends, resumes and deletes tenants.
 
 import { err, ok } from '../shared/result.ts'
 import type { Tenant } from '../shared/tenants.ts'
@@ -27,7 +27,7 @@ function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
 
 const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Tenant): [string, string][] => [
   ['tenant', inline(name)],
-  ['state', state === 'deleted' && erased !== true ? 'deleted, and being removed' : state],
+  ['state', state === 'deleted' && erased !== true ? 'deleted; its data is still being removed' : state],
   ['made', time(created_at_ms)],
   ['changed', time(changed_at_ms)],
   ['calls a day', String(quota.calls_per_day)],
@@ -40,8 +40,8 @@ const told = (tenant: Tenant): Output => ({ ok: true, json: tenant, text: column
 const list = command({
   words: ['tenants', 'list'],
   args: {},
-  flags: { after: { value: 'NAME', what: 'go on behind this one' } },
-  does: 'List tenants by name, deleted ones too',
+  flags: { after: { value: 'NAME', what: 'list tenants after this name' } },
+  does: 'List tenants by name, deleted ones included',
   key: 'installation',
   async run({ flags, api, paint }) {
     const tenants = await api('listTenants', { query: flags.after === undefined ? {} : { after: flags.after } })
@@ -54,8 +54,8 @@ const list = command({
 const create = command({
   words: ['tenants', 'create'],
   args: NAME,
-  flags: { operator: { value: 'NAME', what: 'the name of its first operator; root if you say nothing' }, ...QUOTA },
-  does: 'Make a tenant; the key of its first operator is in the answer, once',
+  flags: { operator: { value: 'NAME', what: 'the name of its first operator (default: root)' }, ...QUOTA },
+  does: 'Create a tenant; prints the key of its first operator, once',
   key: 'installation',
   examples: ['countersign tenants create acme --operator alice --calls 10000'],
   async run({ args, flags, api, paint }) {
@@ -66,7 +66,11 @@ const create = command({
     if (!made.ok) return made
     const { operator, key } = made.value
     const rows: [string, string][] = [...rowsOf(made.value), ['operator', inline(operator)], ['key', key]]
-    return ok({ ok: true, json: made.value, text: `${columns(rows, '')}${paint.warn('the key is shown this once, and kept nowhere')}\n` })
+    return ok({
+      ok: true,
+      json: made.value,
+      text: `${columns(rows, '')}${paint.warn('keep this key now: it is shown only once and is not stored')}\n`,
+    })
   },
 })
 
@@ -74,7 +78,7 @@ const show = command({
   words: ['tenants', 'show'],
   args: NAME,
   flags: {},
-  does: 'Show a tenant, its quota and what it uses of it',
+  does: 'Show a tenant, its quota and its current use',
   key: 'installation',
   async run({ args, api }) {
     const read = await api('readTenant', { params: { tenant: args.NAME } })
@@ -97,13 +101,14 @@ const quota = command({
   words: ['tenants', 'quota'],
   args: NAME,
   flags: QUOTA,
-  does: 'Change the quota of a tenant; what you leave out stays',
+  does: 'Change the quota of a tenant; limits that you leave out keep their values',
   key: 'installation',
   examples: ['countersign tenants quota acme --workers 20'],
   async run({ args, flags, api }) {
     const change = quotaIn(flags)
     if (!change.ok) return change
-    if (Object.keys(change.value).length === 0) return err(usage('say what to change: `--calls`, `--files`, `--workers` or `--streams`'))
+    if (Object.keys(change.value).length === 0)
+      return err(usage('nothing to change: give `--calls`, `--files`, `--workers` or `--streams`'))
     const put = await api('putQuota', { params: { tenant: args.NAME }, body: change.value })
     return put.ok ? ok(told(put.value)) : put
   },
@@ -113,7 +118,7 @@ const suspend = command({
   words: ['tenants', 'suspend'],
   args: NAME,
   flags: REASON,
-  does: 'Suspend a tenant, at once: nobody of it is let in; calls that run may finish, and its data stays',
+  does: 'Suspend a tenant at once: its keys are refused, running calls may finish, and its data is kept',
   key: 'installation',
   async run({ args, flags, api }) {
     const done = await api('suspendTenant', {
@@ -141,13 +146,13 @@ const resume = command({
 
 const remove = command({
   words: ['tenants', 'delete'],
-  args: { ...NAME, AGAIN: 'its name once more: a deletion can’t be undone' },
+  args: { ...NAME, AGAIN: 'its name again, because a deletion can’t be undone' },
   flags: {},
-  does: 'Delete a suspended tenant and all that it keeps, for good; its name is never given again',
+  does: 'Delete a suspended tenant and all its data permanently; its name can’t be used again',
   key: 'installation',
   examples: ['countersign tenants delete acme acme'],
   async run({ args, api }) {
-    if (args.AGAIN !== args.NAME) return err(usage('the two names differ, so nothing was deleted'))
+    if (args.AGAIN !== args.NAME) return err(usage('the two names differ, so nothing was deleted; give the same name twice'))
     const done = await api('deleteTenant', { params: { tenant: args.NAME }, body: { name: args.AGAIN } })
     return done.ok ? ok(told(done.value)) : done
   },

@@ -153,7 +153,7 @@ async function identify(
   const identified = callers.includes('worker') ? await identifyBySignature(request, bytes, env) : await identifyByKey(request, env)
   if (!identified.ok) return identified
   const { principal, directory } = identified.value
-  if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // what runs may finish
+  if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish
   if (!callers.includes(KINDS[principal.kind])) return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
   // Where the table names no action, the decision is the verb's own work: a proposed call.
   const may = action === null ? ok(true) : permitted(directory, principal, action)

@@ -20,7 +20,7 @@ type Asked = {
   args: Record<string, unknown>
   plan: Plan | null
   decision: Decision
-  /** What humans have to say for it to be allowed, as an operator may know it: each of these would do. */
+  /** The answers of humans that would allow the call, in the words an operator may read; each one is enough. */
   needs: readonly (readonly Change[])[]
   /** What an answer that stands would cover, and for how long policy lets one stand. */
   standing: NonNullable<Approval['prompt']['standing']> | null
@@ -58,15 +58,15 @@ export function askRecord({ id, agent, tool, args, plan, decision, needs, standi
 
 const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 
-/** True for whoever reads it: who is asked may be none of those whom policy wants. */
+/** True for every reader: an approver who is asked may not be one whom policy wants. */
 function onYes(needs: readonly (readonly Change[])[]): string {
-  return wantsMore(needs) ? `policy wants ${inWords(needs)}; with that, ${OUTCOME}, and a yes beside it lets nothing run` : OUTCOME
+  return wantsMore(needs) ? `policy wants ${inWords(needs)}; with that, ${OUTCOME}, and any other yes does not let it run` : OUTCOME
 }
 
-/** For one approver: what would come of their own yes now, and then what policy would still want. */
+/** For one approver: the effect that their own yes would have now, and what policy would still want after it. */
 export function onYesOf({ effect, reason }: Decision, needs: readonly (readonly Change[])[]): string {
   if (effect === 'allow') return OUTCOME
-  if (effect === 'deny') return `policy does not take your yes from here: ${reason}`
+  if (effect === 'deny') return `policy does not accept your yes given this way: ${reason}`
   return `your yes alone does not let it run: policy still wants ${needs.length === 0 ? 'more than that' : inWords(needs)}; with that, ${OUTCOME}`
 }
 

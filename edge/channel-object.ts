@@ -244,7 +244,7 @@ export class ChannelObject extends DurableObject<Env> {
     this.#outbox.rang()
   }
 
-  /** With its tenant. */
+  /** Part of deleting the tenant. */
   async erase(): Promise<void> {
     await eraseObject(this.ctx)
   }

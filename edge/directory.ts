@@ -80,7 +80,7 @@ export type Shadow = { version: number; since: number; directory: Loaded }
 /** A directory ready for use. */
 export type Loaded = {
   tenant: string
-  /** Of one that is deleted nobody is known. While it is suspended, policy permits its workers to finish and nothing else. */
+  /** A deleted tenant has no known callers. While it is suspended, policy permits only that its workers finish. */
   state: TenantState
   version: number
   agents: ReadonlyMap<string, AgentPrincipal>
@@ -118,7 +118,7 @@ export const atHand = new Map<string, Gatekeeper>()
 export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'directory' | 'admitWorker'> =>
   atHand.get(tenant) ?? tenantObject(env, tenant)
 
-/** Whether nothing of this tenant is to be kept any more. */
+/** Whether this tenant is deleted, so that its data has to go. */
 export const isDeleted = async (env: Env, tenant: string): Promise<boolean> => (await directoryOf(env, tenant)).state === 'deleted'
 
 /** Counts a proposal towards the quota of the tenant. */

@@ -34,7 +34,7 @@ export type Env = {
   EDGE_SIGNING_KEY: string
   /** SHA-256 of the first operator's key: how a new installation is entered. */
   ROOT_OPERATOR_HASH: string
-  /** SHA-256 of the key of the installation's operator. Without it nobody makes or ends tenants. */
+  /** SHA-256 of the key of the installation's operator. Without it nobody can create or delete tenants. */
   INSTALLATION_KEY_HASH?: string
   REDIS_URL: string
   PUBLIC_URL: string
@@ -98,7 +98,7 @@ export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remo
 export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
 /** What of a tenant is about skills, in one step. */
 export const tenantSkills = (env: Env, tenant: string) => (env.TENANT.getByName(tenant) as unknown as { skills: Remote<SkillDesk> }).skills
-/** What the installation asks of a tenant, in one step. */
+/** The installation's requests to a tenant's object. */
 export const tenancy = (env: Env, tenant: string) => (env.TENANT.getByName(tenant) as unknown as { tenancy: Remote<TenancyDesk> }).tenancy
 export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
 /** A session is one agent's: its name is the agent's to choose. */
@@ -111,7 +111,7 @@ export const poolObject = (env: Env, tenant: string, pool: string) =>
   env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
 export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>
 export const channelObject = (env: Env, tenant: string) => env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>
-/** One for the whole installation: which tenants there are. */
+/** One for the whole installation: the registry of tenants. */
 export const installationObject = (env: Env) => env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as Remote<InstallationObject>
 export const skillObject = (env: Env, tenant: string, skill: string) =>
   env.SKILL.getByName(`${tenant}/${skill}`) as unknown as Remote<SkillObject>

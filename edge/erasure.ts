@@ -1,15 +1,15 @@
-// Removes what the objects of a deleted tenant keep, by the names that are known of them. Each step may be done twice. What no name leads to
-// is refused by the tombstone of the tenant, and a run of that kind removes itself when its alarm rings.
+// Removes the data of a deleted tenant's objects, by the names that its objects hold. Each step may be repeated. The tenant's tombstone
+// refuses requests to an object that no name leads to; such a run removes itself when its alarm fires.
 
 import type { Env } from './env.ts'
 import { agentQuestions, channelObject, logObject, poolObject, runObject, sessionObject, skillObject } from './env.ts'
 import type { Known } from './tenancy-store.ts'
 
-/** How long one round may take; whoever asked asks again. */
+/** How long one round may take; the caller then starts another. */
 const ROUND_MS = 10_000
 const AT_ONCE = 20
 
-/** Whether all of it is gone. */
+/** Returns whether everything is removed. */
 export async function eraseOthers(env: Env, tenant: string, { runs, agents, skills, pools, workers }: Known): Promise<boolean> {
   const ends = Date.now() + ROUND_MS
   const log = logObject(env, tenant)
@@ -27,7 +27,7 @@ export async function eraseOthers(env: Env, tenant: string, { runs, agents, skil
     poolObject(env, tenant, pool)
       .erase(workers)
       .catch(() => undefined),
-  ) // doorbells lead nowhere any more
+  ) // doorbells of removed calls are harmless
   await channelObject(env, tenant).erase()
   await log.erase()
   return true

@@ -21,7 +21,7 @@ export class FileAccounts {
     this.#db = db
   }
 
-  /** Less is always taken. `most`: of this agent, where its operators say so, and of the tenant, by its quota. */
+  /** A decrease is always accepted. `most`: the limit of this agent, where its operators set one, and the tenant's quota. */
   hold({ run, agent, bytes }: Held, most: { agent: number | undefined; tenant: number }, now = Date.now()): Result<true> {
     const ofAgent = most.agent ?? LIMITS.agent_files_bytes
     this.#forget(now)
@@ -30,9 +30,10 @@ export class FileAccounts {
     const mine = sums.find((sum) => sum.agent === agent)?.bytes ?? 0
     const all = sums.reduce((total, sum) => total + sum.bytes, 0)
     const more = bytes - before
-    if (more > 0 && mine + more > ofAgent) return full(`the runs of \`${agent}\` hold ${mine} bytes of files, and may hold ${ofAgent}`)
+    if (more > 0 && mine + more > ofAgent)
+      return full(`the runs of \`${agent}\` hold ${mine} bytes of files, and may hold at most ${ofAgent}`)
     if (more > 0 && all + more > most.tenant)
-      return full(`the runs of all agents hold ${all} bytes of files, and may hold ${most.tenant} by the tenant’s quota`)
+      return full(`the runs of all agents hold ${all} bytes of files, and the tenant’s quota is ${most.tenant}`)
     const row = { run, agent, bytes, until: now + HEARD_MS }
     if (bytes === 0) this.#db.delete(filesHeld).where(eq(filesHeld.run, run)).run()
     else this.#db.insert(filesHeld).values(row).onConflictDoUpdate({ target: filesHeld.run, set: row }).run()

@@ -20,13 +20,13 @@ export class Followers {
     this.#most = most
   }
 
-  /** How many are open. */
+  /** The number of open streams. */
   open(now: number): number {
     for (const [id, { until }] of this.#streams) if (now >= until) this.#streams.delete(id)
     return this.#streams.size
   }
 
-  /** Who is in stays in; who was forgotten meanwhile comes in again, if there is room. `most`: of all together. */
+  /** Renews a follower; one that has expired in the meantime is added again if there is room. `most`: the limit for all together. */
   enter(stream: string, whose: string, now: number, most = this.#most): Result<true> {
     const all = this.open(now)
     const theirs = [...this.#streams.values()].filter((one) => one.whose === whose).length

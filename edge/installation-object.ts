@@ -1,6 +1,6 @@
-// Which tenants there are and were, one object for the whole installation. Its row of a tenant is the truth about whether that is active;
-// each change is stored with its journal entry and then told to the tenant's object, again until that has taken it. It knows nothing of
-// what is inside a tenant.
+// The registry of all tenants, existing and deleted: one object for the whole installation. Its row decides whether a tenant is active.
+// Each change is stored with its journal entry and then sent to the tenant's object, with retries until that object accepts it. It knows
+// nothing of what is inside a tenant.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
@@ -40,7 +40,7 @@ export class InstallationObject extends DurableObject<Env> {
     if (this.#row(DEFAULT_TENANT) === undefined) this.#foundDefault()
   }
 
-  /** The tenant that set-up makes, whose operator's key is in the environment: it needs to be told nothing. */
+  /** The tenant that set-up makes, whose operator's key is in the environment: nothing has to be sent to its object. */
   #foundDefault(): void {
     const now = Date.now()
     const times = { createdAt: now, changedAt: now, revision: 0 }
@@ -50,7 +50,7 @@ export class InstallationObject extends DurableObject<Env> {
       .run()
   }
 
-  /** Whether a key of this tenant may be looked up at all. */
+  /** Whether the tenant exists, so that one of its keys may be looked up. */
   async has(name: string): Promise<boolean> {
     const state = this.#row(name)?.state
     return state === 'active' || state === 'suspended'
@@ -66,14 +66,15 @@ export class InstallationObject extends DurableObject<Env> {
     return ok({ ...shown(row), use: row.state === 'deleted' ? null : await tenancy(this.env, name).use() })
   }
 
-  /** A name is given once: what a deleted tenant signed stays its own. */
+  /** A name is used only once, so that nobody else is taken for the signer of a deleted tenant’s evidence. */
   async create({ name, operator, quota }: NewTenant): Promise<Result<Tenant & { operator: string; key: string }>> {
     const now = Date.now()
     const { key, hash } = mintKey('operator', name, now)
     const made = this.ctx.storage.transactionSync((): Result<Row> => {
-      if (this.#row(name) !== undefined) return err(failure('conflict', `the name \`${name}\` is or was a tenant’s; choose another`))
+      if (this.#row(name) !== undefined) return err(failure('conflict', `the name \`${name}\` is or was used by a tenant; choose another`))
       const held = this.#db.select({ n: count() }).from(tenants).get()?.n ?? 0
-      if (held >= MAX_TENANTS) return err(failure('limit_reached', `an installation makes ${MAX_TENANTS} tenants at the most`))
+      if (held >= MAX_TENANTS)
+        return err(failure('limit_reached', `the installation has reached its limit of ${MAX_TENANTS} tenants, deleted ones included`))
       const times = { createdAt: now, changedAt: now, revision: 1 }
       const row: Row = {
         name,
@@ -108,7 +109,7 @@ export class InstallationObject extends DurableObject<Env> {
     return this.#move(name, 'suspended', 'active', { reason })
   }
 
-  /** Only a suspended one: two steps, so that no slip deletes a tenant in use. */
+  /** Deletes only a suspended tenant: the two steps keep a slip from deleting one in use. */
   async remove(name: string): Promise<Result<Tenant>> {
     return this.#move(name, 'suspended', 'deleted', {})
   }
@@ -117,11 +118,13 @@ export class InstallationObject extends DurableObject<Env> {
     const kind = state === 'active' ? 'tenant.resumed' : `tenant.${state}`
     return this.#change(name, kind, said, (row) => {
       if (row.state === 'deleted') return err(NO_TENANT)
-      return row.state === from ? ok({ state }) : err(failure('conflict', `the tenant is ${row.state}; it has to be ${from} for that`))
+      return row.state === from
+        ? ok({ state })
+        : err(failure('conflict', `the tenant is ${row.state}, and this is possible only while it is ${from}`))
     })
   }
 
-  /** Stored and journalled as one; the caller hears that it is done when the tenant's object has taken it. */
+  /** Stores and journals the change in one transaction; returns success once the tenant's object has accepted it. */
   async #change(
     name: string,
     kind: string,
@@ -147,13 +150,13 @@ export class InstallationObject extends DurableObject<Env> {
     return told.ok ? ok(shown(this.#known(name))) : told
   }
 
-  /** Sends what the row says now. The tenant's object ignores a message older than one that it has taken. */
+  /** Sends the current row. The tenant's object ignores a message older than one that it has accepted. */
   async #tell(name: string): Promise<Result<true>> {
     const { revision, state, quota, operator, keyHash } = this.#known(name)
     try {
       await tenancy(this.env, name).govern({ revision, state, quota, first: { name: operator, keyHash } })
     } catch {
-      return err(UNTOLD) // the alarm tells it again
+      return err(UNTOLD) // the alarm sends it again
     }
     if (this.#known(name).revision === revision) this.#db.update(tenants).set({ told: true }).where(eq(tenants.name, name)).run()
     return ok(true)
@@ -170,7 +173,7 @@ export class InstallationObject extends DurableObject<Env> {
     })
   }
 
-  /** Within the transaction of what it tells; the alarm is set in the same commit. */
+  /** Runs in the transaction of the change it records; the alarm is set in the same commit. */
   #journal(kind: string, tenant: string, said: Record<string, unknown>): void {
     const last = this.#db.select().from(journal).orderBy(desc(journal.seq)).limit(1).get() ?? GENESIS
     const [seq, at, body] = [last.seq + 1, Date.now(), { tenant, ...said }]
@@ -193,7 +196,7 @@ export class InstallationObject extends DurableObject<Env> {
     if (!logged || left !== undefined) void this.ctx.storage.setAlarm(Date.now() + RETRY_MS)
   }
 
-  /** What is left of deleted tenants: in rounds, again until there is nothing. */
+  /** Erases deleted tenants in rounds, until nothing of them is left. */
   async #erase(): Promise<void> {
     for (const { name, told } of this.#db.select().from(tenants).where(UNERASED).limit(LIMITS.page).all()) {
       const done =
@@ -209,7 +212,7 @@ export class InstallationObject extends DurableObject<Env> {
     }
   }
 
-  /** At least once; the log knows by its number what it has. */
+  /** At least once; the log recognises an entry that it has by its number. */
   async #tellLog(): Promise<boolean> {
     const rows = this.#db.select().from(journal).where(eq(journal.logged, false)).orderBy(asc(journal.seq)).limit(LIMITS.page).all()
     const last = rows.at(-1)?.seq

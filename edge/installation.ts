@@ -1,5 +1,5 @@
-// Who governs the installation: the holder of its one key, whose hash is in the edge's environment, and what policy permits them. Tenants'
-// policies take no part in it.
+// Authenticates the operator of the installation by its one key, whose hash is in the edge's environment, and asks the installation's own
+// policies. Tenants' policies take no part in it.
 
 import { timingSafeEqual } from 'node:crypto'
 import tenants from '../policies/installation/tenants.cedar'

@@ -117,7 +117,7 @@ export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType
 
 const FORM_TYPE = /^application\/x-www-form-urlencoded(?:;|$)/i
 
-/** `undefined` where the body is no form, or a longer one than the page sends. */
+/** `undefined` where the body is not a form, or is longer than the page's form can be. */
 export async function readForm(request: Request, lists?: readonly string[]): Promise<Result<URLSearchParams | undefined>> {
   if (!FORM_TYPE.test(request.headers.get('content-type') ?? '')) return ok(undefined)
   const body = await readBody(request)

@@ -1,5 +1,5 @@
-// Programs whose arguments or input are programs themselves: a yes to one of them says nothing about the next call of it. By name, for a plan
-// says no more, and a program that is not listed may be one too. Pure.
+// Interpreters: programs whose arguments or input are programs, so a yes to one call says nothing about the next. They are listed by name,
+// because a plan contains nothing else; the list can't be complete. Pure.
 
 /** Names are compared without a version: `python3.11` is `python`. */
 const KINDS: readonly { readonly does: string; readonly names: readonly string[] }[] = [
@@ -41,7 +41,7 @@ const KINDS: readonly { readonly does: string; readonly names: readonly string[]
   { does: 'it runs commands on another host', names: ['ssh', 'rsh', 'dbclient', 'plink', 'mosh', 'ansible', 'salt'] },
 ]
 
-/** Not by themselves, but with these arguments. */
+/** Interpreters only with these arguments. */
 const WITH: readonly { readonly name: string; readonly argument: RegExp; readonly does: string }[] = [
   { name: 'find', argument: /^-(?:exec|ok)/, does: 'it runs the program that its arguments name' },
   { name: 'fd', argument: /^(?:-[^-]*[xX]|--exec)/, does: 'it runs the program that its arguments name' },
@@ -53,14 +53,14 @@ const BY_NAME: ReadonlyMap<string, string> = new Map(KINDS.flatMap(({ does, name
 /** The dynamic loader runs what its arguments name. */
 const LOADER = /^ld(?:-linux.*|-musl.*)?\.so/
 
-/** What runs, however it was named: `/usr/bin/sudo` and `./sudo` are `sudo`. */
+/** The name of the program without its path: `/usr/bin/sudo` and `./sudo` are `sudo`. */
 export const programOf = ([first = '']: readonly string[]): string =>
   first
     .split('/')
     .filter((part) => part !== '')
     .at(-1) ?? ''
 
-/** Why the arguments of this command line are a program; or nothing. */
+/** The reason why the arguments of this command line are a program; undefined where they are not. */
 export function interprets(argv: readonly string[]): string | undefined {
   const program = programOf(argv)
   if (LOADER.test(program)) return 'it runs the program that its arguments name'

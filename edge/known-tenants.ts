@@ -1,13 +1,13 @@
-// Which names are tenants, as an isolate knows it: asked before an object is made for a name that a stranger sent.
+// An isolate's cache of existing tenants, asked before the edge makes an object for a name that a stranger sent.
 
 import { PATTERNS } from '../shared/ids.ts'
 import type { Env } from './env.ts'
 import { DEFAULT_TENANT, installationObject } from './env.ts'
 
-/** One that is deleted by another isolate is refused by what is left of its object. */
+/** If another isolate deletes the tenant, the tombstone in its object refuses requests. */
 const known = new Set<string>([DEFAULT_TENANT])
 
-/** The registry is asked about an unknown name each time, and nothing is kept of one. */
+/** Asks the registry about an unknown name each time; a no is not cached. */
 export async function isTenant(env: Env, tenant: string): Promise<boolean> {
   if (known.has(tenant)) return true
   if (!PATTERNS.tenant.test(tenant) || !(await installationObject(env).has(tenant))) return false

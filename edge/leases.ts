@@ -11,12 +11,12 @@ export class Leases {
     this.#until.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }
 
-  /** Whether its worker has spoken for the call. */
+  /** Whether its worker has reported on the call since the claim. */
   isHeld(n: number): boolean {
     return this.#until.has(n)
   }
 
-  /** It begins anew. */
+  /** Restarts the lease. */
   forget(n: number): void {
     this.#until.delete(n)
   }

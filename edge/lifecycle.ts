@@ -111,7 +111,7 @@ export type Event =
   | { kind: 'answered'; answer: Answered; decision: Decision }
   /** The same, to other arguments: `decision` is on those without an answer, `permitted` with this one. */
   | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
-  /** `process`: of the worker's, the one that asked; it alone may ask again. */
+  /** `process`: the worker's process that claimed; only this process may repeat the claim. */
   | { kind: 'claimed'; worker: string; process?: string | null; deadline: number; grant: Envelope; decision: Decision }
   | {
       kind: 'settled'

@@ -225,7 +225,7 @@ export class LogObject extends DurableObject<Env> {
 
   // ── The end of the tenant ──
 
-  /** Some of the runs that it has leaves of; those that are named are removed first. */
+  /** Returns some of the runs in the log, after it has removed the ones that the caller names. */
   async runsBut(gone: readonly string[]): Promise<string[]> {
     this.#db
       .delete(leaves)
@@ -235,7 +235,7 @@ export class LogObject extends DurableObject<Env> {
     return rows.map(({ run }) => run)
   }
 
-  /** With its tenant. */
+  /** Part of deleting the tenant. */
   async erase(): Promise<void> {
     await eraseObject(this.ctx)
   }

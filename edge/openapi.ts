@@ -87,7 +87,7 @@ export function openapi(url: string): Schema {
             detail: { type: 'string' },
             todo: { type: 'string', description: 'What to do.' },
             retry: { type: 'boolean' },
-            epoch: { type: 'string', description: 'Of `stale_epoch`: what the nonces of a worker’s signatures have to begin with.' },
+            epoch: { type: 'string', description: 'With `stale_epoch`: the text that nonces of a worker’s signatures have to begin with.' },
             errors: {
               type: 'array',
               items: { type: 'object', properties: { at: { type: 'string' }, message: { type: 'string' }, hint: { type: 'string' } } },

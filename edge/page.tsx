@@ -89,7 +89,7 @@ const AFTER: Record<Approval['status'], string> = {
   cancelled: 'The call will not run.',
 }
 
-/** How much to mind it, and why. */
+/** The risk of a call and the reason for it. */
 export function Risk({ risk, risk_ground: ground }: Pick<Approval['prompt'], 'risk' | 'risk_ground'>) {
   return (
     <>

@@ -174,7 +174,7 @@ export function checkCredentials({ credentials = [], egress, executor }: Process
     : err(failure('invalid_request', '/credentials: only in tier C there is a proxy that adds them; allow tier C'))
 }
 
-/** What tier C alone has, and a tool of tier B alone would wait for; and what may not lie in a folder that calls share. */
+/** Refuses features that only tier C has for a tool of tier B alone, and secrets in a folder that calls share. */
 export function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToolSpec): Result<true> {
   if (workspace === 'call') return ok(true)
   if (secrets.length > 0) return err(failure('invalid_request', `/secrets: ${SHARED_SECRET}`))

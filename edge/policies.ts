@@ -31,7 +31,7 @@ export function readyUnderFloor(texts: PolicyTexts): Result<PolicySet> {
 /** What is in force where a tenant's set can't be read: that nothing is allowed but to mend it. */
 export const repairSet = (): PolicySet => our({ repair })
 
-/** What is in force where a tenant is suspended: workers may finish what they run, and nothing else is permitted. */
+/** The policy set of a suspended tenant: workers may finish the calls they run, and nothing else is permitted. */
 export const suspendedSet = (): PolicySet => our({ suspended })
 
 function our(texts: PolicyTexts): PolicySet {

@@ -85,14 +85,14 @@ function* unsaid(id: string, { reason, source }: Rule): Generator<Doubt> {
 
 // ── Everything ──
 
-/** The engine is asked, so that `when { true }` is found, and whatever else comes to the same. */
+/** Asks the engine, so that `when { true }` and its equivalents are found too. */
 function* unlimited({ effect, source, applies: { principal, action } }: Rule, { people }: Known): Generator<Doubt> {
   if (effect !== 'permit' || action.op !== 'All') return
   const who = principal.op === '==' && 'entity' in principal ? [...people, { uid: principal.entity, attrs: {}, parents: [] }] : people
   if (permitsAnything(source.text, who))
     yield {
-      message: 'this permits every action on everything, also actions that are added later: nothing but forbids limits it',
-      hint: () => 'name what it is for: `action in Action::"tool.execute"`, a resource, or a condition over the call',
+      message: 'this permits every action on everything, including actions that are added later; only forbids limit it',
+      hint: () => 'limit it to an action (`action in Action::"tool.execute"`), a resource, or a condition on the call',
     }
 }
 
@@ -105,7 +105,7 @@ type Known = {
   /** How many operators have each role. */
   readonly holders: ReadonlyMap<string, number>
   readonly tools: readonly Counted[]
-  /** One of each kind, in all groups and roles that there are. */
+  /** One principal of each kind, in all groups and roles that exist. */
   readonly people: readonly EntityJson[]
 }
 

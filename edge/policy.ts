@@ -246,8 +246,8 @@ export function validate(schema: Schema, texts: PolicyTexts): { errors: readonly
 }
 
 /**
- * The slice that can matter to a subject. The resource's entity is left out where the slice reads nothing of it; it stays where it is the
- * principal too, or where another entity is in it: then a policy reads it through them.
+ * The policies that can apply to a subject. The resource's entity is omitted where they read nothing of it; it is kept where it is also the
+ * principal, or has another entity as a member, because a policy can then read it through them.
  */
 export function about(set: PolicySet, subject: Subject): Matter {
   const slice = set.sliceFor(subject)
@@ -302,12 +302,12 @@ export function evaluate(matter: Matter, context: Record<string, CedarValueJson>
   }
 }
 
-/** Types and names that no set can mean, so that what a policy says of them it says of everything. */
+/** Types and names that no policy can mention, so a policy that covers them covers everything. */
 const ANYTHING = { action: { type: 'Action', id: 'anything' }, resource: { type: 'Lint', id: 'anything' } }
 
 /**
- * Whether a permit lets somebody do anything to anything: an action and a resource that there are not, with nothing known of the call. What
- * reads either, or the context, doesn't. `people`: who is tried, with all that they are in.
+ * Whether a permit allows some principal every action on every resource. It tries an action and a resource that don't exist, with an empty
+ * context; a permit that reads any of these does not match. `people`: the principals to try, with all their groups.
  */
 export const permitsAnything = (text: string, people: readonly EntityJson[]): boolean =>
   people.some(({ uid, ...rest }) => {

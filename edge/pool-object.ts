@@ -77,7 +77,7 @@ export class PoolObject extends DurableObject<Env> {
     this.#sending = false
   }
 
-  /** With its tenant: takes away what was rung for the pool and for these workers. */
+  /** Part of deleting the tenant: removes the doorbells of the pool and of these workers. */
   async erase(workers: readonly string[]): Promise<void> {
     await Promise.all([null, ...workers].map((worker) => this.#queueOf(worker).drain()))
   }

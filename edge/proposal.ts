@@ -160,8 +160,8 @@ export function sameAgain(
 }
 
 /**
- * What humans can give to allow what is asked, the least first, with the names that an agent is not told: each of these would do. Answered
- * from memory: it was just decided.
+ * The answers of humans that would allow the call, the least first; each one is enough. They include names that an agent may not read. The
+ * result comes from memory, because the call was just decided.
  */
 function needed(directory: Loaded, situation: Situation): readonly (readonly Change[])[] {
   const decided = decide(directory, situation, 'operator')

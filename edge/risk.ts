@@ -1,13 +1,13 @@
-// How much an approver should mind, and why: by what the tool's contract gives it, less where this very call can only read, and no less than
-// the publisher of a skill says, than tier B is, and than policy takes it for. Pure. It is shown and sorted by; policies decide by
-// capabilities, never by it.
+// The risk of a call and its reason, for approvers. It follows the capabilities of the tool's contract, is lower where this call can only
+// read, and is at least what a skill's publisher states, what tier B implies, and what policy asks for. Pure. Pages show it and lists sort
+// by it; policies decide by capabilities, never by risk.
 
 import type { Change } from '../shared/explanation.ts'
 import type { Plan } from '../shared/plan.ts'
 import { Risk, type Tool } from '../shared/wire.ts'
 import { capabilitiesOf } from './capabilities.ts'
 
-/** Of a question to humans. `wanted`: each way in which their answers would allow it, as `needed` finds them. */
+/** The risk of a question to humans. `wanted`: each set of answers that would allow it, as `needed` finds them. */
 export function rated(tool: Tool, plan: Plan | null, wanted: readonly (readonly Change[])[]): { risk: Risk; ground: string } {
   const own = riskOf(tool, plan)
   const ground = groundOf(tool, plan, own)
@@ -16,11 +16,11 @@ export function rated(tool: Tool, plan: Plan | null, wanted: readonly (readonly 
   return own === 'low' ? { risk: 'medium', ground: byPolicy } : { risk: own, ground: `${ground}, and ${byPolicy}` }
 }
 
-/** Whether policy wants more than one yes of whoever may give it: several people, a role, others than the owners, a surer way. */
+/** Whether policy wants more than one yes by any approver: several people, a role, an independent approver, a surer way. */
 export const wantsMore = (wanted: readonly (readonly Change[])[]): boolean =>
   wanted.length > 0 && !wanted.some((together) => together.every(({ fact, needs }) => fact === 'approval.count' && needs.value === 1))
 
-/** What would allow it, in words: one way, or another. */
+/** The alternatives that would allow it, in words. */
 export const inWords = (wanted: readonly (readonly Change[])[]): string =>
   wanted.map((together) => together.map(({ words }) => words).join(', and ')).join('; or ')
 
@@ -32,7 +32,7 @@ function groundOf(tool: Tool, plan: Plan | null, risk: Risk): string {
   if (risk === 'high') return capabilities.includes('process_exec') ? 'it runs programs' : 'it writes files'
   if (risk === 'low') return 'its contract gives it nothing that changes or sends anything'
   if (capabilities.includes('process_exec') || capabilities.includes('filesystem_write'))
-    return 'it could change things, and this call only reads'
+    return 'the tool could change things, but this call only reads'
   return capabilities.includes('network') ? 'it reaches the network' : 'its contract calls it sensitive'
 }
 

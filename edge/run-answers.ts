@@ -36,7 +36,7 @@ const REVOKED = failure('link_revoked', 'the link was taken back')
 const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
 const BY_ITSELF = failure(
   'once_only',
-  'the call brings files, or runs an interpreter where other calls can change its script, so an answer to it stands for no other; nothing was recorded',
+  'the call brings files, or runs an interpreter in a folder that other calls can change, so its answer can’t cover other calls; nothing was recorded',
 )
 const SURER_ONLY = failure(
   'surer_only',
@@ -65,7 +65,7 @@ export type Found = { booked: Booked | null; room: Room; standings: Standings | 
 /** What changed arguments would come to; and whatever that leaves out, whole. */
 export type Preview = { preview: Previewed; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 
-/** Who reads an approval, and on which way they would answer it. */
+/** The reader of an approval, and the way in which they would answer it. */
 export type Reader = { readonly by: string; readonly channel: string }
 
 type Grounds = { booked: Booked | null; live: readonly string[] }
@@ -91,7 +91,7 @@ export class Answers {
     return view === undefined ? err(NO_APPROVAL) : ok(view)
   }
 
-  /** As one who may answer it is shown it: with what their own yes, given on this way, would come to now. */
+  /** The approval as one approver sees it, with the effect that their own yes would have now, given in this way. */
   async approvalFor(n: number, { by, channel }: Reader): Promise<Result<Approval>> {
     const row = this.#run.row()
     const directory = row === undefined ? undefined : await directoryOf(this.#env, row.record.tenant)

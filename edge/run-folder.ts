@@ -6,23 +6,23 @@ import { type Plan, secretsOf } from '../shared/plan.ts'
 import type { CallRecord, Event } from './lifecycle.ts'
 
 /**
- * `used`: a call may have left something in it, so an empty one is another folder. `metSecret`: the claim of a call in it handed over a
+ * `used`: a call may have left files in it, so an empty folder is not the same one. `metSecret`: the claim of a call in it handed over a
  * secret; absent where an earlier version kept no record of that.
  */
 export type RunFolder = { readonly worker: string; readonly used: boolean; readonly metSecret?: boolean }
 
 export const sharesFolder = (plan: Plan | null): boolean => plan !== null && plan.tier !== 'A' && plan.workspace === 'run'
 
-/** Whether a secret may lie in the folder. A folder of which that is not known may hold one. */
+/** Whether a secret may lie in the folder. A folder without a record counts as holding one. */
 export const hasMetSecret = (folder: RunFolder | null): boolean => folder !== null && folder.metSecret !== false
 
 /**
- * Why a plan is refused whatever policy says: what a tool leaves in the folder of its run later calls read, and the mask over their output
- * does not know values that they were not given (D5). A credential stays with the proxy, so a plan may have one there.
+ * Why a plan is refused, whatever policy says: later calls can read what a tool leaves in the folder of its run, and the mask over their
+ * output does not cover values that they were not given (D5). A credential stays with the proxy, so a plan may have one there.
  */
 export const sharedSecret = (plan: Plan): string | undefined => (sharesFolder(plan) && plan.secrets.length > 0 ? SHARED_SECRET : undefined)
 export const SHARED_SECRET =
-  'a tool that is handed secrets can’t share the folder of its run, where later calls would find them: have its proxy add the value to requests (`credentials`), or let the tool have a folder of its own (`"workspace": "call"`)'
+  'a tool that receives secrets can’t share the folder of its run, where later calls could read them: let the proxy add the value to requests (`credentials`), or give each call its own folder (`"workspace": "call"`)'
 
 /** What time makes of a running call: nobody knows what it did. */
 const UNSEEN: ReadonlySet<string> = new Set(['indeterminate', 'granted'])

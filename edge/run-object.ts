@@ -44,7 +44,7 @@ const NO_RUN = failure('not_found', 'no such run')
 const CANCELLED = failure('run_cancelled', 'the run was cancelled')
 const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
 
-/** A call; or the key under which an answer may stand for it, where nobody has looked yet. */
+/** A call; or the key of a standing answer for it that has not been looked up yet. */
 type Proposed = Result<CallRecord | { key: string }>
 
 export class RunObject extends DurableObject<Env> {
@@ -241,7 +241,7 @@ export class RunObject extends DurableObject<Env> {
     return this.#row === undefined ? err(NO_RUN) : rehearseRun(this.env, this.#store, this.#row, script)
   }
 
-  /** With its tenant. Whose session it was of, if it was a run at all. */
+  /** Part of deleting the tenant. Returns the session of the run, if the run existed. */
   async erase(): Promise<Pick<RunRecord, 'agent' | 'session'> | null> {
     const { agent, session } = this.#row?.record ?? {}
     await eraseObject(this.ctx)

@@ -27,7 +27,7 @@ export const queueIsFull = (proposal: Proposal): Failure =>
     needsWorker(proposal) ? 'as many calls wait for this pool’s workers as may' : 'as many calls of skills wait for their turn as may',
   )
 
-/** Whether there is room for one more call: in the pool's queue, and in what the tenant may propose today. */
+/** Whether there is room for one more call: in the pool's queue, and in the tenant's quota for today. */
 export type Room = { readonly full: boolean; readonly counted: Result<true> }
 
 /** Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again. */

@@ -32,7 +32,7 @@ import { checkSettlement, finishedOf } from './settlement.ts'
 import type { EnrolledWorker } from './worker-gate.ts'
 import { meansNow, unclaimable } from './worker-means.ts'
 
-/** `process`: the one that asks. */
+/** `process`: the worker's process that claims. */
 export type Claimant = WorkerKey & Pick<EnrolledWorker, 'pool' | 'tiers' | 'proven' | 'process'>
 
 const SECRET_GONE = failure('not_claimable', 'the tool of the call may not have a secret that it needs any more')
@@ -42,7 +42,7 @@ const SENT_ON_MS = 5_000
 /** What others know of calls whose time may have come; nothing where they could not be asked. */
 export type Known = { readonly folderGone?: string | undefined; readonly pool?: (name: string) => readonly EnrolledWorker[] }
 
-/** What a statement may say later of how the call was held, because the worker has proven it. */
+/** What the worker has proven of its sandbox, and so what its statement may claim later. */
 function provenFor({ profile }: ProcessPlan, { cgroups, profiles }: Means): NonNullable<Grant['proven']> {
   const own = profiles.find(({ name }) => name === profile)
   return { cgroups, ...(own === undefined ? {} : { profile_sha256: own.sha256 }) }
@@ -129,7 +129,7 @@ export class Work {
         decision,
       })
       if (!done.ok) return done
-      this.#leases.forget(n) // what was said for an earlier fence
+      this.#leases.forget(n) // reports for an earlier fence
       return done.value.status.state === 'running'
         ? handOver(envelope)
         : err(failure('not_claimable', 'policy does not allow the call any more'))
@@ -137,8 +137,8 @@ export class Work {
   }
 
   /**
-   * The grant for the process whose claim was granted, which may ask again because the answer was lost. A process that has spoken for the
-   * call has the answer, and another one of the same worker never had a claim to it (L2, D6).
+   * The grant, for the process whose claim was granted, which may ask again because the answer was lost. A process that has reported on the
+   * call has the answer, and another process of the same worker never claimed the call (L2, D6).
    */
   #lostAnswer({ proposal: { n }, status }: CallRecord, { id, process }: Claimant): Envelope | undefined {
     if (status.state !== 'running' || status.worker !== id || status.cancelRequested) return undefined

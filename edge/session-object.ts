@@ -178,7 +178,7 @@ export class SessionObject extends DurableObject<Env> {
     return (this.ctx.id.name ?? '').split('/')[0] ?? ''
   }
 
-  /** With its tenant. */
+  /** Part of deleting the tenant. */
   async erase(): Promise<void> {
     await eraseObject(this.ctx)
   }

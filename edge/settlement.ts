@@ -19,7 +19,7 @@ import type { Kept } from './run-record.ts'
 export type WorkerKey = { id: string; kid: string; x: string }
 export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
 
-/** What the edge knows of the call that a worker settles. */
+/** The edge’s own record of the call that a worker settles. */
 export type Expected = { readonly worker: WorkerKey; readonly grant: Envelope; readonly plan: Plan | null; readonly now_ms: number }
 
 export function checkSettlement({ envelope, output }: Settlement, { worker, grant: granted, plan, now_ms }: Expected): Result<Settling> {
@@ -36,17 +36,17 @@ export function checkSettlement({ envelope, output }: Settlement, { worker, gran
   const bytes = payloadBytes(envelope)
   const parsed = parseJson(bytes)
   const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
-  if (!read.success) return refuse('the payload is not a statement of ours', [faultIn(read.error)])
+  if (!read.success) return refuse('the payload is not a Countersign statement', [faultIn(read.error)])
   const statement = read.data
   if (canonical(statement) !== new TextDecoder().decode(bytes)) return refuse('the payload is not in canonical form')
 
   const { execution } = statement.predicate
   if (execution.outcome === null || execution.executor === EDGE_EXECUTOR || execution.executor === ISOLATE)
-    return refuse('a worker names its own sandbox and an outcome', ['/predicate/execution/executor', '/predicate/execution/outcome'])
+    return refuse('a worker has to name its own sandbox and an outcome', ['/predicate/execution/executor', '/predicate/execution/outcome'])
   const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
   const [first] = found
   if (first !== undefined) {
-    const detail = `the statement contradicts its grant at ${first.at}; it does not hold that ${COMPARED[first.what]}`
+    const detail = `the statement contradicts its grant at ${first.at}; this check failed: ${COMPARED[first.what]}`
     return refuse(
       detail,
       found.map(({ at }) => at),
@@ -54,13 +54,13 @@ export function checkSettlement({ envelope, output }: Settlement, { worker, gran
   }
   const kept = { stdout: Buffer.from(output.stdout, 'base64'), stderr: Buffer.from(output.stderr, 'base64') }
   if (!fits(execution.stdout, kept.stdout) || !fits(execution.stderr, kept.stderr))
-    return refuse('the output is not what the statement describes', ['/predicate/execution/stdout', '/predicate/execution/stderr'])
+    return refuse('the output does not match the statement', ['/predicate/execution/stdout', '/predicate/execution/stderr'])
   return ok({ statement, kept, ending: endingOf(execution.outcome) })
 }
 
 const FAULTS_TOLD = 16
 
-/** That the summary is consistent in itself has been compared. */
+/** `contradictions` has already checked that the summary is consistent. */
 function fits(summary: StreamSummary | null, kept: Buffer): boolean {
   if (summary === null) return kept.byteLength === 0
   return summary.kept === kept.byteLength && (summary.truncated || sha256(kept) === summary.sha256)

@@ -131,7 +131,7 @@ export class SkillObject extends DurableObject<Env> {
     this.#db.insert(usage).values(row).onConflictDoUpdate({ target: usage.id, set: row }).run()
   }
 
-  /** With its tenant. */
+  /** Part of deleting the tenant. */
   async erase(): Promise<void> {
     await eraseObject(this.ctx)
   }

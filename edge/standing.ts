@@ -38,15 +38,15 @@ function reachOf(plan: Plan) {
 }
 
 /**
- * Files are what a human looks at one by one, and often what the program runs: a call that brings any is answered by itself alone. So is an
- * interpreter in the folder of its run, where another call can change the script that the same arguments name.
+ * A human looks at files one by one, and files are often the program: no standing answer covers a call that brings any. None covers an
+ * interpreter in the folder of its run either, where another call can change the script that the same arguments name.
  */
 export const mayStand = (plan: Plan): boolean =>
   plan.tier === 'A' || ((plan.files ?? []).length === 0 && !(plan.workspace === 'run' && isBoundToArguments(plan)))
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
-/** An interpreter does what its arguments say: an answer to one call of it covers calls with the same arguments alone. */
+/** An interpreter does what its arguments say, so an answer to one call covers only calls with the same arguments. */
 const isBoundToArguments = (plan: Plan): boolean => plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
 
 type Proposed = { readonly tool: ToolRef; readonly argsSha256: string }

@@ -1,4 +1,4 @@
-// What the installation asks of a tenant's object: `tenancy(env, tenant).govern(…)`.
+// The installation's requests to a tenant's object: `tenancy(env, tenant).govern(…)`.
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { TenantUse } from '../shared/tenants.ts'
@@ -24,7 +24,7 @@ export class TenancyDesk extends RpcTarget {
     return this.#store.use(Date.now(), this.#tenant.streams())
   }
 
-  /** Of a deleted tenant. `false`: there is more to remove, so call it again. */
+  /** Erases a deleted tenant. Returns `false` if there is more to remove, so call it again. */
   async erase(): Promise<boolean> {
     return this.#tenant.erase()
   }

@@ -1,5 +1,5 @@
-// What the installation has decided about this tenant, and what that bounds: whether it is active, its quota, and how many calls its agents
-// have proposed today. It decides nothing about calls.
+// Stores what the installation has decided about this tenant (whether it is active, and its quota) and counts the calls that its agents
+// have proposed today. It decides nothing about single calls.
 
 import { count, eq, sql } from 'drizzle-orm'
 import { type Failure, failure } from '../shared/failures.ts'
@@ -12,7 +12,7 @@ import { DEFAULT_TENANT } from './env.ts'
 import type { Change, Database } from './tables/open.ts'
 import { agents, callsCounted, filesHeld, filesSums, inbox, meta, operators, skills, standing, workers } from './tables/tenant.ts'
 
-/** `revision` counts the installation's changes. `first`: who administers a tenant that nobody has administered yet. */
+/** `revision` counts the installation's changes. `first`: the operator of a tenant that has no operator yet. */
 export type Order = {
   readonly revision: number
   readonly state: TenantState
@@ -25,13 +25,13 @@ export type Known = Readonly<Record<'runs' | 'agents' | 'skills' | 'pools' | 'wo
 const DAY_MS = 24 * 3600_000
 
 const spent = (taken: number, most: number): Failure =>
-  failure('calls_quota_exceeded', `the tenant has proposed ${taken} calls today (UTC), and may propose ${most}`)
+  failure('calls_quota_exceeded', `the tenant has proposed ${taken} calls today (UTC), and may propose at most ${most}`)
 
 export class TenancyStore {
   readonly #db: Database
   readonly #change: Change
   #quota: Quota | undefined
-  /** Of today: calls that were taken, and those that the stored count already includes. */
+  /** Of today: calls accepted so far, and calls that the stored count already includes. */
   #calls = { day: -1, taken: 0, stored: 0 }
 
   constructor(db: Database, change: Change) {
@@ -39,7 +39,7 @@ export class TenancyStore {
     this.#change = change
   }
 
-  /** What a tenant starts with: on the first one the operator whose key set-up made. */
+  /** The initial row; the default tenant gets the operator whose key set-up made. */
   found(tenant: string, rootHash: string, now: number): void {
     const isFirst = tenant === DEFAULT_TENANT
     // Any other is active when the installation says so. Versions of an object that was erased before are all in the past.
@@ -63,7 +63,7 @@ export class TenancyStore {
     return this.#quota
   }
 
-  /** A message that comes late, behind a newer one, changes nothing. */
+  /** A message that arrives after a newer one changes nothing. */
   govern({ revision, state, quota, first }: Order): void {
     const row = this.#db.select().from(meta).get()
     if (row === undefined || revision <= row.governed) return
@@ -112,7 +112,7 @@ export class TenancyStore {
     return { day, taken: row?.n ?? 0, stored: row?.n ?? 0 }
   }
 
-  /** Which objects of the tenant are known here: their names, as far as anything kept says them. */
+  /** The names of this tenant’s objects, as far as its stored rows mention them. */
   known(): Known {
     const names = (rows: readonly { name: string }[]): string[] => rows.map(({ name }) => name)
     const approvals = [
@@ -145,7 +145,9 @@ export class TenancyStore {
 
   mayEnrol(): Result<true> {
     const [held, most] = [this.#enrolled(), this.quota().workers]
-    return held < most ? ok(true) : err(failure('workers_quota_exceeded', `the tenant has ${held} workers enrolled, and may have ${most}`))
+    return held < most
+      ? ok(true)
+      : err(failure('workers_quota_exceeded', `the tenant has ${held} workers enrolled, and may have at most ${most}`))
   }
 
   #enrolled(): number {

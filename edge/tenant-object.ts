@@ -104,7 +104,7 @@ export class TenantObject extends DurableObject<Env> {
     return this.ctx.id.name ?? DEFAULT_TENANT
   }
 
-  /** What others keep of the tenant, and then itself. Whether that is done: it takes several calls where there is much. */
+  /** Erases the tenant's other objects, then itself. Returns whether everything is erased; a large tenant takes several calls. */
   async #erase(): Promise<boolean> {
     if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
     if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false

@@ -1,6 +1,6 @@
 // Freshness of workers' requests: a window by the edge's clock, and each nonce once (K02). Nonces are kept in memory, and each begins with
 // the gate's epoch, which is random and new whenever the gate forgets nonces that may still be fresh: at a restart, and when the clock goes
-// back. So nothing that was admitted before is admitted after, whatever time it says it was signed at (D9).
+// back. So a request that was admitted before that is refused after it, whatever signing time it claims (D9).
 
 import { randomBytes } from 'node:crypto'
 import { failure } from '../shared/failures.ts'
@@ -21,26 +21,26 @@ export type WorkerRow = {
   tiers: Tier[]
   status: 'active' | 'revoked'
   enrolledAt: number
-  /** The process that serves as it, by its random id; null until one has said a heartbeat. */
+  /** The random id of the process that serves as this worker; null until a heartbeat has named one. */
   process: string | null
   doubledAt: number | null
 }
 export type EnrolledWorker = WorkerRow & { proven: Proven | null }
 
-/** As a heartbeat says it; workers of before have no process to name. */
+/** As a heartbeat names it; earlier versions of the worker name no process. */
 export type Speaker = { readonly process?: string | undefined; readonly leaving?: true | undefined }
 type Heard = 'serves' | 'takes' | 'leaves' | 'doubled' | 'refused'
 
 const newEpoch = (): string => randomBytes(12).toString('base64url')
-const STALE_EPOCH = failure('stale_epoch', 'the nonce was made for another epoch of the edge: it has restarted, or its clock went back')
+const STALE_EPOCH = failure('stale_epoch', 'the nonce begins with another epoch: the edge has restarted, or its clock went back')
 
-export const WORKER_IN_USE = failure('worker_in_use', 'another process serves as this worker, by the same key')
+export const WORKER_IN_USE = failure('worker_in_use', 'another process serves as this worker, with the same key')
 
 export class WorkerGate {
   readonly #startedAt = Date.now()
   #epoch = newEpoch()
   readonly #seen = new Map<string, number>()
-  /** Workers of which another process was refused since theirs last spoke. */
+  /** Workers with another process that was refused since their own last sent a request. */
   readonly #rivalled = new Set<string>()
   /** Nonces of the present window and the one before: dropped whole, never swept. */
   #nonces = new Set<string>()
@@ -50,7 +50,7 @@ export class WorkerGate {
   admit(worker: string, { created, nonce }: SignatureInput, nowMs: number): Result<true> {
     const now = Math.floor(nowMs / 1000)
     if (now < this.#turnedAt) {
-      this.#turn(now) // nonces dropped at the last turn may be fresh again by a clock that went back
+      this.#turn(now) // a nonce dropped at the last turn may be fresh again when the clock has gone back
       this.#older.clear()
       this.#epoch = newEpoch()
     }
@@ -70,8 +70,9 @@ export class WorkerGate {
   }
 
   /**
-   * A process speaks for a worker. `serves`: it is the one that may. `takes`: from now on it is, because the one before has left or is
-   * silent. `leaves`: from now on any other may. `doubled`: it serves, and another process has spoken since it last did; a restarted worker's former process never speaks again.
+   * A process speaks for a worker. `serves`: it is the one that may. `takes`: it becomes that one, because the one before has left or is
+   * silent. `leaves`: from now on any other process may. `doubled`: it serves, and another process has sent a request since it last did. A
+   * restart never causes that.
    */
   heard({ id, process: present }: Pick<WorkerRow, 'id' | 'process'>, { process: said, leaving }: Speaker, at: number): Heard {
     const process = said ?? null

@@ -16,7 +16,7 @@ import { enrolments, proofs, workers } from './tables/tenant.ts'
 import type { EnrolledWorker, WorkerRow } from './worker-gate.ts'
 import { meansNow, type Proven } from './worker-means.ts'
 
-/** How often the alarm about two processes of one worker is written down again. */
+/** How often the warning about two processes of one worker is stored again. */
 const DOUBLED_EVERY_MS = 60_000
 
 /** One that was checked when it came. */
@@ -37,7 +37,7 @@ export class WorkerStore {
     return this.#db.select().from(workers).all()
   }
 
-  /** Public keys, of revoked workers too: what they signed before stays verifiable. */
+  /** Public keys, also of revoked workers, so that their earlier signatures stay verifiable. */
   keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
     const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
     const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
@@ -119,7 +119,7 @@ export class WorkerStore {
     this.#change(() => this.#db.update(workers).set({ process }).where(eq(workers.id, id)).run())
   }
 
-  /** Two processes use its key. Each heartbeat tells of it while both live; it is written down once a minute. */
+  /** Two processes use its key. Each heartbeat shows it while both live; it is stored once a minute. */
   doubled({ id, doubledAt }: WorkerRow, now: number): void {
     if (doubledAt !== null && now - doubledAt < DOUBLED_EVERY_MS) return
     this.#change(() => this.#db.update(workers).set({ doubledAt: now }).where(eq(workers.id, id)).run())

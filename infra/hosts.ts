@@ -1,4 +1,4 @@
-// `npm run test:hosts`: installs Countersign on whole Debian machines as the documents say, and tests what only a booted machine shows.
+// `npm run test:hosts`: installs Countersign on booted Debian machines by the documented commands, and tests it there.
 // Arguments go to vitest. The first run makes a tree of Debian (40 s), which is kept; a run takes about two minutes.
 
 import { spawnSync } from 'node:child_process'
@@ -9,7 +9,7 @@ import { sayOnStderr as say } from './setup.ts'
 import { ROOT } from './state.ts'
 import { fail } from './terminal.ts'
 
-if (process.getuid?.() !== 0) fail(say, 'machines are booted by root only: run it with sudo, or in a virtual machine of your own')
+if (process.getuid?.() !== 0) fail(say, 'booting machines needs root: run this with sudo, or in a virtual machine')
 const ready = installForHosts(say)
 if (!ready.ok) fail(say, ready.error)
 // Once for all machines: they find it in the checkout.

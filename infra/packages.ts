@@ -36,7 +36,7 @@ const TESTS: readonly Need[] = [
   { package: 'npm', oneOf: ['npm'] },
 ]
 
-/** What only the tests of whole hosts need: Debian in a folder, booted. */
+/** Packages that only `npm run test:hosts` needs, which boots Debian in a folder. */
 const HOSTS: readonly Need[] = [
   { package: 'mmdebstrap', oneOf: ['mmdebstrap'] },
   { package: 'systemd-container', oneOf: ['systemd-nspawn'] },

@@ -22,7 +22,7 @@ function give(path: string, name: string): void {
   if (lstatSync(path).isDirectory()) for (const entry of readdirSync(path)) give(join(path, entry), name)
 }
 
-/** What one call could use up for all others (worker/sandbox/host-counts.ts). Never lowers what the host has. */
+/** Raises the settings that let one call use up what all calls share (worker/sandbox/host-counts.ts). Never lowers one. */
 function raiseCounts(): void {
   const low = lowCounts((path) => (existsSync(path) ? readFileSync(path, 'latin1') : ''))
   if (low.length === 0) return
@@ -31,7 +31,9 @@ function raiseCounts(): void {
     try {
       writeFileSync(path, `${enough}`)
     } catch {
-      say(`\`${sysctl} = ${enough}\` is in ${SYSCTL_FILE} and could not be set now: restart the host, or set it outside of this container`)
+      say(
+        `\`${sysctl} = ${enough}\` is written to ${SYSCTL_FILE} but could not be set now: restart the host, or set it outside this container`,
+      )
     }
   }
 }

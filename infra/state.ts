@@ -45,7 +45,7 @@ export type Secrets = {
   readonly edge: PrivateJwk
   /** The first operator. Its hash is all that the edge is told. */
   readonly operator: string
-  /** The operator of the installation, who makes and ends tenants. The edge is given its hash alone. */
+  /** The key of the installation's operator, who creates and deletes tenants. The edge gets only its hash. */
   readonly installation: string
   /** Passwords of the two Redis users. */
   readonly redis: { readonly edge: string; readonly worker: string }

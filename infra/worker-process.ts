@@ -14,7 +14,7 @@ import { type Refusal, ROOT, type Secrets, type State, TENANT, writePrivate } fr
 export type WorkerAt = {
   readonly url: string
   readonly redisPort: number
-  /** What a stack at a terminal sets. On a host that serves for good these are its operator's to choose. */
+  /** Settings of a stack at a terminal. On a permanent host its operator chooses them. */
   readonly stack?: {
     readonly concurrency: number
     /** Private addresses that the egress proxy may reach; for tests against a server of their own. */

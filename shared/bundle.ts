@@ -1,4 +1,4 @@
-// What an auditor takes home about one call, and the verification of it with nothing but public keys. It reads as the checklist that it is.
+// The evidence bundle of one call for an auditor, and its verification with only public keys, written as a checklist.
 
 import { z } from 'zod'
 import { COMPARED, type Compared, contradictions } from './contradictions.ts'
@@ -30,7 +30,7 @@ export const Keys = z.strictObject({
 })
 export type Keys = z.infer<typeof Keys>
 
-/** What an auditor takes home: the envelope, and what it takes to recompute the digests in it. */
+/** The envelope, and everything that an auditor needs to recompute the digests in it. */
 export const Bundle = z.strictObject({
   format: z.literal(BUNDLE_FORMAT),
   envelope: Envelope,
@@ -50,7 +50,7 @@ export type Bundle = z.infer<typeof Bundle>
 export type Check = { readonly name: string; readonly ok: boolean; readonly at?: string }
 export type Verdict = { readonly ok: boolean; readonly checks: readonly Check[]; readonly statement?: Statement }
 
-/** Verifies a bundle with nothing but public keys. Reads as the checklist that it is; a check after a failed one is not asked. */
+/** Verifies a bundle with only public keys, check by check; a failed check may end the list. */
 export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   const checks: Check[] = []
   const holds = (name: string, condition: boolean, at?: string): boolean => {
@@ -99,9 +99,9 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   holds('the plan digest fits', facts.plan_sha256 === (plan === null ? null : digestOf(plan)), at('plan_sha256'))
   holds('limits and egress are the plan’s', bounded === undefined, bounded && at(bounded))
   const approved = facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts)
-  holds('an approval stands behind what policy asks', approved, at('approval'))
+  holds('an approval exists where policy asks for one', approved, at('approval'))
   holds('nothing ran without a grant', !executed || (grant !== null && facts.decision.effect !== 'deny'), '/predicate/grant')
-  if (grant === null) holds('no grant is shown, for none was given', bundle.grant === null)
+  if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
   const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, edge, edgeKey)
   const found = contradictions(statement, { grant: granted, plan })
   for (const [what, name] of Object.entries(COMPARED) as [Compared, string][]) {
@@ -116,7 +116,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
 /** Of each check. */
 const FAULTS_TOLD = 16
 
-/** Where a value first departs from its schema. */
+/** The first field of a value that does not match its schema. */
 export const faultIn = (error: z.ZodError | undefined): string => `/${error?.issues[0]?.path.map(String).join('/') ?? ''}`
 
 const approvedBySomeone = (facts: Facts): boolean => facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false

@@ -1,7 +1,7 @@
-// Where a statement contradicts the grant and the plan that it names: the one comparison that the edge makes before it countersigns, and
-// everybody makes who verifies later. Pure. A table has a rule for each field, so a field that nobody compared doesn't compile.
+// Compares a statement with the grant and the plan that it names. The edge does this before it countersigns, and every verifier does it
+// later. Pure. A table has a rule for each field, so a field without a rule doesn't compile.
 //
-// What only the executor can know stays its word (SECURITY.md, "Compromised worker"): how a program ended, what it wrote, the addresses and
+// Nobody can check what only the executor knows (SECURITY.md, "Compromised worker"): how a program ended, what it wrote, the addresses and
 // bytes of its connections, those that it leaves out, the digest of its command line, and times within the grant's.
 
 import { type Destination, isListed } from './egress-hosts.ts'
@@ -13,7 +13,7 @@ import { CONNECTIONS_TOLD } from './plan.ts'
 import type { CallState, Execution, Grant, Predicate, Statement } from './statement.ts'
 import { EDGE_EXECUTOR, endingOf, executionDigest, ISOLATE, SANDBOXES, UNSTARTED } from './statement.ts'
 
-/** What is compared, in words for whoever reads a list of checks. */
+/** The name of each check, as a list of checks shows it. */
 export const COMPARED = {
   subject: 'the subject is this call',
   id: 'the attestation’s id is this call’s',
@@ -21,12 +21,12 @@ export const COMPARED = {
   grant: 'the grant is the edge’s, for this call and worker',
   ending: 'the ending fits the outcome',
   digest: 'the execution digest fits',
-  tier: 'it ran in the sandbox that the plan wants, and a skill at the edge',
-  started: 'what says that it was started says how, and nothing else does',
-  counted: 'processes were counted together where the plan wants it, and only where that is proven',
+  tier: 'it ran in the sandbox that the plan names, or at the edge if it is a skill',
+  started: 'profile, command line and output fit whether anything was started',
+  counted: 'it had a cgroup where the plan wants one, and only where the worker had proven cgroups',
   limits: 'it ran within the plan’s limits',
-  output: 'the output is told without contradiction, and kept where the plan says so',
-  connections: 'connections were allowed to the plan’s hosts alone',
+  output: 'the output is described consistently, and kept where the plan says so',
+  connections: 'connections were allowed only to the plan’s hosts',
   times: 'it ran within the time of its grant',
 } as const
 export type Compared = keyof typeof COMPARED
@@ -57,9 +57,9 @@ function* below(path: string, found: Iterable<Contradiction>): Generator<Contrad
 }
 
 const NOTHING = sha256('')
-/** Ends of which it is not said that anything was started. */
+/** Outcomes of which it is unknown whether anything was started. */
 const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
-/** Endings that no executor had a part in. */
+/** States that a call reaches without an executor. */
 const UNRUN: ReadonlySet<CallState> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
 const ENDS_OF_SKILLS: readonly string[] = [
   'returned',
@@ -126,7 +126,7 @@ type Known = {
   readonly plan: Plan | null
   readonly now_ms: number | undefined
   readonly who: typeof EDGE_EXECUTOR | typeof ISOLATE | typeof UNSTARTED | 'sandbox'
-  /** Something was started, as the statement says. */
+  /** The statement says that something was started. */
   readonly ran: boolean
   /** Its outcome leaves open whether anything was. */
   readonly unended: boolean
@@ -207,14 +207,14 @@ const EXECUTION: Rules<Execution, Known> = {
   },
   *ended_at_ms({ ended_at_ms }, { who, grant, now_ms = Number.POSITIVE_INFINITY }) {
     if (grant === null) return
-    // What the edge itself ends is told by its own clock, and may be over after the deadline.
+    // The edge uses its own clock for a call that it ends itself, which may be after the deadline.
     const latest = who === EDGE_EXECUTOR || who === ISOLATE ? Number.POSITIVE_INFINITY : Math.min(grant.deadline_ms, now_ms)
     const early = ended_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms
     if (early || ended_at_ms > latest + LIMITS.clock_slack_ms) yield { at: '/ended_at_ms', what: 'times' }
   },
 }
 
-/** A sandbox names what it was made of; where it was started no more than prepared for, by the digest of nothing. */
+/** A sandbox names its digests; they are the digest of nothing where it was prepared but not started. */
 const fitsStart = (digest: string | null, who: Known['who'], ran: boolean): boolean =>
   who === 'sandbox' ? digest !== null && (digest === NOTHING) === !ran : digest === null
 
@@ -228,7 +228,7 @@ function* streamed(at: string, summary: StreamSummary | null, limits: Execution[
   if ((bytes === 0) !== (summary.sha256 === NOTHING)) yield { at: `${at}/sha256`, what: 'output' }
 }
 
-/** Verdicts that are given behind the list of hosts, and those without a connection. */
+/** Verdicts that the proxy gives after its check of the host list, and verdicts without a connection. */
 const LISTED: readonly string[] = ['allowed', 'address_refused', 'unresolvable', 'sni_mismatch', 'failed'] satisfies Connection['verdict'][]
 const UNCONNECTED: readonly string[] = [
   'host_not_listed',
@@ -237,7 +237,7 @@ const UNCONNECTED: readonly string[] = [
   'malformed',
   'unknown_client',
 ] satisfies Connection['verdict'][]
-/** In the place of a secret's value; what stood there can't be compared. */
+/** The mask of a secret's value; the original text can't be compared. */
 const MASKED = /«[^»]*»/
 
 function* connected(one: Connection, i: number, plan: Plan | null): Generator<Contradiction> {

@@ -1,4 +1,4 @@
-// Ed25519 public keys and signatures: the one place that judges them, with the same answer on every runtime (T02). OpenSSL, BoringSSL and
+// The only checks of Ed25519 public keys and signatures, with the same answer on every runtime (T02). OpenSSL, BoringSSL and
 // others disagree over points of small order and encodings that are not canonical, so neither gets as far as a library. What remains is
 // the cofactorless equation of RFC 8032 §5.1.7, which they all check alike.
 
@@ -43,10 +43,10 @@ function isPublicKey(x: string): boolean {
   return y !== undefined && isOnCurve(y)
 }
 
-/** An Ed25519 public key as it crosses the wire: 32 bytes in their one base64url spelling, that are a point with a secret behind it. */
+/** An Ed25519 public key on the wire: the canonical base64url of 32 bytes that encode a point of large order. */
 export const PublicKey = z.string().refine(isPublicKey, 'not an Ed25519 public key')
 
-/** Imported keys: each signs more than once, and judging one takes longer than verifying with it. */
+/** Cache of imported keys: most keys are used repeatedly, and checking a key takes longer than verifying with it. */
 const imported = new Map<string, KeyObject>()
 const IMPORTED_KEPT = 1_000
 
@@ -60,7 +60,7 @@ function keyOf(x: string): KeyObject | undefined {
   return key
 }
 
-/** Whether the holder of the public key `x` signed exactly these bytes. What is no key or no signature of ours signed nothing. */
+/** Whether the holder of the public key `x` signed exactly these bytes. False for a malformed key or signature. */
 export function isSignedBy(x: string, message: Uint8Array, signature: Uint8Array | undefined): boolean {
   if (signature?.byteLength !== 64) return false
   const [R, S] = [signature.subarray(0, 32), signature.subarray(32)]

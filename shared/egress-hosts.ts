@@ -1,8 +1,8 @@
-// Which hosts a pattern of a plan's egress means: for the proxy that opens connections, and for whoever compares what was opened with the plan.
+// Matches hosts with the patterns of a plan's egress: for the proxy that opens connections, and for the check of a statement's.
 
 export type Destination = { readonly host: string; readonly port: number }
 
-/** A pattern without a port means the web. */
+/** A pattern without a port means the ports of the web. */
 const WEB_PORTS: readonly number[] = [80, 443]
 /** An address, as a URL parser writes it. */
 const ADDRESS = /^[0-9.]+$|:/

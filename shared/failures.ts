@@ -66,7 +66,7 @@ export const FAILURES = {
   already_answered: caller(409, 'read the approval; it has been answered'),
   worker_in_use: caller(
     409,
-    'run one process for each worker: enrol the other host as a worker of its own (`countersign workers enrol`), and revoke this worker if nobody knows of a second host',
+    'run one process for each worker: enrol the other host as a separate worker (`countersign workers enrol`), and revoke this worker if nobody knows of a second host',
   ),
   not_claimable: caller(409, 'drop it; the call does not wait for a worker'),
   stale_fence: caller(409, 'drop the result; the call has moved on'),

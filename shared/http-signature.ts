@@ -24,7 +24,7 @@ function base(request: SignedRequest, digest: string, input: SignatureInput): Bu
   )
 }
 
-/** `epoch`: what the edge wants nonces to begin with, as its last refusal said. */
+/** `epoch`: the text that nonces have to begin with, as the edge's last refusal named it. */
 export type SigningWorker = { readonly tenant: string; readonly worker: string; readonly key: KeyObject; readonly epoch?: string }
 
 export function signRequest(

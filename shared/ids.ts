@@ -75,8 +75,8 @@ export function mintKey(kind: KeyKind, tenant: string, nowMs: number): { key: st
 export const mintInstallationKey = (nowMs: number): string => `cs_installation_${ulid(nowMs)}_${base32(randomBytes(32))}`
 
 /**
- * The queue that rings the workers of a tenant's pool, or one of its workers. The first dot ends the tenant, whose name has none, so no
- * two tenants share a queue, and a Redis access rule can name the queues of one tenant.
+ * The doorbell queue of a tenant's pool, or of one of its workers. The first dot ends the tenant's name, which contains none, so no two
+ * tenants share a queue, and a Redis access rule can name the queues of one tenant.
  */
 export const doorbellQueue = (tenant: string, poolOrWorker: string): string => `doorbell-${tenant}.${poolOrWorker}`
 

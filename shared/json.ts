@@ -49,7 +49,7 @@ const WORDS: ReadonlyMap<string, readonly [string, Json]> = new Map([
   ['f', ['false', false]],
   ['n', ['null', null]],
 ])
-/** Whether the double that the text is read as means the same: `1.50` and `15e-1` are 1.5; `1.50000000000000000001`, which is read as 1.5, is not. */
+/** Whether the double has exactly the value of the text: true for `1.50` and `15e-1`, false for `1.50000000000000000001`, read as 1.5. */
 function isExact(text: string, value: number): boolean {
   const shortest = String(value)
   if (shortest === text) return true
@@ -59,7 +59,7 @@ function isExact(text: string, value: number): boolean {
 
 const DECIMAL = /^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/
 
-/** The one decimal that a text of `NUMBER` is, without its sign: digits that neither begin nor end with 0, times a power of ten. */
+/** The normal form of a text of `NUMBER`, without its sign: digits that neither begin nor end with 0, times a power of ten. */
 function decimalOf(text: string): { digits: string; exponent: number } {
   const [, whole = '', fraction = '', power = '0'] = DECIMAL.exec(text) ?? []
   const significant = (whole + fraction).replace(/^0+/, '')

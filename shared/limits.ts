@@ -62,15 +62,15 @@ export const LIMITS = {
   lease_ms: 12_000,
   /** How often a worker speaks for its running calls; three may be lost before the lease is. */
   heartbeat_ms: 3_000,
-  /** A worker's next process serves once the one before it was silent for this long, unless that said that it leaves. Two heartbeats may be lost. */
+  /** A worker's next process serves once its predecessor was silent for this long or announced its stop. Allows two lost heartbeats. */
   process_silence_ms: 7_000,
-  /** How long after a claim its process may ask again, because the answer was lost; workers ask no longer than that. */
+  /** How long a process may repeat a claim whose answer was lost; workers stop asking then. */
   claim_again_ms: 60_000,
   /** How long a settlement may follow the deadline of its grant (kill, collect, sign, send). */
   settle_grace_ms: 10_000,
   /** Age of a signed worker request, and how far a clock may stand off. */
   signature_age_s: 60,
-  /** What a worker's idea of the edge's time may be off by, in what it attests: it learns that clock within 1 s of an answer. */
+  /** Tolerance for the times that a worker attests: it knows the edge's clock within 1 s of an answer. */
   clock_slack_ms: 5_000,
   /** How long a worker may be silent before the folders of runs on it are given up: a restart or an upgrade takes less. */
   folder_silence_ms: 5 * 60_000,

@@ -234,7 +234,7 @@ export const StreamSummary = z.strictObject({
 })
 export type StreamSummary = z.infer<typeof StreamSummary>
 
-/** So many connections are told one by one: what a person reads, and about 20 kB of a statement. Sums follow. */
+/** This many connections are listed one by one (about 20 kB of a statement); the rest are summed up. */
 export const CONNECTIONS_TOLD = 128
 
 /** One connection that the egress proxy saw, or the sum of many. */

@@ -38,7 +38,7 @@ const PolicyCase = z.strictObject({
     .default([]),
   /** The edge's clock; if absent, noon of some Wednesday, so that a case says the same every day. */
   at: z.iso.datetime().optional(),
-  /** A call that shared the folder of the run was given a secret before. */
+  /** An earlier call that shared the folder of the run received a secret. */
   folder_met_secret: z.boolean().default(false),
   /** What run and session have used before; nothing where nothing is said. */
   used: z

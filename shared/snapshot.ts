@@ -42,6 +42,6 @@ export const PolicySnapshot = z.strictObject({
 })
 export type PolicySnapshot = z.infer<typeof PolicySnapshot>
 
-/** Whether a call was decided under it: by its digest, and by what both name. */
+/** Whether a call was decided under this snapshot: the digest, the policy set and the tool must match. */
 export const decidedUnder = (snapshot: PolicySnapshot, { tool, decision }: Facts): boolean =>
   digestOf(snapshot) === decision.snapshot && snapshot.policy_set === decision.policy_set && snapshot.tool.name === tool.name

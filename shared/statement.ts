@@ -91,7 +91,7 @@ export type Facts = z.infer<typeof Facts>
 export const EDGE_EXECUTOR = 'edge'
 /** As the edge calls itself where it runs a skill. */
 export const ISOLATE = 'wasm_isolate'
-/** As a worker calls itself where it handed nothing to a sandbox, and its sandboxes, by tier. */
+/** The executor that a worker names where it started no sandbox, and the names of its sandboxes, by tier. */
 export const UNSTARTED = 'worker'
 export const SANDBOXES = { B: 'sandbox_tier_b_linux_rlimits', C: 'sandbox_tier_c_linux_bubblewrap' } as const
 /** A worker; or the edge itself, of tier A. */
@@ -106,7 +106,7 @@ export const Grant = z.strictObject({
   deadline_ms: Time,
   /** Where the plan shares the run's folder. kept: calls of the run have worked in it, so a worker that has it no more must not begin. */
   folder: z.enum(['new', 'kept']).optional(),
-  /** What the worker had proven when it claimed, of what its statement may say. Absent in earlier grants, and where the edge runs a skill. */
+  /** The worker's proven means at the claim, which limit its statement. Absent in earlier grants, and where the edge runs a skill. */
   proven: z.strictObject({ cgroups: z.boolean(), profile_sha256: Sha256.optional() }).optional(),
 })
 export type Grant = z.infer<typeof Grant>

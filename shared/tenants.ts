@@ -4,14 +4,14 @@ import { z } from 'zod'
 import { INSTALLATION_LOG, PATTERNS } from './ids.ts'
 import { LIMITS } from './limits.ts'
 
-/** Tenants of an installation, deleted ones included: their names are kept, so that none is given twice. */
+/** Tenants of an installation, including deleted ones, whose names are kept so that none is used twice. */
 export const MAX_TENANTS = 10_000
-/** Calls of a tenant that one write counts in advance. A crash may take so many from the day's quota. */
+/** Calls of a tenant that one write counts in advance. A crash may lose up to this many of the day's quota. */
 export const CALLS_PER_COUNT = 100
 
-/** What a tenant may use in all where the operator of the installation sets nothing else, and the most that may be set. */
+/** Each limit of a tenant: its default, and the highest value that the operator of the installation may set. */
 export const DEFAULT_QUOTA = {
-  /** Twelve calls a second, all day long. */
+  /** About twelve calls a second for a whole day. */
   calls_per_day: 1_000_000,
   files_bytes: LIMITS.tenant_files_bytes,
   workers: 100,
@@ -22,8 +22,8 @@ const MAX_QUOTA = { calls_per_day: 1_000_000_000, files_bytes: 2 ** 40, workers:
 /** `installation` names the installation's own log. */
 export const TenantName = z
   .string()
-  .regex(PATTERNS.tenant, 'is no name of a tenant; use 1 to 32 of `a-z`, `0-9` and `-`, beginning with a letter')
-  .refine((name) => name !== INSTALLATION_LOG, 'is the name of the installation’s own log; choose another')
+  .regex(PATTERNS.tenant, 'is not a valid tenant name; use 1 to 32 of `a-z`, `0-9` and `-`, beginning with a letter')
+  .refine((name) => name !== INSTALLATION_LOG, 'is reserved for the installation’s own log; choose another')
 
 export const TenantState = z.enum(['active', 'suspended', 'deleted'])
 export type TenantState = z.infer<typeof TenantState>
@@ -47,12 +47,12 @@ export const Tenant = z.strictObject({
   created_at_ms: Time,
   changed_at_ms: Time,
   quota: Quota,
-  /** Of a deleted one: whether what it kept has been removed. That takes a while where there is much. */
+  /** Whether the data of a deleted tenant has been removed, which may take a while. */
   erased: z.boolean().optional(),
 })
 export type Tenant = z.infer<typeof Tenant>
 
-/** Some of a quota: what is left out stays as it is. */
+/** A change of some limits; a limit that is left out keeps its value. */
 export type QuotaChange = { readonly [K in keyof Quota]?: Quota[K] | undefined }
 
 export const withChange = (quota: Quota, change: QuotaChange): Quota => ({

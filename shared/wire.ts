@@ -65,7 +65,7 @@ export const ProcessToolSpec = z.strictObject({
   workspace: Workspace,
   /** Calls may bring files: they lie read-only in `/input`, in tier C alone. */
   input_files: z.boolean().optional(),
-  /** What a call leaves in `/output` is kept, in tier C alone. A file that holds a secret of the call is not. */
+  /** Keeps the files that a call leaves in `/output`, only in tier C, except files that hold a secret of the call. */
   output_files: z.boolean().optional(),
   limits: Limits.partial(),
 })

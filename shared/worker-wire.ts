@@ -29,7 +29,7 @@ export const Worker = z.strictObject({
   means: Means,
   enrolled_at_ms: Time,
   seen_at_ms: Time.nullable(),
-  /** When two processes were last seen to use this worker's key at the same time: one of them is a copy. */
+  /** When the edge last saw two processes use this worker's key at the same time: one of them is a copy. */
   doubled_at_ms: Time.nullable(),
   status: z.enum(['active', 'revoked']),
   /** What it has proven on itself, when it last said so. */
@@ -80,7 +80,7 @@ export const Heartbeat = z.strictObject({
   tiers: z.array(Tier),
   running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),
   process: ProcessId.optional(),
-  /** The process ends: the next one of this worker need not wait until it counts as silent. */
+  /** The process is stopping, so the worker's next process may serve at once. */
   leaving: z.literal(true).optional(),
 })
 export const HeartbeatAnswer = z.strictObject({ stop: z.array(CallId), now_ms: Time })

@@ -15,7 +15,7 @@ import { SPOOL_BOUNDS, Spool } from './spool.ts'
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }
 type Tell = (check: string, ok: boolean, found: string, fix: string) => void
-/** Something to improve that stops nobody from serving. */
+/** A finding that an operator should improve, but that does not stop the worker from serving. */
 type Advise = (check: string, found: string, fix: string) => void
 
 const NODE_MAJOR = 22
@@ -141,23 +141,23 @@ async function examineSandbox(config: Config, tell: Tell, advise: Advise): Promi
   return tiers
 }
 
-/** To the kernel all calls are one user: what it counts by user, one call can take from the others. */
+/** All calls are one user to the kernel, so one call can use up what the kernel counts by user. */
 function examineCounts(hasQuota: boolean, tell: Tell, advise: Advise): void {
   if (hasQuota) tell('quota of inotify', true, 'each call of tier C has its own', '')
   else {
     const fix = 'install `perl-base`; where AppArmor keeps perl from making user namespaces, a profile like those in infra/apparmor lets it'
-    advise('quota of inotify', 'calls have none: one can take all that the user has', fix)
+    advise('quota of inotify', 'calls have no quota: one call can use up what the worker’s user may have', fix)
   }
   const low = lowCounts(settingAt)
   if (low.length === 0) {
-    tell('host counts', true, 'the limits of each call bind first', '')
+    tell('host counts', true, 'each call reaches its own limits first', '')
     return
   }
   const values = low.map(({ sysctl, value }) => `${sysctl} ${value}`).join(', ')
   const settings = low.map(({ sysctl, enough }) => `\`${sysctl} = ${enough}\``).join(', ')
   advise(
     'host counts',
-    `one call can use up what all share: ${values}`,
+    `one call can use up what all calls share: ${values}`,
     `put ${settings} into ${SYSCTL_FILE}, then run \`sudo sysctl --system\``,
   )
 }
@@ -166,6 +166,6 @@ function settingAt(path: string): string {
   try {
     return readFileSync(path, 'latin1')
   } catch {
-    return '' // this kernel does not have it
+    return '' // this kernel lacks the setting
   }
 }

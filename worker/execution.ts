@@ -22,7 +22,7 @@ import type { Streaming } from './streaming.ts'
 
 export type Station = {
   readonly identity: Identity
-  /** Of this process, as the edge knows it. */
+  /** The id of this process at the edge. */
   readonly process: string
   readonly link: Link
   readonly spool: Spool
@@ -67,7 +67,7 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: (
   const claim = await link.insist(
     'claim',
     { body: { ...doorbell, ...meansOf(at.proven()), process: at.process } },
-    { patience_ms: LIMITS.claim_again_ms, signal: at.draining }, // the edge rings again for what stays unclaimed
+    { patience_ms: LIMITS.claim_again_ms, signal: at.draining }, // the edge rings again for a call that stays unclaimed
   )
   if (!claim.ok) return leaveAlone(claim.error.detail, claim.error.code)
   const claimed = performance.now()

@@ -24,12 +24,12 @@ const SPOKEN_FOR_MAX = 1_000
 export type Heartbeat = {
   /** Resolves at the first beat that the edge accepted. */
   readonly first: Promise<void>
-  /** Says, where the edge answers, that this process leaves: the next one of this worker may serve at once. */
+  /** Announces to the edge, if it answers, that this process stops, so the worker's next process may serve at once. */
   readonly stop: () => Promise<void>
 }
 
 type Parts = {
-  /** Of this process: the edge lets one process serve as a worker. */
+  /** The random id of this process: the edge lets only one process serve as a worker. */
   readonly process: string
   readonly link: Link
   readonly running: Running

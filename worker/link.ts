@@ -15,7 +15,7 @@ import { openTransport, Unreachable } from './transport.ts'
 
 export type Link = {
   readonly clock: EdgeClock
-  /** One question. What the edge says is wrong with our epoch, clock or nonce is corrected, and the question is asked again. */
+  /** Sends one request. If the edge refuses our epoch, clock or nonce, corrects it and sends the request again. */
   readonly ask: Client
   /** Asks until the answer is final, `patience_ms` is over, or `signal` says to ask no more. Only for what is safe to ask twice. */
   readonly insist: <N extends RouteName>(name: N, input: Input<N>, patience: Patience) => Promise<Result<Output<N>, Problem>>
@@ -74,9 +74,9 @@ export function openLink(
   return { clock, ask, insist, close: carrier.close }
 }
 
-/** A worker that starts may have to learn the edge's epoch and then its clock. */
+/** A starting worker may have to learn the edge's epoch and then its clock. */
 const CORRECTIONS = 2
-/** With a nonce behind it, it has to fit into what the edge reads. */
+/** An epoch and a nonce together have to fit the edge's limit. */
 const EPOCH = /^[A-Za-z0-9_-]{1,32}$/
 
 /** For the two questions that an unenrolled worker may ask: no signature, and no second attempt. */

@@ -63,7 +63,7 @@ async function performIn(
     const outputs = plan.outputs === undefined ? undefined : await ownFolder(root, 'output')
     laid.push(outputs)
     const limits = least(plan.limits, ceilings, grant.deadline_ms - link.clock.now())
-    const started_at_ms = Math.max(grant.issued_at_ms, link.clock.now()) // L9: on the edge's clock, and no step of ours comes between
+    const started_at_ms = Math.max(grant.issued_at_ms, link.clock.now()) // L9: on the edge's clock, without steps of the host's clock
     const { enforcement, cgroup, ...seen } = await launch(sandbox, {
       plan: { ...plan, limits },
       stdin,
@@ -88,7 +88,7 @@ async function performIn(
       sandbox_enforcement: enforcement,
       limits,
       ...(files === undefined ? {} : { files }),
-      ...(cgroup === undefined ? {} : { cgroup: cgroup && grant.proven?.cgroups !== false }), // what is not proven is not attested
+      ...(cgroup === undefined ? {} : { cgroup: cgroup && grant.proven?.cgroups !== false }), // never attest more than was proven
       started_at_ms,
       ended_at_ms,
     }

@@ -78,7 +78,7 @@ async function openEquipment({ home, private_hosts, ca_file, profiles }: Config)
   return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value, profiles })
 }
 
-/** Whatever comes of `work`: the processes that wait for calls end, and their folders go (D15). */
+/** Runs `work`, then always ends the processes that wait for calls and removes their folders (D15). */
 export async function withEquipment<T>(config: Config, work: (equipment: Equipment) => Promise<T>): Promise<T> {
   const equipment = await openEquipment(config)
   try {

@@ -160,7 +160,7 @@ const connect = (redis_url: string): Redis =>
 function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => void; ignore: () => void } {
   let down = false
   const ignore = (): void => {
-    down = true // nothing more is reported: we leave
+    down = true // we are stopping, so report nothing more
   }
   const gone = ({ message }: Error): void => {
     if (!down) log.warn('Redis is away; doorbells wait, and running calls go on', { reason: message })

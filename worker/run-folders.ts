@@ -53,7 +53,7 @@ export class RunFolders {
   #working: Promise<void> = Promise.resolve()
   readonly #sweeping: NodeJS.Timeout
 
-  /** `tainted`: the folders in which a process outlived the worker before. */
+  /** `tainted`: the folders in which a process outlived the previous worker. */
   constructor(root: string, bounds: Partial<Bounds> = {}, tainted: ReadonlySet<string> = new Set()) {
     this.#root = root
     this.#bounds = { ...BOUNDS, ...bounds }
@@ -109,7 +109,7 @@ export class RunFolders {
     if (known.inside === 0) this.#measure(run, known)
   }
 
-  /** Something of a call may still write there: no call enters the folder again. */
+  /** A process of a call may still write there, so no call enters the folder again. */
   taint(run: string): void {
     this.#tainted.add(run)
     this.#clear(run)

@@ -175,10 +175,10 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   return ours
 }
 
-/** Without those in which a sandbox of a dead worker still was. */
+/** Excludes folders in which a sandbox of a dead worker was still running. */
 function openRunFolders({ home, runs_bytes, free_bytes }: Config, { sandbox }: Proven, log: Log): RunFolders {
   const { found, folders } = sandbox.equipment.orphans
-  if (found > 0) log.warn('sandboxes of a worker that died were still there; they were ended', { found })
+  if (found > 0) log.warn('sandboxes of a dead worker were still running and were ended', { found })
   return new RunFolders(join(home, 'runs'), { bytes: runs_bytes, free_bytes }, folders)
 }
 

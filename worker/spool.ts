@@ -1,7 +1,7 @@
 // Owns `<home>/spool`: what this worker has begun and what it has not been thanked for, over any death of its process. It is one file, to
 // which lines are added:
 //   {"begun":CALL,"fence":N,"at_ms":T}   just before the process starts. Found after a crash without its settlement, it says: this ran here,
-//                                        nobody saw the end, never run it again (L2). `"reported":true` is added at the start that finds it,
+//                                        its end is unknown, never run it again (L2). `"reported":true` is added at the start that finds it,
 //                                        so that only that start reports it.
 //   {"settled":{…}}                      the settlement, whole, before it is sent. Found after a crash, it is sent.
 //   {"over":CALL,"fence":N}              the edge has acknowledged it; what is of a later fence stays.
@@ -61,7 +61,7 @@ const BEGUN_KEPT_MS = 2 * MAX_LIMITS.timeout_ms
 export type Left = {
   /** To be sent. */
   readonly settled: Spooled[]
-  /** Begun by a former life, and no end seen; those that an earlier start reported are left out. */
+  /** Calls that an earlier process began and that have no recorded end, except those that an earlier start reported. */
   readonly lost: string[]
   /** The file that holds what could not be read. */
   readonly unreadable: string | undefined
@@ -80,7 +80,7 @@ type Live = {
   readonly fence: number
   readonly at_ms: number
   readonly settlement: (Place & { readonly fence: number }) | undefined
-  /** A start has found it begun without an end, and said so. */
+  /** A start found it begun without an end, and reported it. */
   readonly reported?: true
 }
 

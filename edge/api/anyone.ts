@@ -16,7 +16,7 @@ import { engineAnswers } from '../policy.ts'
 
 type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
 const noTenant = err(failure('not_found', 'no such tenant'))
-/** The installation keeps a log of its own, under a name that no tenant may have. */
+/** The installation has its own log, under a name that no tenant may have. */
 const hasLog = async (env: Env, tenant: string): Promise<boolean> => tenant === INSTALLATION_LOG || isTenant(env, tenant)
 
 export const openRoutes: Verbs<Names> = {

@@ -38,8 +38,8 @@ export function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
 }
 
 /**
- * A page that changes something: the form carries what only this session's pages carry, and comes from our origin (T25). `lists`: fields
- * of which it may have several.
+ * A page that changes something: its form carries this session's token and comes from our origin (T25). `lists`: fields that may occur
+ * several times.
  */
 export function form<N extends Names>(name: N, change: Do<N>, lists: readonly string[] = []): Verb<N> {
   return page(name, async (incoming, session) => {

@@ -121,7 +121,7 @@ export const consoleRoutes: Verbs<Names> = {
       if (!answer.success || chosen.length > LIMITS.page)
         return err(failure('invalid_request', 'the answer is neither yes nor no, too many were chosen, or the reason is too long'))
       if (answer.data.decision === 'approve' && chosen.length !== 1)
-        return err(failure('invalid_request', 'only those that ask exactly the same are approved together'))
+        return err(failure('invalid_request', 'only approvals that ask for exactly the same call can be approved together'))
       const ids = await chosenIds(env, session, chosen)
       const places = ids.map((id) => placeOf(env, session, id))
       const foreign = places.find((place) => !place.ok)

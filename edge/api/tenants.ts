@@ -1,4 +1,4 @@
-// What the operator of the installation asks. Policy has permitted it (edge/installation.ts).
+// Verbs of the operator of the installation. Policy has already permitted the request (edge/installation.ts).
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -27,7 +27,7 @@ export const tenantRoutes: Verbs<keyof typeof TENANTS> = {
   },
   async deleteTenant({ env, params, body }) {
     if (body.name !== params.tenant)
-      return err(failure('invalid_request', '`name` is not the name of the tenant in the path; nothing was deleted'))
+      return err(failure('invalid_request', '`name` differs from the tenant in the path, so nothing was deleted; repeat the tenant’s name'))
     return installationObject(env).remove(params.tenant)
   },
   async readInstallationJournal({ env, query }) {

@@ -9,10 +9,10 @@ import type { Answered, Post } from './port.ts'
 /** Names that mean something inside of a network alone. */
 const INSIDE = /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|lan|home|home\.arpa|arpa|onion|invalid)$/
 
-/** At least two labels, none of them empty: `localhost..` is no name but for whoever looks only for a dot. */
+/** At least two labels, none of them empty: `localhost..` passes a check that looks only for a dot. */
 const NAMED = /^(?:[a-z0-9_-]{1,63}\.)+[a-z0-9-]{1,63}$/
 
-/** Why no request can ever reach a pattern of a manifest's hosts, by name or by the names below it; or nothing. */
+/** The reason why no request can ever reach a host pattern of a manifest; undefined where one can. */
 export const faultInPattern = (pattern: string): string | undefined =>
   faultInAddress(`https://${pattern.startsWith('.') ? `any${pattern}` : pattern}`, false)
 

@@ -133,7 +133,7 @@ function words(fact: Fact, op: Op, value: Told | undefined): string {
     case 'is_allowlisted_tool':
       return 'the tool on the agent’s allowlist'
     case 'folder_met_secret':
-      return 'a new run, whose folder no secret has met'
+      return 'a new run, whose folder has held no secret'
     case 'is_allowed_channel':
       return 'a channel that the agent may call from'
     default:

@@ -60,7 +60,7 @@ function unfounded({ capabilities: { http, kv = [], credentials = [] }, wildcard
   return [
     ...hosts.flatMap((host) => {
       const fault = faultInPattern(host)
-      return fault === undefined ? [] : [{ at: '/manifest/capabilities/http', message: `\`${host}\` is never reached: ${fault}` }]
+      return fault === undefined ? [] : [{ at: '/manifest/capabilities/http', message: `\`${host}\` can never be reached: ${fault}` }]
     }),
     ...(wildcards.includes('http')
       ? []

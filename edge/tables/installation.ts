@@ -1,9 +1,9 @@
-// Tables of the InstallationObject: which tenants there are and were, and the journal of what was done with them.
+// Tables of the InstallationObject: every tenant, also deleted ones, and the journal of their changes.
 
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Quota, TenantState } from '../../shared/tenants.ts'
 
-/** Every tenant ever made. A row is never removed, so that the name of a deleted tenant is never given again. */
+/** Every tenant ever made. A row is never removed, so that the name of a deleted tenant is never used again. */
 export const tenants = sqliteTable(
   'tenants',
   {
@@ -14,11 +14,11 @@ export const tenants = sqliteTable(
     changedAt: integer('changed_at').notNull(),
     /** Counts the changes of this row, so that a late message never undoes a newer one. */
     revision: integer().notNull(),
-    /** The tenant's own object has taken this revision. */
+    /** The revision that the tenant's own object has accepted. */
     told: integer({ mode: 'boolean' }).notNull(),
-    /** Of a deleted one: what it kept has been removed. */
+    /** Of a deleted tenant: its data has been removed. */
     erased: integer({ mode: 'boolean' }).notNull().default(false),
-    /** Its first operator and the hash of that one's key. */
+    /** Its first operator and the hash of that operator's key. */
     operator: text().notNull(),
     keyHash: text('key_hash').notNull(),
   },

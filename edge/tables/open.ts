@@ -18,8 +18,8 @@ export function openDatabase(ctx: DurableObjectState, migrations: Migrations) {
 }
 
 /**
- * Removes all that an object keeps, its alarm included. The object ends soon after its answer is out: what it holds in memory is gone too,
- * and if it is woken again it is a new one.
+ * Removes all storage of an object, its alarm included. The object ends soon after its answer is sent, so its memory is gone too; the next
+ * request starts a new object.
  */
 export async function eraseObject(ctx: DurableObjectState): Promise<void> {
   await ctx.storage.deleteAll()

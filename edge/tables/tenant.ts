@@ -7,7 +7,7 @@ import type { Skill, SkillState } from '../../shared/skills.ts'
 import type { Quota, TenantState } from '../../shared/tenants.ts'
 import type { AgentSpec, Approval, OperatorSpec, Standing, ToolSpec } from '../../shared/wire.ts'
 
-/** One row: the directory's version, counted up by every change, what was set up when, and what the installation has decided. */
+/** One row: the directory's version, which every change increments, the times of set-up, and the installation's decisions. */
 export const meta = sqliteTable('meta', {
   id: integer().primaryKey(),
   version: integer().notNull(),
@@ -15,7 +15,7 @@ export const meta = sqliteTable('meta', {
   state: text().$type<TenantState>().notNull().default('active'),
   /** `null`: the default. */
   quota: text({ mode: 'json' }).$type<Quota>(),
-  /** The last change of the installation's that was taken. */
+  /** The revision of the installation's last change that was accepted. */
   governed: integer().notNull().default(0),
 })
 
@@ -107,9 +107,9 @@ export const workers = sqliteTable('workers', {
   tiers: text({ mode: 'json' }).$type<Tier[]>().notNull(),
   status: text({ enum: ['active', 'revoked'] }).notNull(),
   enrolledAt: integer('enrolled_at').notNull(),
-  /** The process that serves as it, by its random id. */
+  /** The random id of the process that serves as this worker. */
   process: text(),
-  /** When another process last spoke while that one lived. */
+  /** When another process with its key last sent a request while the serving process was alive. */
   doubledAt: integer('doubled_at'),
 })
 

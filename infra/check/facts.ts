@@ -7,7 +7,7 @@ export type Import = {
   readonly specifier: string | undefined
   readonly line: number
   readonly typeOnly: boolean
-  /** What is taken of it, by its own names; `*` where that can't be told, because all of it is. */
+  /** The names that are imported from it; `*` where the whole module is imported. */
   readonly names: readonly string[]
 }
 export type Mark = { readonly what: string; readonly line: number }
@@ -93,7 +93,7 @@ export function factsOf(path: string, source: string): Facts {
   return { imports, environment, webCrypto, marks, broken: parsed.errors.map((error) => error.message) }
 }
 
-/** As the module that has it calls it, whether that is an identifier or a text. */
+/** The exported name, whether it is written as an identifier or a string. */
 const nameIn = (node: { type: string; name?: string; value?: unknown }): string => node.name ?? String(node.value)
 
 /** `a.b['c']` as `a.b.c`; undefined for anything that is not a plain chain of names. */

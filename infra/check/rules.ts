@@ -70,7 +70,7 @@ const SOLE_IMPORTERS: readonly Sole[] = [
   },
 ]
 
-/** Libraries disagree over some keys and signatures, so one file asks one, behind its own checks (T02). All of a module is its parts too. */
+/** Libraries disagree over some keys and signatures, so only one file uses one, after its own checks (T02). `*` includes every name. */
 const SIGNATURE_CHECKS = {
   packages: ['node:crypto'],
   names: ['verify', 'createVerify', 'Verify', 'createPublicKey', 'webcrypto', 'subtle', 'default', '*'],

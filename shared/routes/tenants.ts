@@ -1,4 +1,4 @@
-// What the operator of the installation may do, who is above tenants and sees nothing inside of them.
+// Routes of the operator of the installation, who manages tenants and can read nothing inside them.
 
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
@@ -15,7 +15,7 @@ export const TENANTS = routes({
     path: '/v1/tenants',
     callers: ['installation'],
     action: 'tenant.read',
-    summary: 'Tenants by name, deleted ones too; a page at a time, behind `after`',
+    summary: 'List tenants by name, including deleted ones, one page at a time after `after`',
     query: z.strictObject({ after: TenantName.optional() }),
     status: 200,
     result: list(Tenant),
@@ -26,7 +26,7 @@ export const TENANTS = routes({
     path: '/v1/tenants',
     callers: ['installation'],
     action: 'tenant.create',
-    summary: 'Make a tenant; the key of its first operator is in the answer, once',
+    summary: 'Create a tenant; the response holds the key of its first operator, once',
     body: z.strictObject({ name: TenantName, operator: wire.Name.default('root'), quota: Quota.partial().default({}) }),
     status: 201,
     result: Tenant.extend({ operator: wire.Name, key: z.string() }),
@@ -38,7 +38,7 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.read',
     params: named,
-    summary: 'One tenant, with what it uses of its quota; `null` of one that was deleted',
+    summary: 'Read a tenant and its use of the quota; `use` is `null` for a deleted tenant',
     status: 200,
     result: Tenant.extend({ use: TenantUse.nullable() }),
     failures: ['not_found'],
@@ -50,7 +50,7 @@ export const TENANTS = routes({
     action: 'tenant.quota',
     params: named,
     summary:
-      'Change the quota of a tenant; what is left out stays. What it uses beyond a lower quota stays too, and nothing is added to it',
+      'Change the quota of a tenant; limits that are left out keep their values. A tenant above a lowered quota keeps what it has and gets no more',
     body: Quota.partial(),
     status: 200,
     result: Tenant,
@@ -62,7 +62,7 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.suspend',
     params: named,
-    summary: 'Suspend a tenant, at once: nobody of it is let in and nothing starts; calls that run may finish, and its data stays',
+    summary: 'Suspend a tenant at once: its keys are refused and nothing starts; running calls may finish, and its data is kept',
     body: why,
     status: 200,
     result: Tenant,
@@ -86,7 +86,7 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.delete',
     params: named,
-    summary: 'Delete a suspended tenant and what it keeps, for good; `name` repeats its name, which is never given again',
+    summary: 'Delete a suspended tenant and its data permanently; `name` repeats its name, which can’t be used again',
     body: z.strictObject({ name: TenantName }),
     status: 200,
     result: Tenant,
@@ -97,7 +97,7 @@ export const TENANTS = routes({
     path: '/v1/installation/journal',
     callers: ['installation'],
     action: 'tenant.read',
-    summary: 'What was done with tenants, hash-chained and in order; each entry is a leaf of the log `installation`',
+    summary: 'List the journal of changes to tenants, in order and hash-chained; each entry is a leaf of the log `installation`',
     query: z.strictObject({ after: number(1e9).default(0) }),
     status: 200,
     result: list(wire.JournalEntry),

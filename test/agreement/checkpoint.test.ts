@@ -97,7 +97,7 @@ describe('a checkpoint', () => {
     expect(verifyCheckpoint(`${note}${other}\n`, ORIGIN, edge.x)).toEqual({ ok: false, error: 'the signature does not fit' })
   })
 
-  test('D3 T02 with R of small order, or spelled otherwise, is refused', () => {
+  test('D3 T02 a checkpoint whose signature has an R of small order, or R in another spelling, is refused', () => {
     const [text = ''] = note.split('\n— ')
     const hash = Buffer.from(note.trimEnd().split(' ').at(-1) ?? '', 'base64').subarray(0, 4)
     const by = { ...edge.key.export({ format: 'jwk' }), x: edge.x }

@@ -1,6 +1,6 @@
-// D4 T01 What a statement says beside its grant and its plan, field by field: each is bent alone, signed anew by everybody who has to sign,
-// and refused by the edge before it countersigns and by offline verification, both naming the field. The fields come from the schema, so one
-// that is added and not compared fails here; what only the executor can know is named as such, and is accepted.
+// D4 T01 Compares a statement with its grant and plan, field by field: each field is changed alone and all signers sign again. The edge
+// must refuse it before it countersigns, and so must offline verification, both naming the field. The fields come from the schema, so a new
+// field that is not compared fails here; fields that only the executor can know are listed as such, and are accepted.
 
 import { describe, expect, test } from 'vitest'
 import { checkSettlement } from '../../edge/settlement.ts'
@@ -13,7 +13,7 @@ import { executionDigest, STATEMENT_TYPE, Statement } from '../../shared/stateme
 import { collude, EDGE, executedBundle, KEYS, NOW, regrant, statementIn, WORKER, WORKER_ID } from './evidence.ts'
 import { type Changes, GONE, withChanges } from './tamper.ts'
 
-/** Of a schema, the parts that this test looks into. */
+/** The parts of a schema that this test reads. */
 type Shape = {
   readonly def: {
     readonly type: string
@@ -40,9 +40,9 @@ function fieldsOf(schema: unknown, path: readonly string[] = []): string[] {
 }
 const FIELDS = [...new Set(fieldsOf(Statement))].sort()
 
-/** What is changed, of the statement; `at`: what is named, where it is not the field itself. */
+/** The changes to the statement; `at`: the field that the refusal names, if it is another one. */
 type Bend = { readonly to: Changes; readonly at?: string }
-/** Nobody but the executor knows it; or the edge alone does, which has the output. */
+/** A field that only the executor knows; or only the edge, which has the output. */
 type Word = { readonly to: Changes; readonly why: string; readonly edgeRefuses?: true }
 
 const OTHER = sha256('other')
@@ -151,7 +151,7 @@ const WORDS: ReadonlyMap<string, Word> = new Map<string, Word>([
   [`${EX}.argv_sha256`, { to: { [`${EX}.argv_sha256`]: OTHER }, why: 'it holds paths of the worker’s host' }],
 ])
 
-/** The statement as it would be signed: with the digest of what it says now, unless that is what is bent. */
+/** The statement as it would be signed: with a new execution digest, unless the test changes the digest itself. */
 function bent(to: Changes): Changes {
   const { predicate } = withChanges(said, to)
   const digest =
@@ -179,36 +179,39 @@ function byAuditor(bundle: Bundle, to: Changes): Told {
   return { ok, at: checks.flatMap((check) => (check.ok || check.at === undefined ? [] : [check.at])) }
 }
 
-/** Whether one of these is the field, or what holds it. */
+/** Whether one of these is the field or one of its parents. */
 const names = (at: readonly string[], field: string): boolean => {
   const pointer = `/${field.replaceAll('*', '0').replaceAll('.', '/')}`
   return at.some((one) => pointer === one || pointer.startsWith(`${one}/`))
 }
 
 describe('D4 T01 a statement that contradicts its grant or plan', () => {
-  test('is known by each of its fields: every field of the schema is bent, or named as the executor’s word', () => {
+  test('every field of the schema is changed by a case here, or listed as known only to the executor', () => {
     expect([...BENT.keys(), ...WORDS.keys()].sort()).toEqual(FIELDS)
     expect(FIELDS.length).toBeGreaterThan(80)
   })
 
-  test('as it is, it is accepted by the edge and by whoever verifies', () => {
+  test('the unchanged statement is accepted by the edge and by offline verification', () => {
     expect([byEdge(executed, {}), byAuditor(executed, {})]).toEqual([
       { ok: true, at: [] },
       { ok: true, at: [] },
     ])
   })
 
-  test.each([...BENT])('with %s bent is refused by both, which name the field', (field, { to, at = field }) => {
-    for (const [by, told] of Object.entries({ edge: byEdge(executed, to), auditor: byAuditor(executed, to) }))
-      expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
-  })
+  test.each([...BENT])(
+    'a change of %s is refused by the edge and by offline verification, which name the field',
+    (field, { to, at = field }) => {
+      for (const [by, told] of Object.entries({ edge: byEdge(executed, to), auditor: byAuditor(executed, to) }))
+        expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
+    },
+  )
 
-  test.each([...WORDS])('with %s as the executor says is accepted, for nobody else knows it', (_field, { to, edgeRefuses }) => {
+  test.each([...WORDS])('another value of %s is accepted, because only the executor knows it', (_field, { to, edgeRefuses }) => {
     expect([byEdge(executed, to).ok, byAuditor(executed, to).ok]).toEqual([edgeRefuses !== true, true])
   })
 })
 
-/** The same fields by further ways. */
+/** Further changes to the same fields. */
 const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
   [
     'nothing of a sandbox, where a program ended',
@@ -253,7 +256,7 @@ test.each(FURTHER)('D4 T01 %s is refused by both, which name the field', (_name,
     expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
 })
 
-/** The same statement, under a grant that says otherwise. */
+/** The same statement, under another grant. */
 function regranted(changes: Changes, to: Changes): readonly [Told, Told] {
   const bundle = regrant(executed, changes)
   const named = statementIn(bundle).predicate.grant?.sha256
@@ -269,11 +272,11 @@ test.each([
   for (const told of regranted(granted, {})) expect([told.ok, names(told.at, at) || told.at]).toEqual([false, true])
 })
 
-test('D4 a grant of before, which says nothing of proofs, contradicts nothing', () => {
+test('D4 a statement under an earlier grant without `proven` is accepted', () => {
   expect(regranted({ proven: GONE }, {}).map(({ ok }) => ok)).toEqual([true, true])
 })
 
-test('D4 T01 a worker that refused or could not begin says so without a sandbox, and is believed', () => {
+test('D4 T01 a statement that nothing was started is accepted without a sandbox', () => {
   const unstarted: Record<string, unknown> = {
     [`${EX}.outcome`]: { kind: 'refused', code: 'sandbox_unavailable', detail: 'x' },
     'predicate.state': 'failed',
@@ -297,7 +300,7 @@ test('D4 T01 a worker that refused or could not begin says so without a sandbox,
   }
 })
 
-test('D4 a policy snapshot is the one that a call was decided under where its digest, policy set and tool all are', () => {
+test('D4 a policy snapshot belongs to a call only if its digest, policy set and tool all match', () => {
   const { tool } = said.predicate.facts
   const snapshot: PolicySnapshot = {
     format: 'countersign-snapshot/v1',

@@ -1,4 +1,4 @@
-// The curve of Ed25519 in affine arithmetic of the tests' own, and what libraries have differed over (T02): points of small and of mixed
+// The tests' own arithmetic on the curve of Ed25519, and inputs over which libraries have differed (T02): points of small and of mixed
 // order, encodings that are not the canonical one, an S that was not reduced. Everything follows from p, d and the order of the base point;
 // nothing is shared with the code under test, and nothing here is random.
 
@@ -112,7 +112,7 @@ export const WEAK_NONCES: Readonly<Record<string, Nonce>> = {
 }
 
 /**
- * A signature by this key with a chosen R. S·B = R + h·A holds, so whoever reads R as a point, whatever its spelling or its order, accepts it.
+ * A signature by this key with a chosen R. S·B = R + h·A holds, so a verifier that accepts any spelling and order of R accepts it.
  */
 export function chosenSignature(
   message: Uint8Array,
@@ -124,7 +124,7 @@ export function chosenSignature(
 }
 const jwkOfEdge = () => ({ ...EDGE.key.export({ format: 'jwk' }), x: EDGE.x })
 
-/** The same signature with S + n·L for S, which a verifier that reduces S accepts. Undefined where it has no room. */
+/** The same signature with S + n·L for S, which a verifier that reduces S accepts. Undefined where it does not fit. */
 export function malleable(signature: Uint8Array, times: bigint): Buffer | undefined {
   const S = number(signature.subarray(32)) + times * L
   return S < 2n ** 256n ? Buffer.concat([signature.subarray(0, 32), littleEndian(S)]) : undefined
@@ -151,7 +151,7 @@ export type Vector = {
   readonly signature: string
   /** S·B = R + h·A, whatever the spellings. */
   readonly equation: boolean
-  /** By the one rule. */
+  /** The verdict of our rule. */
   readonly holds: boolean
 }
 

@@ -1,5 +1,5 @@
 // T02 One rule for Ed25519 keys and signatures, however lenient the library below: canonical encodings, no points of small order, a
-// reduced S. Held against the curve equation and against a verifier in Python; that workerd answers the same is workerd.test's.
+// reduced S. Compared with the curve equation and with a verifier in Python; workerd.test checks that workerd answers the same.
 
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ const PUBLISHED = [
 ]
 
 describe('the arithmetic of these tests', () => {
-  test('has a base point of the order that RFC 8032 names, on the curve', () => {
+  test('the base point is on the curve and has the order that RFC 8032 names', () => {
     expect(BASE.map((n) => mod(n).toString(16))).toEqual([
       '216936d3cd6e53fec0a4e231fdd6dc5c692cc7609525a7b2c9562d608f25d51a',
       '6666666666666666666666666666666666666666666666666666666666666658',
@@ -39,7 +39,7 @@ describe('the arithmetic of these tests', () => {
     expect(same(times(L, BASE), TORSION[0] ?? BASE)).toBe(true)
   })
 
-  test('finds the points of small order that are published, and no other', () => {
+  test('the computed points of small order are exactly the published ones', () => {
     expect(TORSION.every((point) => isOnCurve(point) && same(times(8n, point), [0n, 1n]))).toBe(true)
     const found = Object.values(WEAK_KEYS).map((x) => Buffer.from(x, 'base64url').toString('hex'))
     expect(found.sort()).toEqual(PUBLISHED.toSorted())
@@ -47,7 +47,7 @@ describe('the arithmetic of these tests', () => {
 })
 
 describe('D2 T02 keys', () => {
-  test.each(PUBLISHED)('the point of small order %s is no key, and nothing is signed by it', (bytes) => {
+  test.each(PUBLISHED)('the point of small order %s is refused as a key, and no signature by it is accepted', (bytes) => {
     const x = hex(bytes).toString('base64url')
     expect(isKey(x)).toBe(false)
     for (const signature of [Buffer.alloc(64), Buffer.concat([hex(bytes), Buffer.alloc(32)])])
@@ -58,7 +58,7 @@ describe('D2 T02 keys', () => {
     expect(isKey(x)).toBe(false)
   })
 
-  test('a key is one where its y is on the curve: half of all y, whichever sign x has', () => {
+  test('a key is accepted only if its y is on the curve, whichever sign x has', () => {
     const keyed = Array.from({ length: 200 }, (_, i) => hex((i + 1_000).toString(16).padStart(64, '0')).reverse())
     const answers = keyed.map((bytes) => isKey(bytes.toString('base64url')))
     expect(keyed.map((bytes) => isKey(Buffer.concat([bytes.subarray(0, 31), Buffer.of(0x80)]).toString('base64url')))).toEqual(answers)
@@ -75,7 +75,7 @@ describe('D2 T02 keys', () => {
     expect(isKey(hex(bytes).toString('base64url'))).toBe(false)
   })
 
-  test('a key has one spelling', () => {
+  test('only the canonical spelling of a key is accepted', () => {
     for (const { x } of [EDGE, WORKER, STRANGER]) {
       expect(isKey(x)).toBe(true)
       const padded = `${x}=`
@@ -99,23 +99,23 @@ describe('D3 T02 signatures', () => {
     python = ran.stdout.trim().split('\n')
   })
 
-  test('the vectors are what they say by a verifier in Python that shares nothing with them', () => {
+  test('an independent verifier in Python judges the vectors as they are labelled', () => {
     expect(python).toEqual(all.map(({ equation, holds }) => `${Number(equation)} ${Number(holds)}`))
   })
 
-  test('they reach each kind: taken, refused though the equation holds, and refused for the equation', () => {
+  test('the vectors include accepted ones, ones refused though the equation holds, and ones that fail it', () => {
     const count = (kind: (vector: Vector) => boolean): number => all.filter(kind).length
     expect(count(({ holds }) => holds)).toBeGreaterThan(8)
     expect(count(({ equation, holds }) => equation && !holds)).toBeGreaterThan(150)
     expect(count(({ equation }) => !equation)).toBeGreaterThan(150)
   })
 
-  test('the rule answers each as it must', () => {
+  test('our rule judges each vector as it is labelled', () => {
     const answers = all.map(({ name, x, message, signature }) => [name, isSignedBy(x, hex(message), hex(signature))])
     expect(answers).toEqual(all.map(({ name, holds }) => [name, holds]))
   })
 
-  test('a signature has one spelling', () => {
+  test('only the canonical spelling of a signature is accepted', () => {
     const signature = Buffer.alloc(64, 0xfb)
     const text = signature.toString('base64')
     expect(Buffer.from(signatureIn(text) ?? [])).toEqual(signature)
@@ -132,7 +132,7 @@ describe('D3 T02 signatures', () => {
       expect([other, signatureIn(other)]).toEqual([other, undefined])
   })
 
-  test('a signature of another length is none', () => {
+  test('a signature of another length is refused', () => {
     for (const length of [0, 32, 63, 65, 128]) expect(isSignedBy(EDGE.x, Buffer.from('m'), Buffer.alloc(length, 1))).toBe(false)
   })
 })

@@ -139,7 +139,7 @@ test('D18 no two tenants share a queue of doorbells, whatever their pools are ca
   const pools = [...names, 'b.c', 'a.b', '.', 'b-c.d']
   const queues = names.flatMap((tenant) => pools.map((pool) => doorbellQueue(tenant, pool)))
   expect(new Set(queues).size).toBe(names.length * pools.length)
-  // An access rule of Redis for one tenant matches its queues and no others.
+  // A Redis access rule for one tenant matches only its queues.
   for (const tenant of names) {
     const matched = queues.filter((queue) => queue.startsWith(`doorbell-${tenant}.`))
     expect(matched).toEqual(pools.map((pool) => doorbellQueue(tenant, pool)))

@@ -115,7 +115,7 @@ describe('a journal', () => {
   })
 })
 
-test('J01 what a shadowing set said of a call is bound by its digest in the entry, and a changed one is refused', () => {
+test('J01 a changed verdict of a shadowing set is refused, because the entry holds its digest', () => {
   const shadow = { version: 2, since_ms: 1, from: 'allow', to: 'deny', code: 'denied', policies: ['a'], salt: 's' } as const
   const body = { shadow_sha256: sha256(canonical(shadow)) }
   const [bound, unbound] = [body, {}].map((body) => chained([{ kind: 'allowed', call: CALL, body }]))

@@ -8,7 +8,7 @@ import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './jso
 import { randomJson, seeded, spelled } from './random-json.ts'
 
 const INTRUDERS = ['', ',', '"', '}', ']', '\\', '0', '\0', '-', 'e', ':', '.', '/']
-/** A number's text as an exact fraction: what it says, whatever a double makes of it. */
+/** The exact value of a number's text, as a fraction. */
 type Rational = { readonly over: bigint; readonly under: bigint }
 function rationalOf(text: string): Rational {
   const [mantissa = '', power = '0'] = text.toLowerCase().split('e')
@@ -59,7 +59,7 @@ describe('reading', () => {
     }
   })
 
-  test('D13 G04 of a number’s texts, exactly those are read that say what the double says', () => {
+  test('D13 G04 a number is accepted exactly if its double has the value of its text', () => {
     const seed = Math.floor(Math.random() * 2 ** 31)
     const random = seeded(seed)
     const seen = { read: 0, refused: 0 }
@@ -76,7 +76,7 @@ describe('reading', () => {
     expect(Math.min(seen.read, seen.refused), JSON.stringify(seen)).toBeGreaterThan(2_000)
   })
 
-  test('D13 a number as long as a body is read or refused at once', () => {
+  test('D13 a number as long as a whole body is parsed or refused without delay', () => {
     const zeros = '0'.repeat(LIMITS.body_bytes - 8)
     const started = performance.now()
     expect(parseJson(utf8(`1.${zeros}`))).toEqual({ ok: true, value: 1 })

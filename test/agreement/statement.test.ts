@@ -152,7 +152,7 @@ describe('T01 what edge and worker may not say, even together', () => {
     ],
     [
       'no cgroup, where the plan wants one',
-      'processes were counted together where the plan wants it, and only where that is proven',
+      'it had a cgroup where the plan wants one, and only where the worker had proven cgroups',
       { [`${P}.execution.cgroup`]: false },
     ],
     ['no output', 'the execution digest fits', { [`${P}.execution.stdout`]: null }],
@@ -163,9 +163,9 @@ describe('T01 what edge and worker may not say, even together', () => {
     ['a timeout by name only', 'the ending fits the outcome', { [`${P}.timed_out`]: true }],
     ['an error beside success', 'the ending fits the outcome', { [`${P}.error`]: 'runtime_failure' }],
     ['a state that is no ending', 'the ending fits the outcome', { [`${P}.state`]: 'running' }],
-    ['no approval, where policy asked', 'an approval stands behind what policy asks', { [`${P}.facts.approval`]: null }],
-    ['an approval that nobody answered', 'an approval stands behind what policy asks', { [`${P}.facts.approval.answers`]: [] }],
-    ['an approval that was denied', 'an approval stands behind what policy asks', { [`${P}.facts.approval.answers.0.decision`]: 'deny' }],
+    ['no approval, where policy asked', 'an approval exists where policy asks for one', { [`${P}.facts.approval`]: null }],
+    ['an approval that nobody answered', 'an approval exists where policy asks for one', { [`${P}.facts.approval.answers`]: [] }],
+    ['an approval that was denied', 'an approval exists where policy asks for one', { [`${P}.facts.approval.answers.0.decision`]: 'deny' }],
     ['an execution after a denial', 'nothing ran without a grant', { [`${P}.facts.decision.effect`]: 'deny' }],
     ['an execution without a grant', 'the worker that the grant names has a key in the key file', { [`${P}.grant`]: null }],
     ['another deadline than the grant’s', 'the grant is the edge’s, for this call and worker', { [`${P}.grant.deadline_ms`]: 1 }],
@@ -225,6 +225,6 @@ describe('T01 the grant', () => {
   })
 
   test('where nothing was granted is refused', () => {
-    expect(failed({ ...denied, grant: executed.grant })).toEqual(['no grant is shown, for none was given'])
+    expect(failed({ ...denied, grant: executed.grant })).toEqual(['no grant is included where none was issued'])
   })
 })

@@ -1,4 +1,4 @@
-// What a worker counts as having proven: its own signed word, no more than its checks, and no more than it still says (K04, L8).
+// A worker's proof counts only if the worker signed it, as far as its checks passed, and as far as its heartbeats confirm (K04, L8).
 
 import { expect, test } from 'vitest'
 import type { Signer } from '../../shared/dsse.ts'
@@ -38,14 +38,14 @@ const prover = { tenant: 'default', id: WORKER_ID, kid: WORKER.kid, x: WORKER.x 
 const isRead = (change: Partial<WorkerProof>, signer: Signer = WORKER): boolean =>
   readProof(sealProof({ ...proof, ...change }, signer), prover).ok
 
-test('K04 a proof is the worker’s own word: another signer’s, tenant’s or worker’s is refused', () => {
+test('K04 a proof by another signer, or for another tenant or worker, is refused', () => {
   expect(isRead({})).toBe(true)
   for (const signer of [EDGE, STRANGER, { ...STRANGER, kid: WORKER.kid }]) expect(isRead({}, signer)).toBe(false)
   expect(isRead({ tenant: 'other' })).toBe(false)
   expect(isRead({ worker: 'wrk_01KA5XJ3M0000000000000000B' })).toBe(false)
 })
 
-test('K04 a proof that says more than its checks do is refused, in each of its parts', () => {
+test('K04 a proof that claims more than its checks show is refused, in each of its parts', () => {
   for (const lie of [
     { ...FAILED, ok: true },
     { ...PROVEN, checks: [] },
@@ -56,7 +56,7 @@ test('K04 a proof that says more than its checks do is refused, in each of its p
   }
 })
 
-test('K04 what failed its canaries is not proven', () => {
+test('K04 a tier or means that failed its canaries is not proven', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(provenMeans(proof)).toEqual(all)
   expect(provenMeans({ ...proof, tiers: { B: FAILED, C: PROVEN } })).toEqual({ ...all, tiers: ['C'] })
@@ -65,7 +65,7 @@ test('K04 what failed its canaries is not proven', () => {
   expect(provenMeans({ ...proof, profiles: [{ ...PROFILE, proof: FAILED }] })).toEqual({ ...all, profiles: [] })
 })
 
-test('K04 what a worker says later narrows what it has proven, and never widens it', () => {
+test('K04 a later heartbeat can narrow what a worker has proven, and never widens it', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(narrowed(all, all)).toEqual(all)
   for (const one of [all, NO_MEANS]) expect([narrowed(one, NO_MEANS), narrowed(NO_MEANS, one)]).toEqual([NO_MEANS, NO_MEANS])
@@ -73,7 +73,7 @@ test('K04 what a worker says later narrows what it has proven, and never widens 
   expect([narrowed(all, changed).profiles, narrowed(changed, all).profiles]).toEqual([[], []])
 })
 
-test('L8 a plan’s needs that are not met are named, each of them', () => {
+test('L8 every unmet need of a plan is named', () => {
   const plan: ProcessPlan = {
     tier: 'C',
     executor: { kind: 'process', argv: ['true'], stdin: 'none', env: {}, cwd: '' },

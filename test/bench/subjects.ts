@@ -40,7 +40,7 @@ export const doesNothing = (tier: 'B' | 'C'): ProcessToolSpec => ({
 })
 
 const BUDGET = { max_calls_per_run: 1_000_000, max_denied_per_run: 1_000_000, execution_timeout_ms: 10_000 }
-/** Tier B reaches the worker's host, which policy leaves to this group. */
+/** Tier B reaches the worker's host, so policy allows it only to this group. */
 const AGENT = { tools: ['bench.b', 'bench.c'], groups: ['worker-host-access'], budget: BUDGET }
 /** A tool as `npm start` registers it, which this agent may not call. */
 const FORBIDDEN = { tool: 'process.run', args: { command: 'rm', args: ['-r', 'build'] } }

@@ -67,7 +67,7 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
     for (const call of [stopped, late]) {
       const pending = granted(await answer(call.approval.id, 'approve'))
       expect(pending).toMatchObject({ status: 'pending' })
-      expect(pending.prompt.on_yes).toMatch(/^policy wants approval\.count ≥ 2.*a yes beside it lets nothing run$/)
+      expect(pending.prompt.on_yes).toMatch(/^policy wants approval\.count ≥ 2.*any other yes does not let it run$/)
     }
     const cancelled = granted(await agent.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }))
     expect(cancelled).toMatchObject({ state: 'cancelled', approval: { status: 'cancelled' } })

@@ -276,17 +276,17 @@ test.each<[string, Needs, string, RegExp]>([
   ['a role', [FINANCE], 'medium', /^policy wants an approval by somebody in the role finance$/],
   ['a role, or two people', [FINANCE, TWO], 'medium', /role finance; or 2 different approvers$/],
   ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract gives it nothing/],
-])('D17 where policy wants %s of a harmless tool, the risk and its ground say so', (_what, needs, risk, ground) => {
+])('D17 where policy wants %s for a harmless tool, the card shows the risk and its ground', (_what, needs, risk, ground) => {
   const { prompt } = card({}, { tool: { capabilities: [] }, needs })
   expect([prompt.risk, prompt.risk_ground]).toEqual([risk, expect.stringMatching(ground)])
 })
 
-test('D17 a risk that the tool has anyway is not lowered, and names both grounds', () => {
+test('D17 a tool’s higher risk is kept, and the card names both grounds', () => {
   const { prompt } = card({}, { tool: { capabilities: ['process_exec'] }, needs: [TWO] })
   expect([prompt.risk, prompt.risk_ground]).toEqual(['high', 'it runs programs, and policy wants 2 different approvers'])
 })
 
-test('D17 what a card says of a yes is true for whoever reads it: it promises nobody that theirs counts', () => {
+test('D17 a card promises no reader that their own yes counts', () => {
   expect(card({}, { needs: [ONE] }).prompt.on_yes).toBe('exactly this call runs once; any change needs a new approval')
   for (const needs of [[TWO], [FINANCE]]) {
     const { on_yes } = card({}, { needs }).prompt
@@ -312,7 +312,7 @@ test.each<[string[], boolean]>([
   [['shasum', 'x'], false],
   [['pythonic'], false],
   [['echo', '-c'], false],
-])('D17 %j is named an interpreter on its card: %s', (argv, is) => {
+])('D17 whether the card of %j names an interpreter: %s', (argv, is) => {
   const executor = { kind: 'process', argv, stdin: 'none', env: {}, cwd: '' } as const
   expect(/" is an interpreter: it/.test(card({}, { plan: { executor } }).prompt.plan)).toBe(is)
 })

@@ -1,4 +1,4 @@
-// Whose yes counts, and for what: that of operators who may answer now, without the agent's owners where policy asks for others (P09).
+// A yes counts only from operators who may answer now, and not from the agent's owners where policy asks for others (P09).
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -28,18 +28,18 @@ const said = (by: string, decision: Answered['decision'] = 'approve', channel = 
   at_ms: 0,
 })
 
-test('P09 a yes of somebody who may not answer any more counts for nothing', () => {
+test('P09 a yes by an operator who may no longer answer does not count', () => {
   const context = given(APPROVERS, [], [said('ann'), said('eve')])
   expect(context).toMatchObject({ granted: true, count: 1, approvers: ['ann'], quorum: ['1 of finance', '1 of lead'] })
   expect(given(APPROVERS, [], [said('eve')])).toMatchObject({ granted: false, count: 0, approvers: [], assurance: 'none' })
 })
 
-test('a no is no yes, whoever says it', () => {
+test('a denial never counts as a yes', () => {
   expect(given(APPROVERS, [], [said('ann', 'deny'), said('bob')])).toMatchObject({ count: 1, approvers: ['bob'] })
   expect(given(APPROVERS, [], [said('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
 })
 
-test('P09 the yes of an agent’s owner counts, and is not an independent one', () => {
+test('P09 the yes of an agent’s owner counts, but not as an independent one', () => {
   const context = given(APPROVERS, ['ann'], [said('ann'), said('bob')])
   expect(context).toMatchObject({ count: 2, independent: { count: 1, roles: ['finance'], quorum: ['1 of finance'] } })
   expect(given(APPROVERS, ['ann'], [said('ann')])).toMatchObject({ independent: { count: 0, roles: [], quorum: [] } })
@@ -51,7 +51,7 @@ test('an approval is as sure as the least sure yes in it', () => {
   expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'a way that nobody knows')])).toMatchObject({ assurance: 'link' })
 })
 
-test('what humans could say at the most includes no yes that would be surer than one that was said', () => {
+test('no supposed further answer makes an approval surer than the yes that was already given', () => {
   const ways = supposed(APPROVERS, [], [said('ann', 'approve', 'link')]).map((context) => context['assurance'])
   expect([...new Set(ways)]).toEqual(['link'])
 })

@@ -1,4 +1,4 @@
-// What policy is told of the folder of a run: whether a call that shared it was given a secret, which may lie there.
+// Policy can read whether a call that shared the folder of a run received a secret, which may still lie there.
 
 import { afterAll, expect, test } from 'vitest'
 import { folderAfter, hasMetSecret } from '../../edge/run-folder.ts'
@@ -35,15 +35,15 @@ test('D5 policy sees that a call with a credential shared the folder of a run, b
     expect(before.state).toBe('granted')
     const fetching = await propose(run, fetches)
     granted(await desk.root('answerApproval', { params: { id: fetching.approval?.id ?? '' }, body: { decision: 'approve' } }))
-    expect((await propose(run, shares)).state).toBe('granted') // it was only granted: nothing has been given to anybody
+    expect((await propose(run, shares)).state).toBe('granted') // it was only granted: no worker has received the secret yet
     granted(await peer.claim(fetching.id))
     const after = await propose(run, shares)
     expect([after.state, after.decision.policies]).toEqual(['awaiting_approval', ['met']])
     expect(after.decision.explanation?.changes.flat().map(({ by, words }) => [by, words])).toContainEqual([
       'agent',
-      'a new run, whose folder no secret has met',
+      'a new run, whose folder has held no secret',
     ])
-    expect((await peer.claim(before.id)).ok).toBe(false) // the policy of now, by the folder as it is now
+    expect((await peer.claim(before.id)).ok).toBe(false) // the current policy, with the current state of the folder
     expect(granted(await agent.client('readCall', { params: { run, call: before.id } })).state).toBe('cancelled')
     expect((await propose(run, apart)).state).toBe('granted')
     expect((await propose(other, shares)).state).toBe('granted')
@@ -52,7 +52,7 @@ test('D5 policy sees that a call with a credential shared the folder of a run, b
   })
 })
 
-test('D5 a folder of which an earlier version kept no record counts as one that has met a secret', () => {
+test('D5 a folder without a record, from an earlier version, counts as one that has met a secret', () => {
   const [worker, live] = ['wrk_01ARZ3NDEKTSV4RRFFQ69G5FAV', () => []]
   expect([hasMetSecret(null), hasMetSecret({ worker, used: true }), hasMetSecret({ worker, used: true, metSecret: false })]).toEqual([
     false,

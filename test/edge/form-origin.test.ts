@@ -24,7 +24,7 @@ test('P03 behind a proxy that ends TLS the page answers to its public name alone
     expect([origin, from({ origin }, `${origin}/approve/x`)]).toEqual([origin, false])
 })
 
-test('P03 a page that hides its origin is ours only where the browser says that the site is', () => {
+test('P03 a form without an origin is accepted only if the browser reports the same site', () => {
   for (const publicUrl of ['https://sign.example.com/', 'http://127.0.0.1:8080/']) {
     const from = (headers: Record<string, string>) =>
       fromOurPage(new Request(`${publicUrl}approve/x`, { method: 'POST', headers: { origin: 'null', ...headers } }), publicUrl)

@@ -1,4 +1,4 @@
-// A form says each thing once, wherever it is sent: of `decision=approve&decision=deny` nobody takes the first, or the last.
+// A field may occur only once in a form, on every route: `decision=approve&decision=deny` is refused.
 
 import { describe, expect, test } from 'vitest'
 import { readInteraction } from '../../edge/channels/slack-request.ts'
@@ -38,7 +38,7 @@ const CASES = TWICE.map((fields) => [new URLSearchParams(fields).toString(), fie
 const FORM = { 'content-type': 'application/x-www-form-urlencoded', origin }
 const body = (once: Record<string, string>, more: Fields): string => new URLSearchParams([...Object.entries(once), ...more]).toString()
 
-describe.each(CASES)('D13 G03 a form with %s is refused with 400, and answers nothing:', (_text, fields) => {
+describe.each(CASES)('D13 G03 a form with %s is refused with 400 and records no answer:', (_text, fields) => {
   test('of a link’s page', async () => {
     const id = await asked()
     const link = await desk.link(desk.root, id)
@@ -50,7 +50,7 @@ describe.each(CASES)('D13 G03 a form with %s is refused with 400, and answers no
     expect([once.status, await statusOf(id)]).toEqual([200, 'denied'])
   })
 
-  test('of the console', async () => {
+  test('a form of the console', async () => {
     const [id, session] = [await asked(), await ConsoleSession.open(desk.url, desk.rootKey)]
     const page = `/console/approvals/${id}`
     const once = await session.fields(page)
@@ -66,7 +66,7 @@ describe.each(CASES)('D13 G03 a form with %s is refused with 400, and answers no
   })
 })
 
-test('D13 several approvals, which a form may name, are denied together', async () => {
+test('D13 a form may name several approvals, which are then denied together', async () => {
   const ids = [await asked(), await asked()]
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const { form = '' } = await session.fields('/console')
@@ -85,7 +85,7 @@ test('D13 G03 signing in with two keys signs nobody in', async () => {
   expect([sent.status, sent.headers.get('set-cookie')]).toEqual([400, null])
 })
 
-test('D13 G03 what Slack sends with any field twice is refused, and says so', () => {
+test('D13 G03 a request from Slack with a field twice is refused, and the error says so', () => {
   const payload = new URLSearchParams({ payload: JSON.stringify({ type: 'block_actions' }) }).toString()
   for (const text of [`${payload}&${payload}`, `${payload}&token=a&token=b`])
     expect(readInteraction(text)).toMatchObject({ ok: false, error: { code: 'invalid_request', detail: expect.stringContaining('twice') } })

@@ -130,7 +130,7 @@ test('P03 the nonce of the page is not in the link, and is no other page’s', (
   }
 })
 
-test('P07 a link is for the approver’s key of now: after a new key, or with the name made again, it does not hold', () => {
+test('P07 a link is refused once its approver has a new key or was created again', () => {
   const read = readLink(link)
   if (read === undefined) throw new Error('the link can’t be read')
   expect(macHolds(key, 'link', read, { digest: bound.digest, approverKey: 'f'.repeat(64) }, read.mac)).toBe(false)

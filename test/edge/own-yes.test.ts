@@ -1,4 +1,4 @@
-// What an approver reads of a yes is true of their own: who is outside of the role that policy wants is told so, wherever they read it.
+// An approver reads the effect of their own yes: an operator outside the role that policy wants reads so, on every page and route.
 
 import { expect, test } from 'vitest'
 import { mailOf } from '../../edge/channels/mail.ts'
@@ -26,7 +26,7 @@ const texts = (page: string): string =>
 const rule = (condition: string) =>
   `@id("wants") @reason("policy wants more") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { ${condition} };`
 
-test('D17 who is outside of the wanted role reads that their yes does not do: link, console, API, command line', async () => {
+test('D17 an operator outside the wanted role reads that their yes is not enough: link, console, API, command line', async () => {
   await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval, run } = await desk.asked(agent.client, tool, {})
     for (const { client, key, name } of [finance, other]) {
@@ -44,7 +44,7 @@ test('D17 who is outside of the wanted role reads that their yes does not do: li
       expect(page).toContain('medium risk')
       expect([read.prompt.risk, read.prompt.risk_ground]).toEqual(['medium', 'policy wants an approval by somebody in the role `finance`'])
     }
-    // As it was said, it is: the yes of one outside of the role lets nothing run.
+    // The text is true: the yes of an operator outside the role does not let it run.
     granted(await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
     expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('pending')
     granted(await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
@@ -53,7 +53,7 @@ test('D17 who is outside of the wanted role reads that their yes does not do: li
   })
 })
 
-test('D17 of two whom policy wants, the first reads that one is not enough, and the second that theirs is', async () => {
+test('D17 where policy wants two people, the first reads that one yes is not enough, and the second that theirs is', async () => {
   await desk.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
     const { approval, run } = await desk.asked(agent.client, tool, {})
     const onYes = async () => granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
@@ -64,7 +64,7 @@ test('D17 of two whom policy wants, the first reads that one is not enough, and 
   })
 })
 
-test('D17 a message that goes to several says whom policy wants, and promises none of them that theirs counts: mail, Slack', async () => {
+test('D17 a message to several people names the approvers wanted and promises nobody that their yes counts: mail, Slack', async () => {
   await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval: asked, run } = await desk.asked(agent.client, tool, {})
     const { items } = granted(await desk.root('listApprovals', { query: {} }))

@@ -118,7 +118,7 @@ test('S46 where an argument names the program, only listed names do, without a p
   }
 })
 
-test('D5 no plan hands a secret to a tool that shares the folder of its run; a credential stays with the proxy', () => {
+test('D5 a tool that shares the folder of its run gets no plan with secrets, but may have credentials', () => {
   expect(refusal({ workspace: 'run', secrets: ['token'] }, {})).toBe('secret_in_run_folder')
   expect(plans({ workspace: 'call', secrets: ['token'] })[0]?.secrets).toEqual(['token'])
   const host = 'api.example.com:8080'
@@ -182,7 +182,7 @@ test('tier B shares no folder with other calls: the worker’s user would run wh
   expect(shape(['B', 'C'], 'call')).toEqual(['B call', 'C call'])
 })
 
-test('L7 tier B keeps no secret from other processes of the worker’s user: a tool that is handed one, or whose proxy is, has no such plan', () => {
+test('L7 a tool with secrets or credentials gets no plan in tier B, where other processes of the worker’s user could read them', () => {
   const tiers = (change: Change): string[] =>
     plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'none', hosts: ['ok.com:80'] }, ...change }).map(({ tier }) => tier)
   expect(tiers({})).toEqual(['B', 'C'])

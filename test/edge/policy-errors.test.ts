@@ -90,7 +90,7 @@ test('G13 an approval does not help against a policy that errs', async () => {
   expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('denied')
 })
 
-test('D11 L6 a call that waits for two answers is denied at the first one when policy errs by then, whatever a second yes would make of it', async () => {
+test('D11 L6 a call that waits for two answers is denied at the first one if policy errs by then, whatever a second yes would change', async () => {
   await desk.operator(['approver']) // somebody else who could still say yes
   const sensitive = await desk.tool({ capabilities: ['network'], input_schema: schema })
   const call = await desk.asked(agent.client, sensitive, { n: 5 })

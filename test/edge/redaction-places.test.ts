@@ -78,7 +78,7 @@ test.each([
   ['a text', `curl --proxy-user 'admin:${SECRET}' https://example.com`],
   ['a text, with `=`', `curl --proxy-user=admin:${SECRET} https://example.com`],
   ['a list', ['curl', '--proxy-user', `admin:${SECRET}`, 'https://example.com']],
-])('D11 V02 the password for a proxy is hidden in a command line that is %s, its user is not', (_name, args) => {
+])('D11 V02 the password for a proxy, but not its user, is hidden in a command line that is %s', (_name, args) => {
   const text = JSON.stringify(redact({ args }))
   expect(text).not.toContain(SECRET)
   expect(text).toMatch(/admin:«redacted, mark [0-9a-f]{16}»/)

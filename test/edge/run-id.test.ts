@@ -52,7 +52,7 @@ test('G12 one idempotency key of one agent leads to one run, and no other agent�
   expect(new Set([id, ...others]).size).toBe(others.length + 1)
 })
 
-test('G11 an id that was found to be one tenant’s is still no other tenant’s', () => {
+test('G11 an id that was accepted for one tenant is still refused for another', () => {
   const id = newRunId('default', key, NOW)
   expect([isRunOf('default', id, key), isRunOf('other', id, key), isRunOf('default', id, key)]).toEqual([true, false, true])
 })

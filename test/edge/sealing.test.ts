@@ -1,10 +1,10 @@
-// A secret is sealed for one tenant, name and version; one that can't be opened is not there (L6).
+// A secret is sealed for one tenant, name and version; one that can't be opened counts as missing (L6).
 
 import { expect, test } from 'vitest'
 import { Sealing } from '../../edge/sealing.ts'
 import { openVault, SUPPOSED_VAULT } from '../../edge/vault.ts'
 
-test('what is sealed opens in its own place alone, and tells nothing of itself', () => {
+test('a sealed secret opens only for its own tenant, name and version, and reveals nothing', () => {
   const [key, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
   const sealing = new Sealing(key, 'one')
   const sealed = sealing.seal('db', 1, 'correct horse')
@@ -19,7 +19,7 @@ test('what is sealed opens in its own place alone, and tells nothing of itself',
   expect(new Set([...wrong, ...broken])).toEqual(new Set([undefined]))
 })
 
-test('L6 a secret that can’t be opened is one that is not there; where only policy is asked, all are', () => {
+test('L6 a secret that can’t be opened counts as missing; where only policy is asked, all secrets count as present', () => {
   const sealing = new Sealing(Buffer.alloc(32, 1), 'one')
   const vault = openVault(
     [{ name: 'db', version: 2, sealed: sealing.seal('db', 1, 'correct horse'), tools: ['t'], hosts: null }],
@@ -31,7 +31,7 @@ test('L6 a secret that can’t be opened is one that is not there; where only po
   expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([undefined, undefined])
 })
 
-test('V03 a tool has its own secrets alone, and one that is bound to a host only as a credential for that host', () => {
+test('V03 a tool gets only its own secrets, and one bound to a host only as a credential for that host', () => {
   const sealing = new Sealing(Buffer.alloc(32, 1), 'one')
   const held = (name: string, hosts: string[] | null) => ({
     name,

@@ -159,7 +159,7 @@ test.each([
   ],
   ['with files that the plan does not keep', { [`${EX}.files`]: { files: [], left: [], more: 0 } }, `${EX}.files`],
   ['by more memory than planned', { [`${EX}.limits.memory_bytes`]: 2 ** 34 }, `${EX}.limits.memory_bytes`],
-])('D4 D11 T01 a statement of an execution %s is not countersigned, and the answer names the field', async (_name, changes, field) => {
+])('D4 D11 T01 the edge refuses to countersign a statement of an execution %s, and names the field', async (_name, changes, field) => {
   const { call, claim } = await running()
   const answer = await peer.client('settle', { body: restated(claim, changes) })
   expect(refusal(answer)).toBe(INVALID)

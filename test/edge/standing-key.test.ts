@@ -1,4 +1,4 @@
-// What an answer that stands covers: calls that are the same in all that a human was told, and no others (L3).
+// A standing answer covers only calls that agree in everything the human was shown (L3).
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -69,7 +69,7 @@ test('D17 L3 a standing answer to an interpreter covers the same arguments alone
   expect(key({ plan: shell })).toBe(key({ plan: shell }))
 })
 
-test('L3 nothing stands for a call that brings files', () => {
+test('L3 no standing answer covers a call that brings files', () => {
   expect(mayStand(plan)).toBe(true)
   expect(mayStand({ ...plan, files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }] })).toBe(false)
 })

@@ -130,7 +130,7 @@ test('seed N10: a yes for one program covers no other, whatever the tool', async
     expect([command, (await propose(run, { of, args: { command, at: '/tmp' } })).state]).toEqual([command, 'awaiting_approval'])
 })
 
-test('D17 a yes for an interpreter covers the same arguments and no others, and says so; in a folder that others change, none stands', async () => {
+test('D17 a standing yes for an interpreter covers only the same arguments and says so; none is offered in the folder of a run', async () => {
   const contract = {
     capabilities: ['process_exec' as const],
     input_schema: { type: 'object', properties: { args: { type: 'array', items: { type: 'string' } } }, required: ['args'] },

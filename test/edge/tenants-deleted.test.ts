@@ -1,5 +1,5 @@
-// Promise: a tenant is deleted in two steps and for good. Its keys open nothing, its ids answer as ids that never were, what it kept is gone
-// from the storage folder, its name is never given again, and the installation's journal says what happened.
+// Promise: deleting a tenant takes two steps and is permanent. Its keys are refused, its ids answer like ids that never existed, its data
+// is gone from the storage folder, its name can't be used again, and the installation's journal records the deletion.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,7 +36,7 @@ const objects = (): string[] => {
 const holding = (text: string): string[] =>
   objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && readFileSync(file).includes(text))
 
-test('D18 an active tenant is not deleted, nor one whose name is not repeated, nor the first one', async () => {
+test('D18 deleting is refused for an active tenant, without the repeated name, and for the default tenant', async () => {
   expect(refusal(await remove(name))).toBe('409 conflict')
   granted(await governor('suspendTenant', { params, body: {} }))
   expect(refusal(await remove(name, 'deleted-other'))).toBe('400 invalid_request')
@@ -46,8 +46,8 @@ test('D18 an active tenant is not deleted, nor one whose name is not repeated, n
   granted(await acme.desk.root('listAgents', {}))
 })
 
-test('D18 after its deletion nobody of it is known, and nothing of what it kept is left on disk', { timeout: 120_000 }, async () => {
-  // A run of which nothing but its own object knows: it waits for a worker that never comes.
+test('D18 a deleted tenant’s keys are refused, and none of its data is left on disk', { timeout: 120_000 }, async () => {
+  // A run that only its own object knows: it waits for a worker that never comes.
   const stray = granted(await acme.agent.client('proposeCallInNewRun', { body: { tool: acme.ids.tool, args: { text: 'the stray one' } } }))
   expect(stray.state).toBe('granted')
   expect(holding(`of ${name} alone`).length).toBeGreaterThan(0)
@@ -72,7 +72,7 @@ test('D18 after its deletion nobody of it is known, and nothing of what it kept 
   expect(holding(acme.ids.session)).toEqual([])
   for (const run of [acme.ids.run, acme.ids.approval.replace(/^apr_(\w{26})_.*$/, 'run_$1')]) expect(holding(run)).toEqual([])
 
-  // It is looked at again when its time comes, and removes itself: here by its ring, a few seconds after it was proposed.
+  // The run removes itself when its alarm fires: here to ring again, a few seconds after the proposal.
   const file = objectId('countersign-run', `${name}/${stray.run}`)
   await eventually('the stray run has removed itself', () => holding('the stray one').every((path) => !path.includes(file)), 90_000)
   const { items } = granted(await governor('readInstallationJournal', { query: {} }))
@@ -86,7 +86,7 @@ test('D18 after its deletion nobody of it is known, and nothing of what it kept 
   ])
 })
 
-test('D18 the other tenant keeps all that it has', async () => {
+test('D18 deleting a tenant leaves all data of another tenant', async () => {
   const { run, call } = other.ids
   expect(granted(await other.agent.client('readCall', { params: { run, call } })).id).toBe(call)
   expect(granted(await other.agent.client('listFiles', { params: { run } })).items).toHaveLength(1)
@@ -94,7 +94,7 @@ test('D18 the other tenant keeps all that it has', async () => {
   expect(granted(await other.desk.root('listSkills', { query: {} })).items).toHaveLength(1)
 })
 
-test('D18 after a restart of the edge a deleted tenant stays deleted, and asking makes no object', async () => {
+test('D18 a deleted tenant stays deleted after a restart of the edge, and a request for it makes no object', async () => {
   await stack.edge.stop()
   expect((await stack.edge.start()).ok).toBe(true)
   const before = objects().filter((file) => file.endsWith('.sqlite'))
@@ -105,7 +105,7 @@ test('D18 after a restart of the edge a deleted tenant stays deleted, and asking
   expect(granted(await governor('readTenant', { params }))).toMatchObject({ state: 'deleted', erased: true })
 })
 
-test('D18 an empty tenant is deleted like a full one', async () => {
+test('D18 an empty tenant can be deleted too', async () => {
   await newTenant(stack.dev, 'deleted-empty')
   granted(await governor('suspendTenant', { params: { tenant: 'deleted-empty' }, body: {} }))
   granted(await remove('deleted-empty'))

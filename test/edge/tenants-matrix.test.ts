@@ -1,4 +1,4 @@
-// Promise: what is another tenant's answers, by every route, as what never was. The routes come from the table, so a new one is asked too.
+// Promise: on all routes, ids of another tenant answer like ids that never existed. The routes come from the table, so new ones are tested.
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,10 +15,10 @@ import { furnished, type Ids, nobodys, pathOf } from '../support/tenants.ts'
 
 const dev = sharedStack()
 const [mine, other] = [await furnished(dev, 'matrix-mine'), await furnished(dev, 'matrix-other')]
-// Versions of policies are counted in each tenant: this one is the other's alone.
+// Each tenant counts its own policy versions: only the other tenant has this one.
 const { policies } = granted(await other.desk.root('readPolicies', {}))
 const { version } = granted(await other.desk.root('putPolicies', { body: { policies: { ...policies, third: '' }, note: 'a third' } }))
-/** A link is its holder's: in another tenant's name it is none. */
+/** A link is valid only under its own tenant's name. */
 const theirs: Ids = { ...other.ids, version: `${version}`, token: other.ids.token.replace(/^[^.]+/, mine.ids.tenant) }
 const never = nobodys(theirs)
 
@@ -31,7 +31,7 @@ const CREDENTIALS: Readonly<Record<string, Credentials>> = {
   worker: mine.peer.credentials(),
   console: () => ({ cookie: mine.console.cookie, origin: new URL(dev.url).origin }),
   link: () => ({ origin: new URL(dev.url).origin }),
-  // Who governs tenants has another key than those inside of them.
+  // The operator of the installation has another key than callers inside a tenant.
   installation: bearer(mine.desk.rootKey),
 }
 const { form } = await mine.console.fields('/console/standing')
@@ -66,7 +66,7 @@ async function ask(name: RouteName, route: Route, caller: string, ids: Ids): Pro
   return { status: answer.status, body: streams ? 'a stream' : await answer.text() }
 }
 
-/** Without what was sent along, and what every answer has of its own: times, digests over names, keys. */
+/** Removes what the request sent, and what differs in every answer: times, digests over names, keys. */
 function alike({ status, body }: Asked, ids: Ids): Asked {
   let text = body
   const echoed = Object.values(ids)
@@ -84,19 +84,19 @@ function alike({ status, body }: Asked, ids: Ids): Asked {
   return { status, body: text }
 }
 
-/** What reads first and what removes last, so that nothing is asked of what a request before it has made. */
+/** Reads first and removals last, so that no request depends on what an earlier one created. */
 const ORDER = ['GET', 'POST', 'DELETE', 'PUT']
 const asked = routes
   .filter(([name, route]) => !(isOpen(route) || NAMES_NOTHING.has(name)))
   .toSorted(([, a], [, b]) => ORDER.indexOf(a.method) - ORDER.indexOf(b.method))
 
-/** One file for each object that there is. */
+/** One file for each existing object. */
 const objects = (): string[] =>
   readdirSync(join(sharedState(), 'edge/objects'), { recursive: true })
     .map(String)
     .filter((file) => file.endsWith('.sqlite'))
 
-/** What of the other tenant must not have changed, as its own people read it. */
+/** Data of the other tenant that must not change, as its own people read it. */
 async function stateOf({ desk, ids, agent }: typeof other): Promise<unknown> {
   const { root } = desk
   const params = { run: ids.run, call: ids.call }
@@ -119,7 +119,7 @@ async function stateOf({ desk, ids, agent }: typeof other): Promise<unknown> {
   ]
 }
 
-test('each route that takes a body has one here, and what names nothing has no parameter', () => {
+test('each route with a body has one in this test, and routes whose body names no id have no parameter', () => {
   for (const [name, { body, raw, path }] of asked) {
     if (body !== undefined && raw === undefined) expect([name, name in BODIES]).toEqual([name, true])
     expect(() => pathOf(name, theirs), path).not.toThrow()
@@ -128,7 +128,7 @@ test('each route that takes a body has one here, and what names nothing has no p
 })
 
 describe('G11 V03 between two tenants', () => {
-  test('D18 by every route, by every kind of caller: the other’s ids answer as ids that never were, and nothing of theirs is told', async () => {
+  test('D18 for every route and kind of caller, ids of another tenant answer like ids that never existed and reveal nothing', async () => {
     const [before, files] = [await stateOf(other), objects()]
     const reached = new Map<number, number>()
     const misfits: string[] = []
@@ -142,11 +142,11 @@ describe('G11 V03 between two tenants', () => {
         expect([name, caller, alike(first, theirs)]).toEqual([name, caller, alike(second, never)])
         if (first.status === 400) misfits.push(`${name}: ${first.body}`)
         reached.set(first.status, (reached.get(first.status) ?? 0) + 1)
-        // An answer may repeat what it was asked with; what it was not asked with is the other tenant's to know.
+        // An answer may repeat what the request contained; the rest of the other tenant's data must stay unknown.
         for (const secret of secrets) if (second.body.includes(secret)) throw new Error(`${name} told ${caller} of \`${secret}\``)
       }
     }
-    // Most of them were really looked up: a request that does not fit, or comes from nobody, would be alike for nothing.
+    // Most ids were really looked up: an invalid or unauthenticated request would answer alike without proving anything.
     expect([...reached.keys()].filter((status) => status >= 500)).toEqual([])
     expect(reached.get(404) ?? 0).toBeGreaterThan(40)
     expect(misfits).toEqual([])

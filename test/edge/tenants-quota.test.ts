@@ -1,5 +1,5 @@
-// Promise: what a tenant may use in all is enforced where the thing is made, the refusal has a code of its own, and the operator of the
-// installation reads how much of it is used.
+// Promise: the edge enforces each limit of a tenant's quota where the counted thing is created, each refusal has its own code, and the
+// operator of the installation can read the current use.
 
 import { afterAll, expect, test } from 'vitest'
 import { client } from '../../shared/client.ts'
@@ -13,7 +13,7 @@ const dev = sharedStack()
 const governor = installation(dev)
 const useOf = async (tenant: string) => granted(await governor('readTenant', { params: { tenant } })).use
 
-test('D18 calls of a day: the last one that fits is taken, the next is refused, and a lower or higher quota counts at once', async () => {
+test('D18 the last call that fits the daily quota is accepted, the next is refused, and a changed quota applies at once', async () => {
   const desk = await newTenant(dev, 'quota-calls', { calls_per_day: 3 })
   const [agent, tool] = [await desk.agent(), await desk.tool()]
   const propose = (key?: string) =>
@@ -22,18 +22,18 @@ test('D18 calls of a day: the last one that fits is taken, the next is refused, 
       ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
     })
   const first = granted(await propose('one'))
-  // At once: the count is one row, so no two of them are the last one.
+  // In parallel: the count is one row, so only one of them can be the last.
   const answers = await Promise.all(Array.from({ length: 10 }, () => propose()))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(2)
   expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['403 calls_quota_exceeded']))
   expect((await useOf('quota-calls'))?.calls_today).toBe(3)
-  expect(granted(await propose('one')).id).toBe(first.id) // a repeated request makes nothing, and is answered as before
+  expect(granted(await propose('one')).id).toBe(first.id) // a repeated request creates nothing, and gets the same answer
   granted(await governor('putQuota', { params: { tenant: 'quota-calls' }, body: { calls_per_day: 4 } }))
   granted(await propose())
   expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
 })
 
-test('D18 workers: one more than the quota is not enrolled until another is revoked, and its token still works then', async () => {
+test('D18 a worker beyond the quota can enrol only after another is revoked, with the same token', async () => {
   const desk = await newTenant(dev, 'quota-workers', { workers: 1 })
   const first = await PeerWorker.enrol(dev.url, desk.root, desk.pool)
   const { token } = granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
@@ -44,7 +44,7 @@ test('D18 workers: one more than the quota is not enrolled until another is revo
   granted(await enroll())
 })
 
-test('D18 files: the runs of a tenant hold together what its quota says, whichever agent’s they are', async () => {
+test('D18 files of all runs of a tenant together may not exceed its quota, whichever agent owns the runs', async () => {
   const desk = await newTenant(dev, 'quota-files', { files_bytes: 10 })
   const [one, two] = [await desk.agent(), await desk.agent()]
   await desk.tool({ input_files: true })
@@ -58,7 +58,7 @@ test('D18 files: the runs of a tenant hold together what its quota says, whichev
   expect((await useOf('quota-files'))?.files_bytes).toBe(10)
 })
 
-test('D18 open pages: one more than the quota is told nothing', async () => {
+test('D18 an open page beyond the quota receives no events', async () => {
   const desk = await newTenant(dev, 'quota-streams', { streams: 1 })
   const [agent, tool] = [await desk.agent(), await desk.tool({ capabilities: ['network'] })]
   const asked = await desk.asked(agent.client, tool)
@@ -71,7 +71,7 @@ test('D18 open pages: one more than the quota is told nothing', async () => {
   abort.abort()
 })
 
-test('a quota that is no whole number or beyond what may be set is refused', async () => {
+test('a quota that is not a whole number or exceeds the maximum is refused', async () => {
   await newTenant(dev, 'quota-bounds')
   for (const body of [{ workers: -1 }, { workers: 1.5 }, { workers: 1_001 }, { calls_per_day: 1e12 }, { other: 1 }])
     expect(refusal(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body }))).toBe('400 invalid_request')
@@ -79,7 +79,7 @@ test('a quota that is no whole number or beyond what may be set is refused', asy
   expect(quota).toEqual({ calls_per_day: 1_000_000, files_bytes: 4 * 2 ** 30, workers: 0, streams: 512 })
 })
 
-test('a restart of the edge gives nobody calls back that were counted', async () => {
+test('a restart of the edge does not reset the count of calls', async () => {
   const stack = await startTestStack()
   afterAll(() => stack.stop())
   const desk = await newTenant(stack.dev, 'quota-restart', { calls_per_day: 2 })

@@ -1,4 +1,4 @@
-// Promise: a suspended tenant is closed at once to everybody of it, its running calls may finish, its data stays, and resuming restores it.
+// Promise: suspending a tenant locks out all its callers at once, running calls may finish, its data is kept, and resuming restores it.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { client } from '../../shared/client.ts'
@@ -42,7 +42,7 @@ describe('D18 a suspended tenant', () => {
     token = granted(await desk.root('createEnrolment', { body: { pool: desk.pool } })).token
   })
 
-  test('lets nobody in: not by a key, a browser, a link or a new worker, from the very next request on', async () => {
+  test('it refuses keys, browsers, links and new workers from the very next request on', async () => {
     const claim = granted(await peer.claim(calls['running']?.id ?? ''))
     expect(granted(await suspend(name))).toMatchObject({ name, state: 'suspended' })
 
@@ -61,14 +61,14 @@ describe('D18 a suspended tenant', () => {
     const opened = await fetch(link)
     expect([opened.status, await opened.text()]).toEqual([403, expect.stringContaining('has suspended this tenant')])
 
-    // What runs may finish: the outcome of a call that has begun is worth more than not to know it.
+    // A running call may finish, because an unknown outcome would be worse.
     const body = { tiers: ['B' as const, 'C' as const], running: [{ call: calls['running']?.id ?? '', fence: 1 }] }
     expect(granted(await peer.client('heartbeat', { body })).stop).toEqual([])
     expect(granted(await peer.settle(claim)).state).toBe('succeeded')
     expect(granted(await client(dev.url)('logCheckpoint', { query: { tenant: name } })).origin).toContain(name)
   })
 
-  test('is as it was when it is resumed', async () => {
+  test('everything works as before once it is resumed', async () => {
     expect(granted(await resume(name)).state).toBe('active')
     const read = async (which: string) => {
       const { run = '', id = '' } = calls[which] ?? {}
@@ -81,7 +81,7 @@ describe('D18 a suspended tenant', () => {
     expect(granted(await desk.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } })).status).toBe('approved')
   })
 
-  test('leaves every other tenant alone', async () => {
+  test('other tenants are not affected', async () => {
     const other = await newTenant(dev, 'suspended-other')
     granted(await suspend(name))
     const [by, tool] = [await other.agent(), await other.tool()]
@@ -90,7 +90,7 @@ describe('D18 a suspended tenant', () => {
   })
 })
 
-test('D18 a stream that was open when its tenant was suspended tells nothing more', async () => {
+test('D18 a stream that was open when its tenant was suspended sends nothing more', async () => {
   const desk = await newTenant(dev, 'suspended-stream')
   const agent = await desk.agent()
   const run = granted(await agent.client('createRun', { body: {} }))
@@ -104,7 +104,7 @@ test('D18 a stream that was open when its tenant was suspended tells nothing mor
   expect(await stream.text()).not.toContain('settled')
 })
 
-test('D18 suspending twice, resuming what is active and touching what is not there are refused', async () => {
+test('D18 suspending twice, resuming an active tenant and changing an unknown tenant are refused', async () => {
   await newTenant(dev, 'suspended-twice')
   expect(refusal(await resume('suspended-twice'))).toBe('409 conflict')
   granted(await suspend('suspended-twice'))

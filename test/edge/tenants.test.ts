@@ -1,5 +1,5 @@
-// Promise: the operator of the installation makes tenants, each with a first operator whose key is shown once, and sees nothing inside of
-// them. What was done is on record in a log of the installation's own.
+// Promise: the operator of the installation creates tenants, each with a first operator whose key is shown once, and can read nothing
+// inside them. The installation's own log records every change.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const governor = installation(dev)
 const desk = new Desk('tenants', dev)
 const REFUSED = '401 unauthenticated'
 
-test('D18 a new tenant is a whole one: its first operator administers it, and its agents’ calls are decided and logged apart', async () => {
+test('D18 the first operator of a new tenant can administer it, and its agents’ calls are decided and logged separately', async () => {
   const acme = await newTenant(dev, 'tenants-acme')
   const [agent, tool] = [await acme.agent(), await acme.tool()]
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
@@ -34,7 +34,7 @@ test('D18 a new tenant is a whole one: its first operator administers it, and it
   expect(granted(await acme.root('listOperators', {})).items.map(({ name, roles }) => [name, roles])).toEqual([['root', ['admin']]])
 })
 
-test('the first operator may have another name, and its key is in the first answer alone', async () => {
+test('the first operator may have another name, and only the first answer holds its key', async () => {
   const made = granted(await governor('createTenant', { body: { name: 'tenants-named', operator: 'alice' } }))
   expect(made).toMatchObject({ name: 'tenants-named', state: 'active', operator: 'alice' })
   expect(made.key).toMatch(/^cs_operator_tenants-named_/)
@@ -47,7 +47,7 @@ test('the first operator may have another name, and its key is in the first answ
   expect(told).not.toContain(made.key.split('_').at(-1))
 })
 
-test('a name is given once, has the form of one, and is not that of the installation’s log', async () => {
+test('a tenant’s name has to be new, well formed, and not the name of the installation’s log', async () => {
   await newTenant(dev, 'tenants-once')
   expect(refusal(await governor('createTenant', { body: { name: 'tenants-once' } }))).toBe('409 conflict')
   expect(refusal(await governor('createTenant', { body: { name: 'default' } }))).toBe('409 conflict')
@@ -55,13 +55,13 @@ test('a name is given once, has the form of one, and is not that of the installa
     expect([name, refusal(await governor('createTenant', { body: { name } }))]).toEqual([name, '400 invalid_request'])
 })
 
-test('two that make the same tenant at once: one of them does', async () => {
+test('of two simultaneous requests that create the same tenant, one succeeds', async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => governor('createTenant', { body: { name: 'tenants-race' } })))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
   expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['409 conflict']))
 })
 
-test('K03 the installation key opens nothing of a tenant, no key of a tenant governs, and a wrong one is refused like any other', async () => {
+test('K03 the installation key opens nothing of a tenant, no tenant’s key manages tenants, and a wrong key is refused like any other', async () => {
   expect(refusal(await governor('listTools', {}))).toBe(REFUSED)
   expect(refusal(await governor('listOperators', {}))).toBe(REFUSED)
   expect(refusal(await governor('putOperator', { params: { name: 'me' }, body: { roles: ['admin'] } }))).toBe(REFUSED)
@@ -84,14 +84,14 @@ test('K03 the installation key opens nothing of a tenant, no key of a tenant gov
   expect(refusal(await governor('readTenant', { params: { tenant: 'tenants-forged' } }))).toBe('404 not_found')
 })
 
-test('set-up keeps the installation key where only its owner reads it, and the edge is given its hash', () => {
+test('set-up stores the installation key so that only its owner can read it, and gives the edge its hash', () => {
   const secrets = readFileSync(join(sharedState(), 'secrets.json'), 'utf8')
   expect(JSON.parse(secrets).installation).toBe(dev.installation_key)
   const config = readFileSync(join(sharedState(), 'edge/config.capnp'), 'utf8')
   expect(config).not.toContain(dev.installation_key.split('_').at(-1))
 })
 
-test('J01 what was done with tenants is chained, and each entry becomes a leaf of the installation’s log, whose head is signed', async () => {
+test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of the installation’s signed log', async () => {
   await newTenant(dev, 'tenants-journal')
   granted(await governor('putQuota', { params: { tenant: 'tenants-journal' }, body: { workers: 3 } }))
   const items = granted(await governor('readInstallationJournal', { query: {} })).items
@@ -113,7 +113,7 @@ test('J01 what was done with tenants is chained, and each entry becomes a leaf o
   expect(verifyCheckpoint(head.note, head.origin, edge?.x ?? '')).toMatchObject({ ok: true, value: { size: head.size } })
 })
 
-test('pages of tenants come in the order of their names', async () => {
+test('tenants are listed page by page in the order of their names', async () => {
   await newTenant(dev, 'tenants-z1')
   await newTenant(dev, 'tenants-z2')
   const { items } = granted(await governor('listTenants', { query: { after: 'tenants-z1' } }))
@@ -121,7 +121,7 @@ test('pages of tenants come in the order of their names', async () => {
   expect(items.map(({ name }) => name)).toEqual(items.map(({ name }) => name).toSorted())
 })
 
-test('the metrics that anyone reads name no tenant', async () => {
+test('the public metrics name no tenant', async () => {
   await newTenant(dev, 'tenants-unnamed')
   const metrics = await (await fetch(new URL('/metrics', dev.url))).text()
   expect(metrics).toContain('countersign_calls_ended_total')

@@ -1,5 +1,5 @@
-// Text without a place to break it, as long as each field takes, on every page: nothing has to be scrolled sideways, on a small phone or on a
-// desk. What is looked at was made here, by an agent, a publisher, a worker and an operator who mean harm.
+// Fills every field with the longest text that has no place to break, and checks that no page scrolls sideways, on a phone or on a desktop.
+// The texts come from a hostile agent, publisher, worker and operator.
 
 import type { Page } from 'playwright-core'
 import { beforeAll, expect, test } from 'vitest'
@@ -28,7 +28,7 @@ const tool = await desk.tool({
   description: long('D', 500),
   executor: { argv: ['echo', '{...words}'] },
 })
-/** Each in a session of its own: what stands in one answers for no other. */
+/** Each in its own session, so that no standing answer covers another. */
 const runSpec = () => ({ session: `${long('S', 60)}${desk.name()}`, device: long('d', 128), channel: long('c', 64) })
 const ARGS = { words: [long('W', 5_000), '</p><b>'], [long('k', 5_000)]: long('v', 5_000) }
 
@@ -82,7 +82,7 @@ beforeAll(async () => {
   ]
 })
 
-/** What reaches out of the window, with all that is folded unfolded. */
+/** The elements that are wider than the window, with all folded parts opened. */
 async function reachesOut(page: Page): Promise<number> {
   await page.evaluate(unfold)
   return page.evaluate(sideways, '100%')
@@ -102,7 +102,7 @@ test.each(WIDTHS)('D14 no page of the console reaches out of a window of %i pixe
 })
 
 test.each(WIDTHS)('D14 no page that follows from a form of the console reaches out of a window of %i pixels', async (width) => {
-  // As much as a page offers for change.
+  // Everything that a page lets the reader change.
   const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
   const page = await opened(width, `/console/approvals/${shorter.approval?.id}`)
   await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
@@ -129,7 +129,7 @@ test.each(WIDTHS)('D14 no page that follows from a form of the console reaches o
   expect(await reachesOut(page)).toBe(0)
 })
 
-test.each(WIDTHS)('D14 no page behind a link, and none for who is not let in, reaches out of a window of %i pixels', async (width) => {
+test.each(WIDTHS)('D14 no page behind a link, and no refusal page, reaches out of a window of %i pixels', async (width) => {
   const context = await browser.newContext({ viewport: { width, height: 800 } })
   const page = await context.newPage()
   for (const url of [link, linkOver, `${link}x`, at(`/console?agent=${long('x', 64)}`), at('/docs')]) {

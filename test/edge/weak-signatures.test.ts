@@ -1,5 +1,5 @@
-// Promise: nobody signs in a worker's or a publisher's name without their secret, and the edge takes no signature that an auditor's
-// verifier would refuse. Against a running edge; the forgeries are made here, by arithmetic of the tests' own.
+// Promise: nobody can sign as a worker or publisher without its secret, and the edge accepts no signature that an auditor's verifier
+// would refuse. Runs against a real edge, with forgeries made by the tests' own arithmetic.
 
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -59,17 +59,17 @@ function withoutSecret(x: string): (base: Buffer) => Buffer | undefined {
   }
 }
 
-test('D2 T02 K01 a worker with a key of order 8 is not enrolled, so nobody speaks in its name without a secret', async () => {
+test('D2 T02 K01 a worker with a key of order 8 can’t enrol, so nobody can sign as it without a secret', async () => {
   const x = Buffer.from('26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05', 'hex').toString('base64url')
   const enrolled = await enrol(x)
   const beaten = enrolled.ok ? await beat(enrolled.value.worker, withoutSecret(x)) : 'not enrolled'
   expect([refusal(enrolled), beaten]).toEqual(['400 invalid_request', 'not enrolled'])
 })
 
-/** A package whose pinned key is refused before anything of it is read. */
+/** A package whose pinned key is refused before the package is read. */
 const UNREAD = { payloadType: SKILL_TYPE as typeof SKILL_TYPE, payload: '', signatures: [{ keyid: 'x', sig: '' }] }
 
-test('D2 T02 no key of small order and no key in another spelling is enrolled, given to a publisher or pinned', async () => {
+test('D2 T02 keys of small order or in another spelling can’t be enrolled, given to a publisher or pinned', async () => {
   const publisher = desk.name()
   for (const [name, x] of Object.entries({ ...WEAK_KEYS, ...NO_KEYS })) {
     expect([name, refusal(await enrol(x))]).toEqual([name, '400 invalid_request'])
@@ -91,7 +91,7 @@ test('D3 T02 a request whose signature has R of small order, or in another spell
   for (const [name, choice] of Object.entries(WEAK_NONCES)) expect([name, await sent(choice)]).toEqual([name, '401 bad_signature'])
 })
 
-test('D3 T02 a request whose signature is spelled otherwise is refused: bits behind it, base64url, no padding', async () => {
+test('D3 T02 a request whose signature has another spelling is refused: trailing bits, base64url, no padding', async () => {
   const sign = (base: Buffer) => chosenSignature(base, BASE_NONCE, jwkOf(peer))
   const next = (char: string): string => String.fromCharCode(char.charCodeAt(0) + 1)
   expect(await beat(peer.id, sign)).toBe('200 ok')

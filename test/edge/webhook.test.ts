@@ -198,7 +198,7 @@ test('attempts: each pause is longer than the last and none is the same for all;
   expect(after({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state).toBe('sent')
 })
 
-test('N08 N14 a receiver that redirects is not followed: its answer is the redirect', async () => {
+test('N08 N14 the edge does not follow a redirect by a webhook’s receiver', async () => {
   const asked: string[] = []
   const receiver = createServer(({ url = '' }, answer) => {
     asked.push(url)

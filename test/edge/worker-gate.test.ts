@@ -9,19 +9,19 @@ const signed = (created: number, nonce: string) => ({ tenant: 'default', worker:
 const AGE = LIMITS.signature_age_s
 const NOW = 1_800_000_000
 
-/** The epoch that the gate names when it refuses a nonce of none. */
+/** The epoch that the gate names when it refuses a nonce without one. */
 function epochOf(gate: WorkerGate, now: number): string {
   const refused = gate.admit(WORKER, signed(now, 'a-nonce-of-no-epoch'), now * 1000)
   return refused.ok ? '' : (refused.error.epoch ?? '')
 }
 
-/** What the gate says of a whole nonce. */
+/** The gate's verdict on a complete nonce. */
 function said(gate: WorkerGate, created: number, nonce: string, now: number, worker = WORKER): string {
   const admitted = gate.admit(worker, signed(created, nonce), now * 1000)
   return admitted.ok ? 'admitted' : admitted.error.code
 }
 
-/** The same of one that the worker has made for this gate. */
+/** The gate's verdict on a nonce with its own epoch. */
 const verdict = (gate: WorkerGate, created: number, nonce: string, now: number, worker = WORKER): string =>
   said(gate, created, `${epochOf(gate, now)}${nonce}`, now, worker)
 
@@ -45,7 +45,7 @@ test('K02 a nonce is admitted once, for as long as its signature would be', () =
     const gate = new WorkerGate()
     expect(verdict(gate, NOW + off, 'n', NOW)).toBe('admitted')
     for (let later = 0; later <= 3 * AGE; later++) {
-      expect(verdict(gate, NOW + later, `other ${later}`, NOW + later)).toBe('admitted') // the gate turns its memory over meanwhile
+      expect(verdict(gate, NOW + later, `other ${later}`, NOW + later)).toBe('admitted') // the gate turns over its nonce cache in the meantime
       expect(verdict(gate, NOW + off, 'n', NOW + later)).toBe(later - off > AGE ? 'clock_skew' : 'replayed')
     }
   }
@@ -72,7 +72,7 @@ test('K02 nonces are each worker’s own', () => {
   expect(verdict(gate, NOW, 'n', NOW, 'wrk_1')).toBe('replayed')
 })
 
-test('D9 K02 nothing that was admitted before a restart is admitted after it, whenever it says it was signed', () => {
+test('D9 K02 a request that was admitted before a restart is refused after it, whatever signing time it claims', () => {
   for (const off of [-AGE, -1, 0, 1, AGE]) {
     const before = new WorkerGate()
     const nonce = `${epochOf(before, NOW)}n`
@@ -85,7 +85,7 @@ test('D9 K02 nothing that was admitted before a restart is admitted after it, wh
   }
 })
 
-test('D9 K02 nothing is admitted twice by a clock that leaps ahead and goes back, and new requests are admitted at once', () => {
+test('D9 K02 when the clock leaps ahead and goes back, no request is admitted twice and new ones are admitted at once', () => {
   for (const leap of [1, AGE, 2 * AGE + 1, 5 * AGE, 3_600, 365 * 86_400]) {
     const gate = new WorkerGate()
     const nonce = `${epochOf(gate, NOW)}n`

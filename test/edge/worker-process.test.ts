@@ -1,4 +1,4 @@
-// One process serves as a worker: another one that has its key gets no call and no secret, and operators are told that there are two.
+// Only one process serves as a worker: another process with its key gets no call and no secret, and operators see a warning.
 
 import { expect, test } from 'vitest'
 import { browserForTests } from '../support/browser.ts'
@@ -17,17 +17,17 @@ const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 
 const proposed = () => agent.client('proposeCallInNewRun', { body: { tool, args: {} } }).then(granted)
 
-test('D6 L2 a copy of a worker that claims a call which the worker runs gets nothing', async () => {
+test('D6 L2 a copy of a worker gets nothing when it claims a call that the worker runs', async () => {
   const copy = peer.copy()
   const call = await proposed()
   const claim = granted(await peer.claim(call.id))
   expect(refusal(await copy.claim(call.id))).toBe('409 already_claimed')
   const nameless = { run: call.run, call: call.id, tiers: ['B' as const, 'C' as const], egress: true }
   expect(refusal(await peer.client('claim', { body: nameless }))).toBe('409 already_claimed')
-  expect(granted(await peer.claim(call.id))).toEqual(claim) // the answer that was lost
+  expect(granted(await peer.claim(call.id))).toEqual(claim) // as if its answer was lost
 })
 
-test('D6 L2 a process that has spoken for a call, by heartbeat or output, is handed its arguments and secrets no more', async () => {
+test('D6 L2 a process that has reported on a call, by heartbeat or output, can’t get its arguments and secrets again', async () => {
   const ways: ((call: string) => Promise<unknown>)[] = [
     async (call) => granted(await peer.client('heartbeat', { body: { tiers: ['B', 'C'], running: [{ call, fence: 1 }] } })),
     async (call) => {
@@ -44,7 +44,7 @@ test('D6 L2 a process that has spoken for a call, by heartbeat or output, is han
   }
 })
 
-test('D6 a second process of one worker is refused while the first is heard of, and operators are told that there are two', async () => {
+test('D6 a second process of a worker is refused while the first is active, and operators see a warning', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const second = first.copy()
   const read = () => desk.root('readWorker', { params: { worker: first.id } }).then(granted)
@@ -61,7 +61,7 @@ test('D6 a second process of one worker is refused while the first is heard of, 
   granted(await first.claim(call.id))
 })
 
-test('D6 a process that has left, or is silent, is followed by the next one, and that raises no alarm', async () => {
+test('D6 a process that has stopped or is silent is replaced by the next one without an alarm', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const [second, third] = [first.copy(), first.copy()]
   granted(await first.heartbeat())
@@ -79,7 +79,7 @@ async function taken(by: PeerWorker) {
   return answer.ok && answer
 }
 
-test('D6 the console, the command line and the metrics say that a worker’s key was used by two processes', async () => {
+test('D6 the console, the command line and the metrics report that two processes used a worker’s key', async () => {
   const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const copy = worker.copy()
   const auditor = await desk.operator(['auditor'])

@@ -1,4 +1,4 @@
-// Which requests a credential is added to: those to exactly its host and port, in the way that its plan says (V04).
+// The proxy adds a credential only to requests to exactly its host and port, in the way that the plan names (V04).
 
 import { expect, test } from 'vitest'
 import { additionsFor, additionsOf, headersOf } from '../../worker/sandbox/credentials.ts'
@@ -15,12 +15,12 @@ const additions = additionsOf(plan, { plain: 'one', inside: '$& two\n', other: '
 const secretsFor = (host: string, port: number, over: 'plain' | 'tls'): string[] =>
   additionsFor(additions, { host, port }, over).map(({ secret }) => secret)
 
-test('V04 a credential that is for TLS is never added without it, and one for plain HTTP never inside TLS', () => {
+test('V04 a credential for TLS is never added to plain HTTP, and one for plain HTTP never inside TLS', () => {
   expect([secretsFor('api.example.com', 443, 'tls'), secretsFor('api.example.com', 443, 'plain')]).toEqual([['inside'], []])
   expect([secretsFor('api.example.com', 80, 'plain'), secretsFor('api.example.com', 80, 'tls')]).toEqual([['plain'], []])
 })
 
-test('V04 a credential is for one host and one port: no other host, name below it or port has it', () => {
+test('V04 a credential is added only for its own host and port, not for a subdomain or another port', () => {
   for (const over of ['plain', 'tls'] as const) {
     for (const host of ['example.com', 'a.api.example.com', 'api.example.com.evil.example', 'api.example.co', ''])
       for (const port of [80, 443]) expect([host, port, secretsFor(host, port, over)]).toEqual([host, port, []])
@@ -28,7 +28,7 @@ test('V04 a credential is for one host and one port: no other host, name below i
   }
 })
 
-test('V04 a header says the value in its format, to the letter, and only secrets that a credential names are added', () => {
+test('V04 a header holds the value in exactly its format, and only secrets that a credential names are added', () => {
   expect(headersOf(additions)).toEqual({ 'x-api-key': 'one', authorization: 'Bearer $& two' })
   expect(additionsOf(plan, { inside: 'two' }).map(({ secret }) => secret)).toEqual(['inside'])
 })

@@ -90,7 +90,7 @@ export class Arena {
     return this.#order({ do: 'launch', ...order }, hear)
   }
 
-  /** What a worker of this user does at its start. */
+  /** The start of a worker of this user. */
   orphans(): Promise<OrphansSeen> {
     return this.#order({ do: 'orphans' })
   }
@@ -152,7 +152,7 @@ export class Arena {
   }
 }
 
-/** bubblewrap's own init in the place of ours. */
+/** Replaces our init by bubblewrap's own. */
 export const THEIR_INIT: readonly Swap[] = [
   [['--as-pid-1'], []],
   [['--', INIT], ['--']],

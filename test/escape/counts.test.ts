@@ -1,4 +1,4 @@
-// Promise: all calls of a worker are one user to the host's kernel, and still one call can't take all that the kernel counts by user.
+// Promise: one call can't use up the resources that the kernel counts by user, although all calls of a worker are one user.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ afterAll(() => arena.close())
 const LIMITS = { timeout_ms: 30_000, cpu_ms: 20_000 } as const
 /** Until the test has seen the victim's end. */
 const HOLD = "\nprint('full', flush=True)\nimport time\nwhile not os.path.exists('/workspace/release'): time.sleep(0.01)\n"
-/** It has a network namespace that was made before the sandbox. */
+/** A call with hosts, whose network namespace exists before the sandbox. */
 const HOSTS = { egress: { mode: 'strict' as const, hosts: ['example.com'] } }
 const SHAPES = [
   ['without hosts', {}],
@@ -45,20 +45,20 @@ taken = 0
 while taken < ${most} and libc.inotify_init1(0) >= 0: taken += 1
 tell['taken'] = taken`
 
-  test.each(SHAPES)('S51 D8 a call %s that takes all instances it can get leaves some to another call', async (_, changes) => {
+  test.each(SHAPES)('S51 D8 a call %s that takes all inotify instances it can get leaves some to another call', async (_, changes) => {
     const { attacker, victim } = await beside(take(10_000), take(6), changes)
     expect(told(victim)).toEqual({ taken: 6 })
     expect(told(attacker)).toEqual({ taken: 12 })
   })
 
-  test('S51 D8 without the outer user namespace: one call takes every instance that its user may have', async () => {
+  test('S51 D8 without the outer user namespace: one call takes every inotify instance of its user', async () => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_user_instances', 'utf8'))
     const seen = told(await arena.bare({ plan: planOf(attack(take(100_000)), { limits: { open_files: 65_536 } }) }))
     expect(seen['taken']).toBeGreaterThan(12)
     expect(seen['taken']).toBeLessThanOrEqual(most)
   })
 
-  test('S51 D8 a call watches 4,096 files at the most, however many it makes', async () => {
+  test('S51 D8 a call can watch at most 4,096 files', async () => {
     const source = `
 one = libc.inotify_init1(0)
 made = [open('/workspace/%d' % n, 'w').close() for n in range(5000)]
@@ -82,7 +82,7 @@ while attempt(lambda: kept.append(os.pipe())) == 'ok': attempt(fcntl.fcntl, kept
     expect(told(victim)).toEqual({ size: 65_536 })
   })
 
-  test('S51 D8 no call of tier B enlarges a pipe, and a command whose high half hides it does not either', async () => {
+  test('S51 D8 no call of tier B can enlarge a pipe, even if the high half of the command hides it', async () => {
     const source = `
 libc.syscall.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_ulonglong, ctypes.c_long]
 end = os.pipe()[0]
@@ -92,12 +92,12 @@ tell['hidden'] = -1 if libc.syscall(N['fcntl'], end, (7 << 32) | ${F_SETPIPE_SZ}
       expect(told(await arena.launch({ plan: planOf(attack(source), { tier }) })), tier).toEqual({ plain: -1, hidden: -1 })
   })
 
-  test('S51 D8 without the filter: a pipe grows', async () => {
+  test('S51 D8 without the filter: a call can enlarge a pipe', async () => {
     const source = `import fcntl\ntell['end'] = attempt(fcntl.fcntl, os.pipe()[0], ${F_SETPIPE_SZ}, 1 << 17)`
     expect(told(await arena.bare({ plan: planOf(attack(source)), swaps: [[['--seccomp', '4'], []]] }))).toEqual({ end: 'ok' })
   })
 
-  test('D8 what stays open: many processes full of ordinary pipes shrink those of other calls, where the host counts pages', async () => {
+  test('D8 known gap: many processes full of ordinary pipes shrink the pipes of other calls, where the host counts pages', async () => {
     const soft = Number(readFileSync('/proc/sys/fs/pipe-user-pages-soft', 'utf8'))
     const source = `
 import signal
@@ -124,14 +124,14 @@ def send(count):
 kept = []
 `
 
-  test('D8 what stays open: descriptors on their way between processes of one call keep another call from passing any', async () => {
+  test('D8 known gap: descriptors in flight between processes of one call keep another call from passing any', async () => {
     const one = `${SEND}tell['sent'] = attempt(send, 1)`
     expect(told(await arena.launch({ plan: planOf(attack(one)) }))).toEqual({ sent: 'ok' })
     const { victim } = await beside(`${SEND}while attempt(send, 200) == 'ok': pass`, one)
     expect(told(victim)).toEqual({ sent: 'ETOOMANYREFS' })
   })
 
-  test('D8 what stays open: terminals that one call has are missing for another, where the host has few', async () => {
+  test('D8 known gap: terminals that one call holds are missing for another, where the host has few', async () => {
     const pty = Number(readFileSync('/proc/sys/kernel/pty/max', 'utf8'))
     const source = `
 import signal
@@ -148,7 +148,7 @@ for _ in range(20): os.read(ready[0], 1)`
   })
 })
 
-describe('signals and timers that wait', () => {
+describe('pending signals and timers', () => {
   const QUEUE = `
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
@@ -157,13 +157,13 @@ queued = 0
 while queued < 200000 and libc.sigqueue(os.getpid(), int(signal.SIGRTMIN), union) == 0: queued += 1
 tell['queued'] = queued`
 
-  test('S51 D8 a call queues 512 at the most, with all its processes', async () => {
+  test('S51 D8 a call can queue at most 512 signals, in all its processes together', async () => {
     expect(told(await arena.launch({ plan: planOf(attack(QUEUE), { limits: LIMITS }) }))).toEqual({ queued: 512 })
     const seen = await arena.launch({ plan: planOf(attack(`os.fork()\n${QUEUE}\nif os.fork(): os.wait()`), { limits: LIMITS }) })
     expect(seen.outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
-  test('S51 D8 without this limit: as many as the user may have', async () => {
+  test('S51 D8 without this limit: a call queues as many signals as its user may have', async () => {
     const seen = told(await arena.bare({ plan: planOf(attack(QUEUE), { limits: LIMITS }), swaps: [[['--sigpending=512'], []]] }))
     expect(seen['queued']).toBeGreaterThan(512)
   })

@@ -1,6 +1,6 @@
 // Promise: no process of a call outlives the call (D1). A hostile tool tries to take over process 1 of its sandbox, forks, leaves its
 // session, stops its own tree, floods its output and fills its folder; the call then ends in each way that a call can end, in sandboxes
-// started cold and prepared in advance, with and without cgroups. `npm run test:endings` plays 200 such calls; here it is a few dozen.
+// started cold and prepared in advance, with and without cgroups. `npm run test:endings` runs 200 such calls; this file runs a few dozen.
 
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -12,7 +12,7 @@ import { below, spawnersBelow } from './census.ts'
 import type { Swap } from './orders.ts'
 
 const CALLS = Number(process.env['COUNTERSIGN_ENDINGS'] ?? '32')
-/** The promise is one second; beside other files of tests the machine may be late. */
+/** The promise is one second; the machine may be slower while other test files run. */
 const GONE_WITHIN_MS = process.env['COUNTERSIGN_ENDINGS'] === undefined ? 4_000 : 1_000
 const AT_ONCE = 8
 
@@ -39,7 +39,7 @@ def take_over():
     return 'taken'
 `
 
-/** What it does beside that; each runs in a process of its own that has left the session. */
+/** Its other attacks; each runs in a separate process that has left the session. */
 const DEEDS: Readonly<Record<string, string>> = {
   sleeper: 'time.sleep(60)',
   forker: `
@@ -62,7 +62,7 @@ const DEEDS: Readonly<Record<string, string>> = {
     time.sleep(60)`,
 }
 
-/** `rest` is what its first process does in the end. */
+/** `rest` is the last action of its first process. */
 const tool = (word: string, deeds: readonly string[], rest: string): string[] =>
   attack(`
 # ${word}
@@ -99,7 +99,7 @@ const endings = {
 } as const
 
 const names = Object.keys(DEEDS)
-/** Some of them, others each time. `busy`: the tool's first process has something to do yet, so nothing may stop it. */
+/** A changing choice of them. `busy`: the tool's first process still has work, so nothing may stop it. */
 const deedsOf = (n: number, busy = false): string[] => names.filter((name, index) => (n + index) % 3 !== 0 && !(busy && name === 'stopper'))
 
 async function gone(word: string, since: number): Promise<number> {
@@ -173,7 +173,7 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
     },
   )
 
-  test('S50 D1 nothing of hostile tools outlives a SIGKILL for their worker, its spawner or their bubblewraps', {
+  test('S50 D1 no process of a hostile tool outlives a SIGKILL for its worker, the spawner or bubblewrap', {
     timeout: 900_000,
   }, async () => {
     for (let round = 0; round < STRIKES.length * Math.ceil(CALLS / 96); round++) {
@@ -197,8 +197,8 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
   })
 })
 
-describe('what stands behind our init, where bubblewrap’s own is used', () => {
-  test('S50 D1 without our init: the tool takes over bubblewrap’s, and outlives it; the next worker ends it and names the folder that it had', async () => {
+describe('fallbacks behind our init, tested with bubblewrap’s own init', () => {
+  test('S50 D1 without our init: a tool takes over bubblewrap’s and outlives it; the next worker ends it and names its folder', async () => {
     const arena = await Arena.open()
     const word = unique()
     const { here, there } = arena.runFolder()
@@ -227,7 +227,7 @@ describe('what stands behind our init, where bubblewrap’s own is used', () => 
     await arena.close()
   })
 
-  test('S50 D1 the sandboxes of a worker that runs are no orphans to another one', async () => {
+  test('S50 D1 a worker does not treat the sandboxes of another running worker as orphans', async () => {
     const [arena, other] = await Promise.all([Arena.open(), Arena.open()])
     const word = unique()
     const running = arena.launch({ plan: planOf(['sh', '-c', `echo ready; exec sleep 30.${word}`]), cancelOn: 'never' })

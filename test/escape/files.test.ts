@@ -39,7 +39,7 @@ test('S18 without `--dev`: the host’s are there, and only their modes hold', a
 
 const CMDLINE = "tell['read'] = attempt(lambda: open('/proc/cmdline').read())"
 
-test('S53 D13 the command line of the host’s kernel is not there to read', async () => {
+test('S53 D13 a tool can’t read the command line of the host’s kernel', async () => {
   for (const egress of [
     { mode: 'strict' as const, hosts: [] },
     { mode: 'strict' as const, hosts: ['example.com'] },
@@ -47,7 +47,7 @@ test('S53 D13 the command line of the host’s kernel is not there to read', asy
     expect(told(await arena.launch({ plan: planOf(attack(CMDLINE), { egress }) }))).toEqual({ read: 'EACCES' })
 })
 
-test('S53 D13 without the cover: it is there', async () => {
+test('S53 D13 without the cover: a tool reads the command line of the host’s kernel', async () => {
   const uncovered: Swap = [['--ro-bind', '/dev/null', '/proc/cmdline'], []]
   expect(told(await arena.bare({ plan: planOf(attack(CMDLINE)), swaps: [uncovered] }))).toEqual({ read: 'ok' })
 })

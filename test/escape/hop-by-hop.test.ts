@@ -1,5 +1,5 @@
-// D11: headers about the connection to the proxy end at the proxy. A host that was sent `upgrade` could change protocols, and nobody would
-// judge what follows (RFC 9110 §7.6.1).
+// D11: the proxy forwards no hop-by-hop headers. A host that receives `upgrade` could change protocols, and the proxy would no longer check
+// what follows (RFC 9110 §7.6.1).
 
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import { type AddressInfo, connect, type Server } from 'node:net'
@@ -22,7 +22,7 @@ test.each([
   'proxy-connection: keep-alive',
   'proxy-authenticate: Basic',
   'expect: 200-ok',
-])('D11 N11 the header `%s` of a tool does not reach the host', async (header) => {
+])('D11 N11 the proxy does not forward the header `%s` of a tool to the host', async (header) => {
   const received: IncomingHttpHeaders[] = []
   const port = await listening(
     createServer((request, answer) => {

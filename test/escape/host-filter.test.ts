@@ -1,4 +1,4 @@
-// Promise: a worker that a service manager started under a seccomp filter of its own proves what that host can do. Such filters end the
+// Promise: a worker that a service manager started under a seccomp filter of its own still proves its tiers. Such filters end the
 // process that makes a system call; systemd's SystemCallArchitectures=native does so for calls by a foreign gate.
 
 import { arch } from 'node:os'
@@ -60,7 +60,7 @@ async function checksUnder(filter: readonly string[]): Promise<readonly Check[]>
 
 const failed = (checks: readonly Check[]): readonly Check[] => checks.filter(({ ok }) => !ok)
 
-test('D20 S12 every tier is proven under a filter that ends programs which call by a foreign gate', async () => {
+test('D20 S12 every tier is proven under a filter that ends programs for foreign system calls', async () => {
   const checks = await checksUnder(killing())
   expect(failed(checks)).toEqual([])
   // Twin of the above: that filter is in force, for ours would have answered ENOSYS.
@@ -68,7 +68,7 @@ test('D20 S12 every tier is proven under a filter that ends programs which call 
   expect(x32.map(({ detail }) => detail)).toEqual(arch() === 'x64' ? new Array(4).fill(expect.stringContaining('SIGSYS')) : [])
 })
 
-test('D20 a call that the host answers with death fails its own check, and all others are answered', async () => {
+test('D20 a system call for which the host ends the process fails only its own check', async () => {
   const wrong = failed(await checksUnder(killing(KEYCTL)))
   expect(wrong.map(({ name }) => name)).toEqual(new Array(4).fill('S06–S16 the filter answers'))
   for (const { detail } of wrong) expect(detail).toMatch(/^keyctl was answered by SIGSYS;/)

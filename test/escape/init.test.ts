@@ -1,5 +1,5 @@
-// Promise: process 1 of a sandbox ends as its tool ended, ends when the worker lets go of it, collects what others left, and leaves the
-// tool nothing of its own (D1).
+// Promise: process 1 of a sandbox ends as its tool ended, ends when the worker closes its lifeline, collects orphaned processes, and leaves
+// the tool none of its descriptors (D1).
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -48,7 +48,7 @@ test('init exits with the code of its tool, and with 128 + n when signal n ended
     expect(await ended(started(['/bin/sh', '-c', `ulimit -c 0; kill -${signal} $$`]))).toMatchObject({ code: 128 + number, signal: null })
 })
 
-test('S50 D1 init ends at once when the worker lets go of it, while its tool runs', async () => {
+test('S50 D1 init ends at once when the worker closes its lifeline, while its tool runs', async () => {
   const word = unique()
   const running = started(['/bin/sleep', `60.${word}`])
   const end = once(running.child, 'exit')
@@ -58,7 +58,7 @@ test('S50 D1 init ends at once when the worker lets go of it, while its tool run
   for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL') // there is no namespace here that would end it
 })
 
-test('S50 D1 init ends when its limits are changed so that it can’t watch any more', async () => {
+test('S50 D1 init ends when changed limits keep it from watching its tool', async () => {
   const word = unique()
   const running = started(['/bin/sleep', `60.${word}`])
   const end = once(running.child, 'exit')
@@ -94,7 +94,7 @@ print(len([n for n in os.listdir('/proc') if n.isdigit()]))`
   expect((await ended(running)).out).toBe('2\n')
 })
 
-test('where the tool can’t be started nothing runs, and init says so', async () => {
+test('init reports a tool that can’t be started, and runs nothing', async () => {
   const { code, err } = await ended(started([join(home, 'nowhere')]))
   expect(initFailed(code ?? undefined, err)).toBe(true)
   const own = await ended(started(['/bin/sh', '-c', 'exit 125']))
@@ -145,11 +145,8 @@ const called = {
       .map((word) => (word >>> 5) & 0xffff),
 }
 
-test.each(['x86_64', 'aarch64'] as const)(
-  'init for %s makes these system calls; that of another machine than ours is not run here',
-  (machine) => {
-    const program = initProgram(machine)
-    const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from where it begins
-    expect(called[machine](code)).toEqual(Object.values(CALLS[machine]))
-  },
-)
+test.each(['x86_64', 'aarch64'] as const)('init for %s contains exactly these system calls', (machine) => {
+  const program = initProgram(machine)
+  const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from where it begins
+  expect(called[machine](code)).toEqual(Object.values(CALLS[machine]))
+})

@@ -73,7 +73,7 @@ for path in glob.glob('/proc/*/environ'):
     ).toBe('HOME LANG PATH TMPDIR')
   })
 
-  test('S22 without our init and an empty environment of bubblewrap itself: `--clearenv` hides nothing of it', async () => {
+  test('S22 without our init and an empty environment of bubblewrap: a tool reads that environment, which `--clearenv` does not hide', async () => {
     const seen = await arena.bare({ plan: planOf(attack(ENVIRONMENTS)), env: { CANARY: SECRET }, swaps: THEIR_INIT })
     expect(told(seen)['/proc/1/environ']).toContain(SECRET)
   })
@@ -86,7 +86,7 @@ for path in glob.glob('/proc/*/environ'):
     expect(JSON.stringify(told(await arena.launch({ plan, runFolder: there })))).not.toContain(there)
   })
 
-  test('S23 without our init and `--args`: the folder of the host is read from the command line', async () => {
+  test('S23 without our init and `--args`: a tool reads the host’s folder from the command line', async () => {
     const { there } = arena.runFolder()
     const plan = planOf(attack(LINES), { workspace: 'run' })
     expect(JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true, swaps: THEIR_INIT })))).toContain(there)
@@ -240,7 +240,7 @@ describe('what is left', () => {
     await victim.close()
   })
 
-  test('S35 without our init and `--die-with-parent`: what is inside outlives the worker', async () => {
+  test('S35 without our init and `--die-with-parent`: the sandbox outlives the worker', async () => {
     const victim = await Arena.open()
     const word = unique()
     victim.bare({ plan: planOf(TWO(word, 60)), swaps: [ALONE, ...THEIR_INIT] }).catch(() => undefined) // its worker is about to be killed

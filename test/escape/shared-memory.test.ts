@@ -53,7 +53,7 @@ describe('without cgroups', () => {
     expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ok' })
   })
 
-  test('D10 a file in memory has the limit of a file', async () => {
+  test('D10 the limit of a file also applies to a file in memory', async () => {
     const source = `import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n${PRELUDE}\ntell['got'] = attempt(memory)`
     const plan = planOf(attack(source), { limits: { memory_bytes: LIMIT, file_bytes: 8 * MiB } })
     expect(told(await without.launch({ plan }))).toEqual({ got: 'EFBIG' })

@@ -239,21 +239,21 @@ tell['read'] = sys.stdin.read()`)
   const REFUSED = ['EPERM', 'EPERM', 'EPERM']
   const CLOSED = ['EACCES', 'EACCES', 'EACCES']
 
-  test('S52 D13 a tool can neither grow nor change its standard input, started cold', async () => {
+  test('S52 D13 a tool that is started cold can neither grow nor change its standard input', async () => {
     const inB = await arena.launch({ plan: planOf(growBy([OWN]), { tier: 'B' }), stdin: 'xyz' })
     expect(told(inB)).toEqual({ ends: { [OWN]: REFUSED }, read: 'xyz' })
     const inC = await arena.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
     expect(told(inC)).toEqual({ ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' })
   })
 
-  test('S52 D13 a tool can neither grow nor change its standard input in a sandbox prepared in advance', async () => {
+  test('S52 D13 a tool in a prepared sandbox can neither grow nor change its standard input', async () => {
     const ready = await Arena.open({ prepared: {} })
     const seen = await ready.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
     expect([seen.fromStock, told(seen)]).toEqual([true, { ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' }])
     await ready.close()
   })
 
-  test('S52 D13 without perl, which makes the copy: a tool grows the worker’s file', async () => {
+  test('S52 D13 without perl, which makes the copy: a tool can grow the worker’s file', async () => {
     const noPerl = ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--']
     const without = await Arena.open({ under: noPerl })
     const seen = await without.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })

@@ -66,14 +66,14 @@ test('a secret is there after the edge has been killed, and opens', async () => 
   expect((await hurt.ended(asked, 30_000)).result?.output).toContain(sha256(CANARY))
 })
 
-test('D5 V01 a tool that is handed a secret can’t be registered to share the folder of its run', async () => {
+test('D5 V01 a tool that receives a secret can’t be registered to share the folder of its run', async () => {
   const put = await hurt.operator('putTool', { params: { name: 'keeps.token' }, body: { ...READS, workspace: 'run' } })
   expect(refusal(put)).toBe('400 invalid_request')
   expect(put).toMatchObject({ error: { detail: expect.stringMatching(/^\/secrets: .*`credentials`.*"call"/) } })
   expect(refusal(await hurt.operator('readTool', { params: { name: 'keeps.token' } }))).toBe('404 not_found')
 })
 
-test('D5 V01 such a tool of an older directory is denied by a stable code, and so is a call of it that waits for a yes', async () => {
+test('D5 V01 calls of such a tool in an older directory are denied with a stable code, even if they wait for a yes', async () => {
   const name = 'reads.token'
   const waiting = await hurt.propose(name, {})
   await hurt.stack.edge.stop()

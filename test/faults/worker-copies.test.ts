@@ -1,5 +1,5 @@
-// Promise: a worker's key that is used twice, by a host that was cloned or by whoever records its requests, runs no call twice and hands
-// nobody a secret twice; operators are told.
+// Promise: a second user of a worker's key, such as a cloned host or a recorder of its requests, can't run a call twice or get a secret
+// twice, and operators see a warning.
 
 import { randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ afterAll(async () => {
 })
 
 const cloneLog = (): string => readFileSync(join(clone.log, 'worker.log'), 'utf8')
-/** What executions left, on either host. */
+/** Traces of the executions, on either host. */
 function marks({ run }: Call): string[] {
   const path = join(clone.worker, 'runs', run, 'ran')
   return [...hurt.marks(run), ...(existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : [])]
@@ -67,7 +67,7 @@ async function claimAsClone(call: Call, process: string) {
   return claim()
 }
 
-test('D6 L2 a clone of a worker that starts beside it gets no call, is told why, and raises an alarm', async () => {
+test('D6 L2 a clone that starts beside its worker gets no call, receives the reason, and raises an alarm', async () => {
   const stays = about(60)
   const running = await hurt.propose('mark.slowly', { mark: 'runs\n', seconds: stays })
   await eventually('it runs', () => marks(running).length === 1)

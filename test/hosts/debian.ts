@@ -53,5 +53,5 @@ async function mirror(): Promise<string> {
   await said('apt-get', 'update', '--quiet') // a fresh system has no lists yet
   const second = await known()
   if (second !== undefined) return second
-  throw new Error('apt on this host knows no mirror of Debian, and machines are made from one: add it to /etc/apt/sources.list.d')
+  throw new Error('apt on this host has no Debian mirror, from which machines are made: add one to /etc/apt/sources.list.d')
 }

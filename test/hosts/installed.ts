@@ -18,7 +18,7 @@ export function documentedCommands(): string[] {
   const section = readFileSync(join(ROOT, 'README.md'), 'utf8').split(`\n${HEADING}\n`)[1]?.split('\n## ')[0] ?? ''
   const block = /```console\n(.*?)```/s.exec(section)?.[1] ?? ''
   const commands = block.split('\n').flatMap((line) => (line.startsWith('$ ') ? [line.slice(2)] : []))
-  if (commands.length === 0) throw new Error(`README.md has no commands behind \`${HEADING}\``)
+  if (commands.length === 0) throw new Error(`README.md has no commands under \`${HEADING}\``)
   return commands.filter((command) => !command.startsWith('git clone '))
 }
 

@@ -173,7 +173,7 @@ export class Machine {
     for (const until = Date.now() + within_ms; !(await holds()); await sleep(100)) {
       if (Date.now() < until) continue
       const why = units.length > 0 ? await this.diagnosis(units) : this.#console
-      throw new Error(`on ${this.name} this did not come true within ${within_ms / 1000} s: ${what}\n${why}`)
+      throw new Error(`on ${this.name} this did not happen within ${within_ms / 1000} s: ${what}\n${why}`)
     }
   }
 

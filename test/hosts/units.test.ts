@@ -31,7 +31,7 @@ const unitsAre = async (state: string): Promise<void> => {
   for (const unit of UNITS) expect([unit, await property(unit, 'ActiveState')]).toEqual([unit, state])
 }
 
-/** Each came up at its first try. */
+/** Each started at its first attempt. */
 const noneRestarted = async (): Promise<void> => {
   for (const unit of UNITS) expect([unit, await property(unit, 'NRestarts')]).toEqual([unit, '0'])
 }
@@ -48,7 +48,7 @@ async function propose(tool: string, args: object): Promise<Call> {
   const { out } = await countersign(machine, agentKey, ['call', tool, '--args', JSON.stringify(args), '--json'])
   return JSON.parse(out) as Call // the command line prints the call, or an error that is none and fails the test
 }
-/** Offline, with what the edge hands out about the call. */
+/** Offline, with the evidence that the edge returns for the call. */
 async function verified(call: string): Promise<string> {
   await asOperator('attestation', call, '-o', '/root/call.json')
   await asOperator('keys', '-o', '/root/keys.json')
@@ -63,7 +63,7 @@ async function runsACall(): Promise<string> {
   return call.id
 }
 
-test('D19 Redis and the edge come up from their shipped units', async () => {
+test('D19 Redis and the edge start from their shipped units', async () => {
   await type(machine, commands.slice(0, enrolment))
 })
 
@@ -71,7 +71,7 @@ test('D20 a worker enrols, and its shipped unit proves its tiers and serves', as
   await type(machine, [...exported, ...commands.slice(enrolment)])
   await workerIsReady(1)
   const workers = JSON.parse(await asOperator('workers', 'list', '--json'))
-  // No controller of cgroup2 is to be had in a machine of this kind, and the worker says so.
+  // Such a machine has no cgroup2 controllers, and the worker reports it.
   expect(workers).toMatchObject([{ advertised: ['B', 'C-nocgroup'] }])
   const shown = await asOperator('workers', 'show', workers[0].id)
   expect(shown).toMatch(/^prepared: proven$/m)
@@ -79,7 +79,7 @@ test('D20 a worker enrols, and its shipped unit proves its tiers and serves', as
   await noneRestarted()
 })
 
-test('`doctor` finds nothing wrong but the cgroups that a shell has none of', async () => {
+test('`doctor` finds no fault except the cgroups, which a shell lacks', async () => {
   const asUser = ['sudo', '-u', 'countersign', 'node_modules/.bin/node', 'worker/main.ts', 'doctor', '--config', WORKER_JSON]
   expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain(`$ ${asUser.join(' ')}\n`)
   const { out } = await machine.run(asUser, { cwd: APP })
@@ -89,7 +89,7 @@ test('`doctor` finds nothing wrong but the cgroups that a shell has none of', as
 /** The most that `systemd-analyze security` may find, of 10. The worker needs namespaces and mounts, which weigh most. */
 const EXPOSED_AT_MOST = [1, 1.3, 5.3]
 
-test('systemd finds no fault with the units, and rates them as well as it did', async () => {
+test('systemd finds no fault in the units, and rates their exposure no worse than before', async () => {
   const paths = UNITS.map((unit) => `/etc/systemd/system/${unit}.service`)
   const { code, out, err } = await machine.run(['systemd-analyze', 'verify', '--man=no', ...paths])
   expect([code, out, err]).toEqual([0, '', ''])
@@ -104,7 +104,7 @@ test('calls over HTTP are run, denied and approved, and their evidence is verifi
   for (const tool of ['text.stats', 'process.run']) await asOperator('tools', 'put', `${APP}/infra/tools/${tool}.json`)
   agentKey = JSON.parse(await asOperator('agents', 'put', 'dev', '--tools', '*', '--json')).key
 
-  // By hand, as an agent does that has no command line of ours.
+  // Plain HTTP, like an agent without our command line.
   const config = `header = "authorization: Bearer ${agentKey}"\nheader = "prefer: wait=20"\n`
   const body = JSON.stringify({ tool: 'text.stats', args: text })
   const answer = await machine.must(
@@ -130,7 +130,7 @@ test('calls over HTTP are run, denied and approved, and their evidence is verifi
   expect(await verified(asked.id)).toMatch(/tier_c|tier C/)
 })
 
-test('a call that runs when its worker is stopped ends as it would have', async () => {
+test('a call that runs when its worker is stopped still finishes normally', async () => {
   const call = await propose('process.run', { command: 'sleep', args: ['8'] })
   await asOperator('approvals', 'approve', call.id.replace('call_', 'apr_'))
   await machine.eventually('it runs', async () => {
@@ -156,7 +156,7 @@ test('all units stop in order within their time, and start again', async () => {
   await runsACall()
 })
 
-test('prepare-host, run again for an update, keeps keys and what the operator has set', async () => {
+test('prepare-host, run again for an update, keeps keys and the operator’s settings', async () => {
   const path = join(machine.root, WORKER_JSON)
   const config = JSON.parse(readFileSync(path, 'utf8'))
   expect(config).not.toHaveProperty('drain_ms') // the worker's own defaults hold, as the README says
@@ -175,7 +175,7 @@ test('prepare-host, run again for an update, keeps keys and what the operator ha
   await runsACall()
 })
 
-test('a unit whose process is killed comes back, however often', async () => {
+test('systemd restarts a unit whose process is killed, however often', async () => {
   for (const unit of UNITS) {
     for (let times = 1; times <= 6; times++) {
       const pid = await property(unit, 'MainPID')
@@ -192,7 +192,7 @@ test('a unit whose process is killed comes back, however often', async () => {
   await machine.eventually('a call runs', async () => (await propose('text.stats', text)).state === 'succeeded', { units: UNITS })
 })
 
-test('after a reboot everything comes up, an earlier call is still verified, and a new one runs', async () => {
+test('after a reboot all units start, an earlier call still verifies, and a new one runs', async () => {
   const before = await runsACall()
   const times = await timesReady()
   await machine.powerOff()
@@ -204,7 +204,7 @@ test('after a reboot everything comes up, an earlier call is still verified, and
   await verified(await runsACall())
 })
 
-test('no secret is in the journal, on a command line, or in what systemd shows of a unit', async () => {
+test('no secret appears in the journal, on a command line, or in systemd’s view of a unit', async () => {
   const { edge, operator, redis } = secretsOf(machine)
   const { d } = JSON.parse(readFileSync(join(machine.root, STATE, 'worker/key.json'), 'utf8'))
   const secrets = { edge: edge.d, operator, agent: agentKey, worker: d, ...redis }

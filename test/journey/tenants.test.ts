@@ -29,7 +29,7 @@ test('D18 a tenant is made, bounded, suspended, resumed and deleted at the comma
   expect((await as(key, 'operators', 'list')).code).toBe(1)
 })
 
-test('an operator’s key does not govern tenants, the installation key does nothing else, and each says so before it is sent', {
+test('an operator’s key can’t manage tenants, the installation key can’t do anything else, and the CLI refuses each before it is sent', {
   timeout: 120_000,
 }, async () => {
   const wrong = await as(dev.operator_key, 'tenants', 'list')

@@ -45,7 +45,7 @@ test('what tier C planted runs in tier C, and tier B finds nothing of it', { tim
   expect([shared.executor, onHost.executor].map((executor) => executor?.slice(0, 14))).toEqual(['sandbox_tier_c', 'sandbox_tier_b'])
 })
 
-test('D16 a shell in tier B waits for a human each time, though its contract says that it does nothing, and runs with their yes', async () => {
+test('D16 each call of a shell in tier B waits for a human and runs with their yes, even if its contract names no capability', async () => {
   const shell = await desk.tool({
     capabilities: [],
     input_schema: { type: 'object', properties: { command: { type: 'string' } }, required: ['command'] },
@@ -66,7 +66,7 @@ test('D16 a shell in tier B waits for a human each time, though its contract say
   }
 })
 
-test('D16 tier B is closed to agents outside of `worker-host-access`, of whatever other group', async () => {
+test('D16 agents outside `worker-host-access` can’t use tier B, whatever other group they are in', async () => {
   for (const groups of [[], ['unrestricted-egress'], ['worker-host']]) {
     const other = await desk.agent({ pool: 'default', groups })
     const call = granted(await other.client('proposeCallInNewRun', { body: { tool: apart, args: {} } }))

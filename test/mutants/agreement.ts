@@ -12,7 +12,7 @@ export const AGREEMENT: readonly Held[] = [
       ['if (Object.hasOwn(members, key))', 'if (false)', 'Policy reads one of two members of the same name, and the tool the other.'],
       ['{ fatal: true, ignoreBOM: true }', '{ ignoreBOM: true }', 'Invalid UTF-8 is read as other text than the digest covers.'],
       ['if (depth > this.#bounds.depth)', 'if (false)', 'A deeply nested body overflows the stack of the edge.'],
-      ['if (++this.#nodes > this.#bounds.nodes)', 'if (false)', 'A small body of many values holds the edge busy.'],
+      ['if (++this.#nodes > this.#bounds.nodes)', 'if (false)', 'A small body of many values keeps the edge busy.'],
       ["if (value.includes('\\0') ||", 'if (', 'A text with NUL means one thing to the edge and another to a program.'],
       ['|| !value.isWellFormed())', ')', 'A lone surrogate has two spellings, so two texts share a digest.'],
       [
@@ -51,12 +51,12 @@ export const AGREEMENT: readonly Held[] = [
       [
         'JSON.stringify([tenant, agent, idempotencyKey])',
         'JSON.stringify([tenant, idempotencyKey])',
-        'An agent finds the run of another by the same idempotency key.',
+        'An agent finds another agent’s run by using the same idempotency key.',
       ],
       [
         'base32(Buffer.concat([head, check(tenant, head, key)]))',
         'base32(Buffer.concat([head, randomBytes(5)]))',
-        'A run id proves nothing of who made it.',
+        'A run id no longer proves that the edge made it.',
       ],
     ],
   },
@@ -75,8 +75,8 @@ export const AGREEMENT: readonly Held[] = [
     tests: ['test/agreement/dsse.test.ts'],
     lines: [
       ['envelope.payloadType !== type ||', '', 'A signed grant is accepted as a signed statement.'],
-      ['|| envelope.signatures.length !== keys.size)', ')', 'A stranger’s signature beside the right ones looks vouched for.'],
-      ['|| seen.has(keyid)', '', 'One signer signs twice where two have to.'],
+      ['|| envelope.signatures.length !== keys.size)', ')', 'A stranger’s signature beside the right ones looks verified.'],
+      ['|| seen.has(keyid)', '', 'One signer signs twice where two signers are required.'],
       [
         "if (payload.toString('base64') !== envelope.payload) return false",
         '',
@@ -103,7 +103,11 @@ export const AGREEMENT: readonly Held[] = [
       ['if (entry.seq !== head.seq + 1)', 'if (false)', 'Entries of a journal are renumbered.'],
       ['if (entry.prev !== head.hash)', 'if (false)', 'An entry is cut out of the middle of a journal.'],
       ['if (entry.hash !== linkOf(entry))', 'if (false)', 'The body of a journal entry is rewritten.'],
-      ["entry.body['shadow_sha256'] !== digestOf(entry.shadow)", 'false', 'What a shadowing policy said is rewritten afterwards.'],
+      [
+        "entry.body['shadow_sha256'] !== digestOf(entry.shadow)",
+        'false',
+        'The recorded verdict of a shadowing policy is rewritten afterwards.',
+      ],
     ],
   },
   {
@@ -114,7 +118,7 @@ export const AGREEMENT: readonly Held[] = [
       [
         'Buffer.of(0), Buffer.from(data)',
         'Buffer.of(1), Buffer.from(data)',
-        'An inner node of the log passes for a leaf, so something is proven that was never logged.',
+        'An inner node of the log passes for a leaf, so a proof exists for an entry that was never logged.',
       ],
       ['|| index >= size ||', '||', 'A proof is accepted for a place that the log does not have.'],
       ['return last === 0 && hash === expected', 'return hash === expected', 'A proof that is too short is accepted.'],
@@ -138,7 +142,7 @@ export const AGREEMENT: readonly Held[] = [
       ['if (head.value.origin !== origin)', 'if (false)', 'The head of another log is accepted as that of ours.'],
       ['return holds ? ok(true)', 'return true ? ok(true)', 'A head that nobody signed is accepted.'],
       ["bytes.toString('base64') !== text) return undefined", 'false) return undefined', 'A signed head has several spellings.'],
-      ['if (signatures.length > SIGNATURE_LINES)', 'if (false)', 'A note with thousands of signatures holds up whoever verifies it.'],
+      ['if (signatures.length > SIGNATURE_LINES)', 'if (false)', 'A note with thousands of signatures stalls its verifier.'],
     ],
   },
   {
@@ -154,7 +158,7 @@ export const AGREEMENT: readonly Held[] = [
       ],
       ['facts.args_sha256 === digestOf(bundle.call.arguments)', 'true', 'The digest of the arguments in an attestation means nothing.'],
       ["!executed || (grant !== null && facts.decision.effect !== 'deny')", 'true', 'An execution that policy denied verifies.'],
-      ['if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null', '', 'A worker makes up the grant that it shows.'],
+      ['if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null', '', 'A worker invents the grant that it shows.'],
     ],
   },
   {

@@ -9,9 +9,9 @@ import { type Mutant, mutated } from './mutant.ts'
 
 export type Copy = {
   readonly root: string
-  /** For what the tests make. */
+  /** Folder for files that the tests create. */
   readonly scratch: string
-  /** Runs `work` while the mutant stands in the copy. */
+  /** Runs `work` while the copy contains the mutant. */
   readonly withMutant: <T>(mutant: Mutant, work: () => Promise<T>) => Promise<T>
 }
 

@@ -9,7 +9,7 @@ export const DECISIONS: readonly Held[] = [
     tests: ['test/lifecycle/table.test.ts', 'test/lifecycle/walks.test.ts'],
     lines: [
       ['if (hasEnded(status)) {', 'if (false) {', 'A call that has ended is ended again in another way.'],
-      ["if (event.decision.effect !== 'allow') {", 'if (false) {', 'A call is handed out although the policy of now denies it.'],
+      ["if (event.decision.effect !== 'allow') {", 'if (false) {', 'A worker gets a call that the current policy denies.'],
       ['status.worker !== event.worker ||', '', 'A worker settles the call of another one.'],
       ['|| status.fence !== event.fence)', ')', 'A worker that had lost a call overwrites the result of the one after it.'],
       [
@@ -18,7 +18,7 @@ export const DECISIONS: readonly Held[] = [
         'An old grant is claimed long after the approval was meant to be used.',
       ],
       ["if (answer.decision === 'deny') {", 'if (false) {', 'A no counts as a yes where policy would allow it.'],
-      ["if (decision.effect === 'deny') {", 'if (false) {', 'A yes runs a call that the policy of now denies.'],
+      ["if (decision.effect === 'deny') {", 'if (false) {', 'A yes runs a call that the current policy denies.'],
       [
         'by === answer.by && since_ms === answer.since_ms && standing === undefined',
         'false',
@@ -53,8 +53,8 @@ export const DECISIONS: readonly Held[] = [
     tests: ['test/lifecycle/table.test.ts', 'test/lifecycle/walks.test.ts'],
     lines: [
       ['proposal.idempotent &&', '', 'A call that must run once runs twice when its worker is lost.'],
-      ['&& !status.cancelRequested', '', 'A call whose end somebody asked for is run again.'],
-      ['&& status.fence < MAX_ATTEMPTS', '', 'A call that kills its worker kills one after the other.'],
+      ['&& !status.cancelRequested', '', 'A call that somebody cancelled runs again.'],
+      ['&& status.fence < MAX_ATTEMPTS', '', 'A call that kills its worker kills one worker after the other.'],
       [
         "status.state === 'awaiting_approval' && now >= status.approval.expiresAt",
         "status.state === 'awaiting_approval' && false",
@@ -127,7 +127,7 @@ export const DECISIONS: readonly Held[] = [
       [
         'return written(fitting ?? cut(whole, LIMITS.card_chars))',
         'return fitting ?? cut(whole, LIMITS.card_chars)',
-        'Text on a card reads backwards, or has parts that nobody sees.',
+        'Text on a card reads backwards, or has invisible parts.',
       ],
       ["text.replaceAll('`', '\\\\u{60}')", 'text', 'An argument ends the quotes on a card and goes on in our words.'],
       ['readable(redaction.of(args))', 'readable(args)', 'Secrets in arguments are shown to every approver and channel.'],
@@ -136,7 +136,7 @@ export const DECISIONS: readonly Held[] = [
         'readable(plan.executor.argv)',
         'Secrets in a command line are shown to every approver and channel.',
       ],
-      ['sha256(text).slice(0, 16)', "''", 'A shortened text on a card says nothing that binds what was left out.'],
+      ['sha256(text).slice(0, 16)', "''", 'A shortened text on a card has no digest of the omitted part.'],
     ],
   },
   {
@@ -149,7 +149,7 @@ export const DECISIONS: readonly Held[] = [
         "decision === 'approve'",
         'The yes of an operator who has lost the role still counts.',
       ],
-      ["decision === 'approve' && approvers.has(by)", 'approvers.has(by)', 'An operator’s no runs the call that they refused.'],
+      ["decision === 'approve' && approvers.has(by)", 'approvers.has(by)', 'A denial by an operator runs the call.'],
       [
         'names.filter((name) => !owners.includes(name))',
         '[...names]',
@@ -196,7 +196,7 @@ export const DECISIONS: readonly Held[] = [
       [
         "...(secrets.length > 0 ? (['secrets_read'] as const) : []),",
         '',
-        'A tool that is handed secrets calls itself harmless and runs unasked.',
+        'A tool that receives secrets declares itself harmless and runs without an approval.',
       ],
     ],
   },
@@ -223,7 +223,7 @@ export const DECISIONS: readonly Held[] = [
         "if (origin === 'null') return true",
         'A page in a sandboxed frame sends an approval in an operator’s browser.',
       ],
-      ["ours.protocol === 'https:'", 'false', 'Whoever has a name lead to the edge has their pages taken for ours.'],
+      ["ours.protocol === 'https:'", 'false', 'An attacker who points a DNS name at the edge has their pages accepted as ours.'],
       ['origin !== null && allowed.includes(origin) &&', 'origin !== null &&', 'A form on any page of the web approves a call.'],
       ["(site === null || site === 'same-origin')", 'true', 'A page on a neighbouring host approves a call.'],
     ],
@@ -256,7 +256,7 @@ export const DECISIONS: readonly Held[] = [
         '',
         'A secret is handed to a process that others of the worker’s user can read.',
       ],
-      ["if (tier === 'B' && tool.workspace === 'run') continue", '', 'What one call leaves is run by the next one as the worker’s user.'],
+      ["if (tier === 'B' && tool.workspace === 'run') continue", '', 'The next call runs a file of this one as the worker’s user.'],
       ["asked === 'strict' ? [] : [asked]", '[asked]', 'A plan promises strict egress where nothing enforces it.'],
       ['Math.min(...timeouts)', 'Math.max(...timeouts)', 'An agent asks for more time than the tool has.'],
       [
@@ -298,7 +298,7 @@ export const DECISIONS: readonly Held[] = [
         '/^(?:-u|--user)$/',
         'The password of a proxy in a list of arguments is shown on cards and in chats.',
       ],
-      ['if (isSecret(name, value)) return', 'if (false) return', 'What stands under a secret’s name is shown.'],
+      ['if (isSecret(name, value)) return', 'if (false) return', 'A value under a secret’s name is shown.'],
       [
         'this.#withoutEncoded(this.#withoutShapes(this.#withoutNamed(text)))',
         'this.#withoutShapes(this.#withoutNamed(text))',
@@ -312,7 +312,7 @@ export const DECISIONS: readonly Held[] = [
       [
         "createHmac('sha256', key).update(tenant)",
         "createHmac('sha256', '').update(tenant)",
-        'Whoever sees the mark of a PIN tries which PIN it is.',
+        'A reader of the mask of a PIN can find the PIN by trying.',
       ],
       [
         'return this.of(argv.map((item) => (secrets.has(item) ? this.#mark(item) : item)))',

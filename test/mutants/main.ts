@@ -1,5 +1,5 @@
-// `npm run mutants`: breaks each line of the list, one at a time, in a copy of the tree, and runs the tests that must notice. A line that
-// can be broken without a red test ends it with 1. `npm run mutants -- PATTERN` takes the files whose path matches the expression.
+// `npm run mutants`: breaks each line of the list, one at a time, in a copy of the tree, and runs the tests that must fail. It exits
+// with 1 if a broken line makes no test fail. `npm run mutants -- PATTERN` takes the files whose path matches the expression.
 
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { MUTANTS } from './list.ts'
 import { lineAt, type Mutant, positionOf } from './mutant.ts'
 import { judge, type Tests, type Verdict } from './verdict.ts'
 
-/** Runs go side by side, in a copy each; of those that need a stack only one at a time. */
+/** Runs are parallel, each in its own copy; only one at a time of those that need a stack. */
 const LANES = 2
 /** The slowest tests of a mutant take a minute on two busy cores. */
 const LIMIT_MS = 5 * 60_000
@@ -61,9 +61,9 @@ await each(unbroken, async (tests, copy) => {
   const verdict = await judge(copy, tests, GREEN_MS, stopping.signal)
   if (verdict.kind === 'survived' || stopping.signal.aborted) return
   stopping.abort()
-  fail(say, `a test is red before anything is broken; mend it first: ${told(verdict)}`)
+  fail(say, `a test fails without any mutant; fix it first: ${told(verdict)}`)
 })
-say(`all tests of the list are green without a mutant, after ${since(began)}`)
+say(`all tests of the list pass without a mutant, after ${since(began)}`)
 
 const counts: Record<Verdict['kind'], number> = { killed: 0, late: 0, survived: 0, broken: 0 }
 await each(wanted, async (mutant: Mutant, copy) => {

@@ -1,5 +1,5 @@
-// What a mutant is: one line of ours that keeps something out, the same line broken, and the tests that must notice. Data alone; main.ts
-// runs them, and test/surface/mutants.test.ts holds the list against the tree.
+// The type of a mutant: one security line, the same line broken, and the tests that must fail. Only data; main.ts runs the mutants, and
+// test/surface/mutants.test.ts compares the list with the tree.
 
 /** What a mutant attacks, as SECURITY.md divides the boundaries. */
 export type Area =
@@ -29,10 +29,10 @@ export type Area =
   | 'skills'
   | 'tenants'
 
-/** `gains`: what an attacker would have if the line were as broken as this. */
+/** `gains`: what an attacker would gain if the line were broken in this way. */
 export type Line = readonly [text: string, becomes: string, gains: string]
 
-/** Lines of one file that the same tests hold. */
+/** Lines of one file that the same tests protect. */
 export type Held = {
   readonly area: Area
   readonly file: string
@@ -57,7 +57,7 @@ export function positionOf({ text }: Pick<Mutant, 'text'>, source: string): numb
 
 export const mutated = (mutant: Mutant, source: string): string => {
   const at = positionOf(mutant, source)
-  if (at < 0) throw new Error(`${mutant.file} does not have this text exactly once: ${mutant.text}`)
+  if (at < 0) throw new Error(`${mutant.file} must contain this text exactly once: ${mutant.text}`)
   return `${source.slice(0, at)}${mutant.becomes}${source.slice(at + mutant.text.length)}`
 }
 

@@ -34,7 +34,7 @@ export const PEOPLE: readonly Held[] = [
     lines: [
       ['byteLength >= 24 &&', '', 'A webhook is signed with a key that can be guessed.'],
       ['{id}.', "{''}.", 'A receiver takes an old message under a new id.'],
-      ["URL.canParse(url) ? new URL(url).origin : ''", 'url', 'Who may read a channel reads the secret in its address.'],
+      ["URL.canParse(url) ? new URL(url).origin : ''", 'url', 'A reader of a channel’s configuration gets the secret in its address.'],
     ],
   },
   {
@@ -50,17 +50,17 @@ export const PEOPLE: readonly Held[] = [
       [
         "if (host.startsWith('[') || /^[\\d.]+$/.test(host)) return",
         'if (false) return',
-        'The edge writes to a metadata service by its address.',
+        'The edge sends requests to a metadata service by its address.',
       ],
       [
         'if (!NAMED.test(host) || INSIDE.test(host))',
         'if (!NAMED.test(host))',
-        'The edge writes to hosts of its own network by their names.',
+        'The edge sends requests to hosts of its own network by their names.',
       ],
       [
         'if (fault !== undefined) return err({ again: false',
         'if (false) return err({ again: false',
-        'A webhook that was stored before a rule was made is written to against it.',
+        'The edge sends to a webhook that was stored before a rule forbade its address.',
       ],
       ["redirect: 'manual'", "redirect: 'follow'", 'A webhook’s receiver redirects the edge to an address inside.'],
       ["if (url.protocol !== 'https:') return", 'if (false) return', 'Questions and links are sent in the clear.'],
@@ -79,7 +79,7 @@ export const PEOPLE: readonly Held[] = [
       [
         'const block = (text: string): string => written(cut(text, LIMITS.message_chars))',
         'const block = (text: string): string => cut(text, LIMITS.message_chars)',
-        'Text of an agent’s in a mail reads backwards or is not seen.',
+        'Text of an agent in a mail reads backwards or is invisible.',
       ],
     ],
   },
@@ -91,17 +91,17 @@ export const PEOPLE: readonly Held[] = [
       [
         'canonical([this.#tenant, name, version])',
         'canonical([this.#tenant, version])',
-        'Who can write the disk puts one secret in the place of another.',
+        'An attacker who can write the disk swaps two secrets.',
       ],
       [
         'canonical([this.#tenant, name, version])',
         'canonical([this.#tenant, name])',
-        'Who can write the disk brings an old value of a secret back.',
+        'An attacker who can write the disk restores an old value of a secret.',
       ],
       [
         'const nonce = randomBytes(NONCE_BYTES)',
         'const nonce = Buffer.alloc(NONCE_BYTES)',
-        'Two values under one nonce tell each other, and the key of the seal.',
+        'Two values under one nonce reveal each other, and the authentication key.',
       ],
     ],
   },
@@ -148,7 +148,7 @@ export const PEOPLE: readonly Held[] = [
     tests: ['test/edge/console.test.ts'],
     titled: 'K03|K05 who signs out',
     lines: [
-      ['if (wrong >= LIMITS.sign_in_tries)', 'if (false)', 'Keys are tried without end at the console.'],
+      ['if (wrong >= LIMITS.sign_in_tries)', 'if (false)', 'An attacker can try keys at the console without limit.'],
       [
         '.delete(consoleSessions).where(eq(consoleSessions.hash, hash))',
         ".delete(consoleSessions).where(eq(consoleSessions.hash, ''))",
@@ -193,7 +193,7 @@ export const PEOPLE: readonly Held[] = [
         'proven.means.tiers',
         'A worker gets calls of a tier that it says it has lost.',
       ],
-      ['|| now - proven.at > LIMITS.proof_ms', '', 'A worker gets calls by a proof of long ago, whatever has become of its host.'],
+      ['|| now - proven.at > LIMITS.proof_ms', '', 'A worker gets calls by an old proof, although its host may have changed.'],
     ],
   },
   {
@@ -228,10 +228,14 @@ export const PEOPLE: readonly Held[] = [
     file: 'infra/redis.ts',
     tests: ['test/faults/redis-access.test.ts'],
     lines: [
-      ['}* -@all', '}* allchannels -@all', 'Who has the worker’s password listens to all that Redis tells.'],
-      ["const REDIS_PREFIX = 'cs:'", "const REDIS_PREFIX = ''", 'Who has the worker’s password reads and writes what else is in Redis.'],
-      ['-@all $', '+@all $', 'Who has the worker’s password runs any command of Redis.'],
-      ['user default off resetpass', 'user default on nopass', 'Anybody on the host is let into Redis without a password.'],
+      ['}* -@all', '}* allchannels -@all', 'A holder of the worker’s password can subscribe to every channel of Redis.'],
+      [
+        "const REDIS_PREFIX = 'cs:'",
+        "const REDIS_PREFIX = ''",
+        'A holder of the worker’s password reads and writes all other keys in Redis.',
+      ],
+      ['-@all $', '+@all $', 'A holder of the worker’s password runs any Redis command.'],
+      ['user default off resetpass', 'user default on nopass', 'Anybody on the host can use Redis without a password.'],
     ],
   },
   {
@@ -243,7 +247,7 @@ export const PEOPLE: readonly Held[] = [
       [
         'const LOCAL_REF = /^#\\/\\$defs\\/([A-Za-z0-9_.-]{1,64})$/',
         'const LOCAL_REF = /([A-Za-z0-9_.-]{1,64})$/',
-        'A schema refers to something outside of itself.',
+        'A schema refers to a document outside itself.',
       ],
       [
         "['$schema', '$comment', 'title', 'description']",

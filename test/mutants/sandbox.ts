@@ -31,7 +31,7 @@ export const SANDBOX: readonly Held[] = [
       [
         '[A-Za-z0-9._-]+):([0-9]{1,5})$/',
         '[A-Za-z0-9._@-]+):([0-9]{1,5})$/',
-        'What the check reads as a host, the connection reads as a user.',
+        'The check reads a text as a host that the connection reads as a user.',
       ],
     ],
   },
@@ -64,7 +64,7 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/sandbox/proxy.ts',
     tests: ['test/escape/proxy.test.ts', 'test/escape/hop-by-hop.test.ts'],
     lines: [
-      ["  'upgrade',\n", '', 'A tool has a host change protocols, and what follows is no request that was judged.'],
+      ["  'upgrade',\n", '', 'A tool has a host change protocols, and the proxy no longer checks what follows.'],
       ["  'proxy-authorization',\n", '', 'The token of a call’s proxy is sent to the hosts that it reaches.'],
       [
         '    host,\n    connection:',
@@ -72,7 +72,7 @@ export const SANDBOX: readonly Held[] = [
         'A tool reaches another site behind the address of a listed host.',
       ],
       ['    ...framing(asked.headers),\n', '', 'The body of a request is read by the host as a second one that nobody judged.'],
-      ['if (head.length > 0) client.unshift(head)', '', 'What comes along with CONNECT is lost or taken for another request.'],
+      ['if (head.length > 0) client.unshift(head)', '', 'Bytes that arrive with CONNECT are lost or parsed as another request.'],
     ],
   },
   {
@@ -119,7 +119,7 @@ export const SANDBOX: readonly Held[] = [
       [
         'ca: trust, ALPNProtocols: HTTP',
         'rejectUnauthorized: false, ALPNProtocols: HTTP',
-        'Who is between the worker and a host is sent the credential.',
+        'An attacker between the worker and a host receives the credential.',
       ],
       [
         'isIP(to.host) === 0 && nameAskedFor(inner) !== to.host',
@@ -147,7 +147,7 @@ export const SANDBOX: readonly Held[] = [
       ["...['--ro-bind', '/usr', '/usr',", "...['--bind', '/usr', '/usr',", 'A tool changes programs of the host, where the user may.'],
       ["'--tmpfs', '/dev/shm', '--remount-ro', '/dev']", "'--tmpfs', '/dev/shm']", 'A tool fills the memory of the host through /dev.'],
       ["...['--remount-ro', '/'],", '', 'A tool fills the memory of the host through its root.'],
-      ["  '--clearenv',", '', 'A tool finds what the worker’s environment holds.'],
+      ["  '--clearenv',", '', 'A tool reads the worker’s environment.'],
     ],
   },
   {
@@ -192,12 +192,12 @@ export const SANDBOX: readonly Held[] = [
     area: 'sandbox',
     file: 'worker/sandbox/orphans.ts',
     tests: ['test/escape/endings.test.ts'],
-    titled: 'what stands behind our init',
+    titled: 'fallbacks behind our init',
     lines: [
       [
         'return ours && !isBubblewrap(',
         'return ours && isBubblewrap(',
-        'What outlived a dead worker goes on; what a living one runs is ended.',
+        'Sandboxes of a dead worker keep running, and those of a living one are ended.',
       ],
     ],
   },
@@ -206,7 +206,11 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/run-folders.ts',
     tests: ['test/worker/run-folders.test.ts'],
     lines: [
-      ['for (const run of tainted) this.taint(run)', '', 'A call runs what a survivor of another one left in the folder of their run.'],
+      [
+        'for (const run of tainted) this.taint(run)',
+        '',
+        'A call runs a file that a surviving process of another call left in the run’s folder.',
+      ],
     ],
   },
   {
@@ -247,7 +251,7 @@ export const SANDBOX: readonly Held[] = [
       [
         'const outOfBand = (flags: number): Judge => [load(argument(flags)), ...whenAnyBit(MSG_OOB, EPERM)]',
         'const outOfBand = (flags: number): Judge => [load(argument(flags))]',
-        'A tool reaches the kernel’s code for urgent data, which had holes.',
+        'A tool reaches the kernel’s code for urgent data, which had vulnerabilities.',
       ],
       ['const SETID = 0o6000', 'const SETID = 0o4000', 'A tool leaves a program on the host that runs as another group.'],
       [
@@ -325,7 +329,7 @@ export const SANDBOX: readonly Held[] = [
       [
         'if (this.#bytes > this.#cap * FLOOD_FACTOR) this.#onFlood()',
         '',
-        'A tool holds the worker busy with output that nobody will read.',
+        'A tool keeps the worker busy with output that nobody will read.',
       ],
     ],
   },

@@ -1,4 +1,4 @@
-// Lines that hold skills: what they may import, what they pay, what they reach, and whose signature counts.
+// Lines that confine skills: their imports, fuel, network, and whose signature counts.
 
 import type { Held } from './mutant.ts'
 
@@ -48,7 +48,7 @@ export const SKILLS: readonly Held[] = [
     tests: ['test/skills/meter.test.ts'],
     titled: 'refused, and said (?!.*whatever)',
     lines: [
-      ['if (place === -1) throw', 'if (false) throw', 'A section that the meter does not know holds code that nobody pays for.'],
+      ['if (place === -1) throw', 'if (false) throw', 'A section that the meter does not know holds code that costs no fuel.'],
       ['if (place <= last) throw', 'if (false) throw', 'A second section of code takes the place of the one that pays.'],
     ],
   },
@@ -58,11 +58,7 @@ export const SKILLS: readonly Held[] = [
     tests: ['test/skills/meter-refused.test.ts'],
     titled: 'W06 a million',
     lines: [
-      [
-        'section.end).u32() > most) throw',
-        'section.end).u32() > most && false) throw',
-        'A module of a million parts holds up who reads it.',
-      ],
+      ['section.end).u32() > most) throw', 'section.end).u32() > most && false) throw', 'A module of a million parts stalls its reader.'],
     ],
   },
   {
@@ -105,7 +101,7 @@ export const SKILLS: readonly Held[] = [
       [
         'if (!TOKEN.test(name) || !VALUE.test(value)) return',
         'if (!TOKEN.test(name)) return',
-        'A header of a skill’s holds what ends a header.',
+        'A header of a skill contains characters that end a header.',
       ],
     ],
   },

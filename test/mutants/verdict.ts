@@ -1,4 +1,4 @@
-// One run of vitest in a copy, and what it says of the mutant there.
+// One run of vitest in a copy, and its verdict on the mutant there.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,7 +24,7 @@ export type Verdict =
 type Report = { testResults: { message: string; assertionResults: { fullName: string; status: string }[] }[] }
 
 const TERM_MS = 10_000
-/** Twins of attacks break a line of ours themselves, and fail when its text is another: that says nothing of the line. */
+/** Some tests break a line of ours themselves and fail if its text differs; such a failure proves nothing about the line. */
 const NO_TWIN = '^(?!.* without [^:]*:)'
 
 export async function judge(
@@ -49,7 +49,7 @@ export async function judge(
   return verdictOf(report, log, child.exitCode === 0)
 }
 
-/** Whether it ended by itself. */
+/** Whether it ended within its time. */
 async function endOf(child: ReturnType<typeof spawn>, limit_ms: number, stopped: AbortSignal): Promise<boolean> {
   const { pid } = child
   let inTime = true

@@ -1,4 +1,4 @@
-// Lines of the worker outside of its sandbox: what it believes, what it takes from disk and network, and what it keeps.
+// Lines of the worker outside the sandbox: its checks of grants, of input from disk and network, and of files that it keeps.
 
 import type { Held } from './mutant.ts'
 
@@ -18,7 +18,7 @@ export const WORKER: readonly Held[] = [
       [
         "if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return mistrusted('the grant is not signed by the pinned edge key alone')",
         '',
-        'Who can answer in the place of the edge runs anything on the worker.',
+        'An attacker who answers in the place of the edge runs anything on the worker.',
       ],
       ["if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')", '', 'An old grant is used again.'],
       [
@@ -31,7 +31,7 @@ export const WORKER: readonly Held[] = [
         'if (false) return',
         'A grant names another plan than the one that runs.',
       ],
-      ['if (facts.digest !== digest) return', 'if (false) return', 'What was approved is not what runs.'],
+      ['if (facts.digest !== digest) return', 'if (false) return', 'Another call runs than the one that was approved.'],
       [
         'if (canonical(Object.keys(secrets).sort()) !== canonical(secretsOf(plan).sort()))',
         'if (false)',
@@ -44,8 +44,12 @@ export const WORKER: readonly Held[] = [
     file: 'worker/queue.ts',
     tests: ['test/worker/doorbell.test.ts'],
     lines: [
-      ['if (job.data.tenant !== tenant) return', 'if (false) return', 'A doorbell of another tenant has the worker claim for it.'],
-      ['split(call).run === run ? ok', 'true ? ok', 'A forged doorbell has the worker ask for a call of another run.'],
+      [
+        'if (job.data.tenant !== tenant) return',
+        'if (false) return',
+        'A doorbell of another tenant makes the worker claim for that tenant.',
+      ],
+      ['split(call).run === run ? ok', 'true ? ok', 'A forged doorbell makes the worker ask for a call of another run.'],
     ],
   },
   {
@@ -57,9 +61,9 @@ export const WORKER: readonly Held[] = [
       [
         'const FILE = constants.O_RDONLY | constants.O_NOFOLLOW |',
         'const FILE = constants.O_RDONLY |',
-        'A link that a tool leaves has the worker collect a file of the host.',
+        'A link that a tool leaves makes the worker collect a file of the host.',
       ],
-      ['| constants.O_NONBLOCK |', '|', 'A FIFO that a tool leaves holds up the worker for ever.'],
+      ['| constants.O_NONBLOCK |', '|', 'A FIFO that a tool leaves blocks the worker for ever.'],
       ['if (!stats.isFile() || stats.nlink !== 1)', 'if (!stats.isFile())', 'A file of somebody else, by a second name, is collected.'],
       ['if (!stats.isFile() || stats.nlink !== 1)', 'if (stats.nlink !== 1)', 'A device that a tool leaves is read.'],
       ['if (found !== false) return taken.leave', 'if (found === undefined) return taken.leave', 'A secret leaves the sandbox in a file.'],

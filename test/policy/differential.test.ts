@@ -243,16 +243,16 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
   for (const count of Object.values(seen)) expect(count, JSON.stringify(seen)).toBeGreaterThan((SETS * QUESTIONS) / 40)
 })
 
-describe('D12 the resource’s entity, which no policy reads as the resource, is still known', () => {
+describe('D12 the resource’s entity is kept if policies read it only in another place', () => {
   const REFUSED = { allowed: false, policies: ['it'], errors: [] }
-  test('where it is the principal too: a forbid about the principal’s role applies', () => {
+  test('a forbid about the principal’s role applies if the resource is the principal too', () => {
     const set = made({
       a: '@id("it") forbid (principal in Role::"admin", action, resource);',
       b: '@id("all") permit (principal, action, resource);',
     })
     expect(asked(set, actsOnSelf('z', 'policy.write'), {})).toEqual(REFUSED)
   })
-  test('where the principal is in it: a forbid about what the resource is in applies', () => {
+  test('a forbid about the resource’s parent applies if the principal is in the resource', () => {
     const set = made({
       a: '@id("it") forbid (principal in Role::"staff", action, resource);',
       b: '@id("all") permit (principal, action, resource);',

@@ -1,4 +1,4 @@
-// The installation's own policies: they fit their schema, and permit the holder of the installation key what they say and nothing else.
+// The installation's own policies fit their schema, and permit only the holder of the installation key, only its actions.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,7 +29,7 @@ test('the policies of the installation fit their schema', () => {
   expect(checked).toMatchObject({ type: 'success', validationErrors: [], validationWarnings: [] })
 })
 
-test('each route of the installation has an action that its operator is permitted, and nobody else', () => {
+test('only the operator of the installation may use the action of each of its routes', () => {
   expect(governed.length).toBeGreaterThan(5)
   for (const { action } of governed) {
     expect([action, decided('InstallationOperator', action ?? '', 'acme')]).toEqual([action, 'allow'])
@@ -38,7 +38,7 @@ test('each route of the installation has an action that its operator is permitte
   expect(decided('InstallationOperator', 'operator.write', 'acme')).toBe('deny')
 })
 
-test('the tenant that belongs to the installation is not deleted', () => {
+test('the default tenant can’t be deleted', () => {
   expect(decided('InstallationOperator', 'tenant.delete', 'default')).toBe('deny')
   expect(decided('InstallationOperator', 'tenant.suspend', 'default')).toBe('allow')
 })

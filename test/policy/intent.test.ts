@@ -217,7 +217,7 @@ test.each([
   'permit (principal == Agent::"bot", action, resource);',
   'permit (principal in Group::"interns", action, resource);',
   'permit (principal, action, resource) when { principal in Role::"finance" };',
-])('D17 a permit that limits neither action nor resource is warned of: %s', (text) => {
+])('D17 lint warns of a permit that limits neither action nor resource: %s', (text) => {
   expect(found({ mine: `@id("a")\n@reason("b")\n${text}` })).toEqual([
     {
       at: 'mine:1:1',
@@ -235,6 +235,6 @@ test.each([
   'permit (principal, action, resource) when { resource in ToolGroup::"money" };',
   'permit (principal, action, resource) when { context has tool_name };',
   'forbid (principal, action, resource);',
-])('D17 what limits one of them is not: %s', (text) => {
+])('D17 lint does not warn of a permit that limits one of them: %s', (text) => {
   expect(found({ mine: `@id("a")\n@reason("b")\n${text}` })).toEqual([])
 })

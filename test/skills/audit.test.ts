@@ -240,10 +240,10 @@ describe('what is asked for', () => {
     '10.0.0.1',
     '169.254.169.254:80',
     '93.184.215.14:443',
-  ])('D13 for `%s`, which no skill ever reaches, is refused when it is put', async (host) => {
+  ])('D13 a manifest with host `%s`, which no skill can reach, is refused when it is published', async (host) => {
     const http = { hosts: ['api.example.com', host], methods: ['GET' as const] }
     expect(faults(await put({ capabilities: { http }, wildcards: ['http'] }))).toEqual([
-      ['/manifest/capabilities/http', expect.stringContaining(`\`${host}\` is never reached: the address`)],
+      ['/manifest/capabilities/http', expect.stringContaining(`\`${host}\` can never be reached: the address`)],
     ])
   })
 

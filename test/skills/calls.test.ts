@@ -65,7 +65,7 @@ test('nobody makes another executor of it: a statement that says so does not ver
     verifyBundle(other, keys)
       .checks.filter(({ ok }) => !ok)
       .map(({ name }) => name),
-  ).toContain('it ran in the sandbox that the plan wants, and a skill at the edge')
+  ).toContain('it ran in the sandbox that the plan names, or at the edge if it is a skill')
 })
 
 describe('a skill that never ends, or wants too much', () => {

@@ -1,4 +1,4 @@
-// What a skill asks of the network is judged before it is sent: its host, method and headers against the plan of the call.
+// The edge checks a skill's request before it sends it: its host, method and headers against the plan of the call.
 
 import { expect, test } from 'vitest'
 import { judged } from '../../edge/skills/requests.ts'
@@ -30,7 +30,7 @@ const refusal = (ask: Ask): string => {
   return judgement.ok ? 'sent' : judgement.error.kind
 }
 
-test('a request that the plan covers is sent with the credential of its host, and to another host without it', () => {
+test('a request that the plan covers is sent with its host’s credential, and to another host without it', () => {
   const [own, other] = [judge({ headers: 'accept: text/plain' }), judge({ url: 'https://other.example.com/' })]
   expect(own.ok && [own.value.host, ...own.value.headers]).toEqual([
     'api.example.com',
@@ -59,7 +59,7 @@ test.each([
   'cf-connecting-ip',
   'x-forwarded-for',
   'sec-fetch-site',
-])('D11 a skill does not set the header `%s`', (name) => {
+])('D11 a skill can’t set the header `%s`', (name) => {
   expect(refusal({ headers: `${name}: anything` })).toBe('failed')
 })
 
@@ -68,7 +68,7 @@ test('a header that holds a control character, or no name, is refused', () => {
     expect([headers, refusal({ headers })]).toEqual([headers, 'failed'])
 })
 
-test('V04 a skill does not send the header of a credential itself', () => {
+test('V04 a skill can’t send the header of a credential itself', () => {
   expect(refusal({ headers: 'X-Api-Key: mine' })).toBe('failed')
 })
 

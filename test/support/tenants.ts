@@ -1,4 +1,4 @@
-// Tenants of a test's own, made by the operator of the installation, each with some of everything that a tenant can hold.
+// Creates tenants for a test, through the operator of the installation, each with one of everything that a tenant can hold.
 
 import type { DevInfo } from '../../infra/seed.ts'
 import type { RouteName } from '../../shared/api.ts'
@@ -21,7 +21,7 @@ export async function newTenant(dev: DevInfo, name: string, quota: QuotaChange =
   return new Desk(name, { ...dev, tenant: name, operator_key: key })
 }
 
-/** What requests name. Whoever asks with those of another tenant is to learn as much as with those of nobody. */
+/** The ids that requests name. Another tenant’s ids must answer exactly like ids that never existed. */
 export type Ids = {
   readonly tenant: string
   readonly run: string
@@ -44,7 +44,7 @@ export type Ids = {
   readonly fence: number
 }
 
-/** Ids of the right form that never were anybody's. `like`: where the form allows nothing else, the same. */
+/** Ids of the right form that never existed. `like`: copied where the form leaves no choice. */
 export function nobodys(like: Ids): Ids {
   const run = `run_${ulid(Date.now())}`
   const name = `never-${ulid(Date.now()).toLowerCase()}`
@@ -72,7 +72,7 @@ export function nobodys(like: Ids): Ids {
   }
 }
 
-/** Who may ask something of a tenant, with what they hold. */
+/** The callers of a tenant, each with its credentials. */
 export type Tenant = {
   readonly desk: Desk
   readonly ids: Ids
@@ -150,7 +150,7 @@ export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
 const forbidNothing = (name: string): string =>
   `@id("${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.tool_name == "${name}" };`
 
-/** What of a path is which id: most parameters say it by name, `{id}` and `{name}` by what stands before them. */
+/** Finds the id for a path parameter: by its name, or for `{id}` and `{name}` by the folder before them. */
 const BY_FOLDER: Readonly<Record<string, keyof Ids>> = {
   approvals: 'approval',
   standing: 'standing',
@@ -175,9 +175,9 @@ export function pathOf(name: RouteName, ids: Ids): string {
 function idOf(folder: string, param: string, ids: Ids): string {
   if (param === 'id' || param === 'name') {
     const kind = BY_FOLDER[folder]
-    if (kind === undefined) throw new Error(`\`${folder}/{${param}}\`: say in BY_FOLDER whose ids these are`)
+    if (kind === undefined) throw new Error(`\`${folder}/{${param}}\`: add the folder to BY_FOLDER`)
     return String(ids[kind])
   }
   if (param in ids) return String(ids[param as keyof Ids]) // just looked up
-  throw new Error(`\`{${param}}\` is no id that a tenant of the tests has`)
+  throw new Error(`\`{${param}}\` names no id of a test tenant`)
 }

@@ -1,5 +1,4 @@
-// The list of mutants fits the tree: each line is there to be broken, and what holds it is there to notice. Whether it does notice is what
-// `npm run mutants` tells.
+// The list of mutants matches the tree: each line and each named test exists. `npm run mutants` checks whether the tests notice.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +12,7 @@ const sourceOf = ({ file }: Mutant): string => (existsSync(join(ROOT, file)) ? r
 const nameOf = ({ file, text }: Mutant): string => `${file}: ${text}`
 const namesOf = (unfit: (mutant: Mutant) => boolean): string[] => MUTANTS.filter(unfit).map(nameOf)
 
-test('each mutant’s text is exactly once in its file', () => {
+test('each mutant’s text occurs exactly once in its file', () => {
   expect(namesOf((mutant) => positionOf(mutant, sourceOf(mutant)) < 0)).toEqual([])
 })
 
@@ -28,7 +27,7 @@ test('no two mutants are the same', () => {
   expect(all.filter((one, i) => all.indexOf(one) !== i)).toEqual([])
 })
 
-test('the tests of each mutant exist, and it says in a sentence what an attacker would gain', () => {
+test('the tests of each mutant exist, and one sentence names the attacker’s gain', () => {
   expect(namesOf(({ tests }) => tests.length === 0 || !tests.every((file) => existsSync(join(ROOT, file))))).toEqual([])
   expect(namesOf(({ gains }) => !/^[A-Z].{20,}\.$/.test(gains))).toEqual([])
 })

@@ -125,7 +125,7 @@ test('S40 without O_NOFOLLOW: what a link leads to is taken', async () => {
   expect([taken(await collected(folder)), taken(await collected(folder, { by: await without(following) }))]).toEqual([[], ['link canary']])
 })
 
-test('S42 a file that has a second name is told and not taken: it may be somebody else’s', async () => {
+test('S42 a file with a second name is reported and not collected, because it may belong to somebody else', async () => {
   const folder = join(root, 'doubled')
   mkdirSync(folder)
   writeFileSync(join(root, 'elsewhere'), 'canary')
@@ -135,7 +135,7 @@ test('S42 a file that has a second name is told and not taken: it may be somebod
   expect([files.map(({ path }) => path), left]).toEqual([['plain'], [{ path: 'second-name', why: 'no_file' }]])
 })
 
-test('S44, S45 a file under a name that deceives, or that programs obey, is told and not taken', async () => {
+test('S44, S45 a file with a deceptive name, or a name that programs act on, is reported and not collected', async () => {
   const folder = join(root, 'misnamed')
   mkdirSync(join(folder, '.git', 'hooks'), { recursive: true })
   for (const name of ['.git/hooks/pre-commit', 'a\u202eb', 'a\nb', 'plain']) writeFileSync(join(folder, name), 'x')

@@ -84,7 +84,7 @@ test.each(REFUSED)('%s: refused, and it can be said of the call', (_name, change
   expect(judge(change)).toMatchObject({ kind: 'mistrusted', grant: { facts: { call: call.call }, worker: WORKER } })
 })
 
-test('D11 a claim without a secret that its plan names, or with another one, is refused; with exactly those it is let through', () => {
+test('D11 a claim is accepted only with exactly the secrets that its plan names', () => {
   const secrets = { 'db.password': 'one value', token: 'another' }
   const handed = edge.propose({ argv: ['/usr/bin/true'], secrets })
   handed.fence = 1

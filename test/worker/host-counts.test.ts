@@ -12,7 +12,7 @@ const DEBIAN: Readonly<Record<string, string>> = {
   '/proc/sys/kernel/pty/max': '4096\n',
 }
 
-test('D8 each setting of a host as it comes is named, with the value that it needs', () => {
+test('D8 on a freshly installed host each low setting is reported with the value that it needs', () => {
   expect(sysctlLines(lowCounts((path) => DEBIAN[path] ?? ''))).toBe(
     `fs.inotify.max_user_instances = 1024
 fs.inotify.max_user_watches = 65536
@@ -23,7 +23,7 @@ kernel.pty.max = 263168
   )
 })
 
-test('D8 a host that allows more, or lacks the setting, is left as it is', () => {
+test('D8 a higher or missing setting is not reported', () => {
   const raised: Readonly<Record<string, string>> = {
     '/proc/sys/fs/inotify/max_user_instances': '8192',
     '/proc/sys/fs/pipe-user-pages-soft': '0',

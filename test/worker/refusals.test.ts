@@ -73,7 +73,11 @@ test('where perl is missing doctor says what comes of it, and what brings it', a
     found: expect.stringMatching(/`perl` is missing: install `perl-base`.*starts a sandbox of its own/),
   })
   const quota = findings.find(({ check }) => check === 'quota of inotify')
-  expect(quota).toMatchObject({ ok: true, found: expect.stringContaining('calls have none'), fix: expect.stringContaining('`perl-base`') })
+  expect(quota).toMatchObject({
+    ok: true,
+    found: expect.stringContaining('calls have no quota'),
+    fix: expect.stringContaining('`perl-base`'),
+  })
 })
 
 test('L1 with an edge whose key is not the pinned one it does not start, and claims nothing', async () => {

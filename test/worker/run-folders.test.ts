@@ -250,7 +250,7 @@ test('S30 a folder that holds more than any call of its run may use goes at once
   folders.close()
 })
 
-test('D1 no call enters the folder again in which a process outlived its call or its worker', async () => {
+test('D1 no call enters a folder in which a process outlived its call or its worker', async () => {
   const at = join(root, 'tainted')
   const OTHER = 'run_01JZ0000000000000000000001'
   const before = new RunFolders(at)
@@ -259,7 +259,7 @@ test('D1 no call enters the folder again in which a process outlived its call or
   before.taint(RUN) // a call is in it still, as its survivor is
   expect(await before.enter(RUN, 'kept', LIMITS)).toEqual({ ok: false, error: 'lost' })
   before.leave(RUN)
-  const made = await entered(before, RUN) // a run that begins anew
+  const made = await entered(before, RUN) // a new run
   expect(made).toBe(folder)
   before.close() // killed with a call in it
   const next = new RunFolders(at, {}, new Set([RUN, 'none']))

@@ -73,7 +73,7 @@ test('L2 a later grant of an idempotent call may run, an earlier one may not, in
   expect(next.spool.begin(CALL, 3)).toEqual({ ok: true, value: false })
 })
 
-test('D15 a lost call is reported at one start, and stays unrepeatable at each later one', () => {
+test('D15 a lost call is reported at one start only, and can never run again', () => {
   open().spool.begin(CALL, 1)
   expect(open().lost).toEqual([CALL])
   for (let start = 0; start < 3; start++) {
@@ -83,7 +83,7 @@ test('D15 a lost call is reported at one start, and stays unrepeatable at each l
   }
 })
 
-test('D15 a lost call that succeeded at another try is reported no more', () => {
+test('D15 a lost call that succeeded at another attempt is not reported', () => {
   const { spool } = open()
   spool.begin(OTHER, 1) // so that the file is not emptied
   spool.begin(CALL, 1)

@@ -11,7 +11,7 @@ export type BareCommand = {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** What bubblewrap reads, by descriptor; `status` is the one it writes; the sandbox ends when the other end of `lifeline` is closed. */
+  /** Descriptors that bubblewrap reads; it writes to `status`; the sandbox ends when the other end of `lifeline` is closed. */
   readonly reads: Readonly<Record<number, Buffer>>
   readonly status: number
   readonly lifeline: number

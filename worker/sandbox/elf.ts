@@ -1,5 +1,5 @@
-// Owns static executables of our own making, the form of their listings, and one for canaries: it makes the system calls of a table, one
-// after the other, writes what came of each, and ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so
+// Owns the static executables that we build, the format of their listings, and one for canaries: it makes the system calls of a table, one
+// after the other, writes the result of each, and ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so
 // its 200 bytes of code are written here, for each machine. Pure: it makes bytes and runs nothing.
 
 import { constants } from 'node:os'
@@ -18,8 +18,8 @@ const HEADER_BYTES = 64
 const SEGMENT_BYTES = 56
 
 /**
- * Each call is made by a process of its own, which shares memory and descriptors with the one that reports. So a filter of the host that
- * ends whoever makes a call (systemd's SystemCallArchitectures=) ends that one process, and all other calls are made nevertheless.
+ * A separate process makes each call and shares memory and descriptors with the one that reports. So a filter of the host that kills
+ * the caller (systemd's SystemCallArchitectures=) ends only that process, and all other calls are still made.
  * A child that a call of the table makes waits until its namespace ends: one process reports, whatever the table tries.
  */
 const CODE: Readonly<Record<Machine, Listing>> = {
@@ -124,11 +124,11 @@ const CODE: Readonly<Record<Machine, Listing>> = {
 /** By the gate of 32-bit programs: the kernel must not let it pass (S12). Only x86_64 has such a gate. */
 export const I386: Buffer = executable('x86_64', Buffer.of(0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05))
 
-/** What stands where a result would, as long as nobody has written one there: no call returns it. */
+/** The initial value of a result, which no call returns. */
 const NO_RESULT = -(2n ** 63n)
 const ANSWER_BYTES = 16
 
-/** Makes the calls, each in a process of its own, then writes what came of them to standard output. */
+/** Makes the calls, each in a separate process, then writes their results to standard output. */
 export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer {
   const results = DATA_AT + 16 + calls.length * ROW_BYTES
   let at = results + calls.length * ANSWER_BYTES
@@ -151,10 +151,10 @@ export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer
   return executable(machine, codeOf(CODE[machine]), Buffer.concat([head, table, answers, ...pool]))
 }
 
-/** What the call returned (negative is an errno), or the signal that ended who made it. Undefined where neither is known. */
+/** The return value of the call (negative is an errno), or the signal that ended its process. Undefined where neither is known. */
 export type Answer = number | NodeJS.Signals | undefined
 
-/** What the program wrote. Fewer than asked where it was ended itself. */
+/** Parses the program's output, which has fewer results than calls if the program itself was ended. */
 export const answersIn = (bytes: Buffer): Answer[] =>
   Array.from({ length: Math.floor(bytes.byteLength / ANSWER_BYTES) }, (_, index) => {
     const result = bytes.readBigInt64LE(index * ANSWER_BYTES)

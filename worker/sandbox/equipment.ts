@@ -46,12 +46,12 @@ export type Equipment = {
   readonly filters: Readonly<Record<SocketMode, Filled>> | undefined
   /** The program that puts tier B around a command; none where no filter is known. */
   readonly fence: string | undefined
-  /** A nameless file with the program that is process 1 of a sandbox; none where no machine code is known. */
+  /** A nameless file with the program of process 1; undefined for a processor without machine code here. */
   readonly init: Filled | undefined
   readonly relays: RelayStock | undefined
   /** Or why calls have no cgroups here. */
   readonly groups: Result<Groups, string>
-  /** What was left of dead workers' sandboxes when this one started. */
+  /** The sandboxes of dead workers that this one found at its start. */
   readonly orphans: Orphans
   readonly privateHosts: ReadonlySet<string>
   /** The file for tools that reach hosts; none where the host's authorities are all. */
@@ -66,7 +66,7 @@ export type Filled = { readonly bytes: Buffer; readonly fd: number }
 export async function equip(host: Host, { folder, privateHosts = [], authorities, profiles = {} }: SandboxOptions): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const scratch = scratchFolder()
-  const orphans = await endOrphans() // before anything of theirs is removed or entered
+  const orphans = await endOrphans() // before their folders are removed or entered
   await Promise.all([folder, scratch].map(removeLeftOvers))
   const filters = filtersFor(host, scratch)
   const init = host.machine === undefined ? undefined : filled(scratch, initProgram(host.machine))

@@ -63,12 +63,12 @@ exit($missing ? 127 : 126);
 /** Without site files and without modules: what is in this text is all that it does. */
 export const gate = (perl: string, machine: Machine): string[] => [perl, '-f', '-e', programOf(machine, CALLS[machine])]
 
-/** Whether there is standard input, and the length of what comes before it. */
+/** Whether there is standard input, and the length of the text before it. */
 const HEAD_BYTES = 16
 
 /**
- * What the gate reads: `delivery`, then standard input, which is in no descriptor of bubblewrap's: init of the sandbox keeps those, and the
- * tool could open them there (D13).
+ * The gate's input: `delivery`, then standard input. Standard input is in no descriptor of bubblewrap, because init of the sandbox keeps
+ * those and the tool could open them there (D13).
  */
 export function packed(delivery: Buffer, stdin: Uint8Array | undefined): Buffer {
   const head = `${stdin === undefined ? 0 : 1}${`${delivery.byteLength}`.padStart(HEAD_BYTES - 1)}`

@@ -1,4 +1,5 @@
-// Owns what a host name means to egress: the one parser of `host:port`, and the resolution to an address that was checked. What is checked is what is connected to (N05, N09). It opens no connection.
+// Owns host names of egress: the one parser of `host:port`, and the resolution to a checked address. The proxy connects to exactly the
+// address that was checked (N05, N09). It opens no connection.
 
 import { isIP } from 'node:net'
 import { covers, type Destination } from '../../shared/egress-hosts.ts'

@@ -1,19 +1,19 @@
 // Owns process 1 of a sandbox: a static executable of our own, written here instruction by instruction, as in enter.ts. bubblewrap's own
 // init can be overwritten by the tool, which has the same user (`/proc/1/mem`), and then outlives the call (D1). This one:
 //
-// - can't be opened by the tool: it gives up being dumpable before the tool exists, so the kernel shows its memory, descriptors and
+// - can't be opened by the tool: it makes itself not dumpable before the tool exists, so the kernel shows its memory, descriptors and
 //   environment to root alone;
-// - ends when the worker lets go of the call: it holds the read end of a pipe (`FD.lifeline`) whose only write end is the worker's. The
+// - ends when the worker closes the lifeline: it holds the read end of a pipe (`FD.lifeline`) whose only write end is the worker's. The
 //   worker closes it at each ending, and the kernel closes it when the worker dies, whatever killed it and whoever died before;
 // - ends with the tool's first process, and as that ended (128 + n for signal n, as bubblewrap reports it).
 //
-// When it ends, the kernel ends every process of the sandbox. Whatever it can't do ends it too, so an attack on its limits is the end of
-// the attacker. Pure: it makes bytes and runs nothing. Canaries try to open and to outlive it (L8). 125 is its own failure.
+// When it ends, the kernel ends every process of the sandbox. Any failure of its own ends it too, so an attack on its limits ends
+// the attacker. Pure: it makes bytes and runs nothing. Canaries try to open and to outlive it (L8). It exits with 125 if it fails itself.
 
 import { BECOME, codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
-/** Where it lies in the sandbox. No tool can put anything there: the root is read-only. */
+/** Its path in the sandbox. No tool can replace it: the root is read-only. */
 export const INIT = '/.countersign-init'
 
 const NOT_STARTED = "countersign: the init process can't run\n"

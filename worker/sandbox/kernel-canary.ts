@@ -19,7 +19,7 @@ export type Outside = {
 export type Sizes = { readonly pids: number; readonly tmp_bytes: number }
 
 type Errno = keyof typeof constants.errno
-/** Refused with an errno, or by the end of who asked. */
+/** Refused with an errno, or by a signal that ends the caller. */
 type Refusal = Errno | 'SIGSYS'
 type Asked = {
   /** The defence, as attacks are numbered. Checks of one name are one check. */
@@ -102,7 +102,7 @@ function walls(machine: Machine, { folder }: Outside, { pids, tmp_bytes }: Sizes
   ]
 }
 
-/** SIGSYS: a filter of the host stands before ours and ends the program, as that of our unit for systemd (SystemCallArchitectures=native). */
+/** SIGSYS: a filter of the host applies before ours and ends the program, as our systemd unit does (SystemCallArchitectures=native). */
 const otherGates = (machine: Machine): Asked[] =>
   machine === 'x86_64' ? [{ ...asking(machine)('S12 no x32', ['ENOSYS', 'SIGSYS'], 'write', 1, '', 0), number: X32 + 1 }] : []
 
@@ -199,7 +199,7 @@ const ERRNOS = new Map(
     .map(([name, number]) => [number, name]),
 )
 function nameOf(answer: Answer): string {
-  if (answer === undefined) return 'was not told'
+  if (answer === undefined) return 'has no recorded answer'
   if (typeof answer === 'string') return `was answered by ${answer}`
   return answer >= 0 ? `succeeded (${answer})` : (ERRNOS.get(-answer) ?? `errno ${-answer}`)
 }

@@ -46,7 +46,7 @@ export type Call = {
   readonly outputs?: string | undefined
   /** Is handed what is still to go when the end is known; without it the end waits for that. It never fails. */
   readonly leaving?: ((gone: Promise<unknown>) => void) | undefined
-  /** Something of the call may be alive still. */
+  /** A process of the call may still be alive. */
   readonly onSurvivors?: (() => void) | undefined
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
@@ -248,7 +248,7 @@ class Stopper {
     if (this.why !== undefined) return
     this.why = why
     if (this.#pid === undefined) return
-    killGroup(this.#pid) // bubblewrap first: it must not report the end that we make (see `endedItself`)
+    killGroup(this.#pid) // bubblewrap first, so that it can't report the end that we cause (see `endedItself`)
     this.#wired.letGo()
     const { child } = parseStatus(this.#wired.status())
     if (child !== undefined) killInit(child)

@@ -14,9 +14,9 @@ import { endSandbox } from './tree.ts'
 export type Orphans = {
   /** How many were found. */
   readonly found: number
-  /** Those that could not be ended, by the host's numbers. */
+  /** Host process ids of the sandboxes that could not be ended. */
   readonly alive: readonly number[]
-  /** The folders that they had as their workspace, by name. */
+  /** The names of the folders that were their workspaces. */
   readonly folders: ReadonlySet<string>
 }
 

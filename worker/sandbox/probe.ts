@@ -108,9 +108,9 @@ async function inAdvance(
   return proofOf((await Promise.all([...canaries, lifeline(equipment, 'C', stock), noOrphans()])).flat())
 }
 
-/** Ends a sandbox by the lifeline alone: what holds when the worker is dead and nobody sends a signal (D1). */
+/** Ends a sandbox by the lifeline alone, as when the worker is dead and nobody sends a signal (D1). */
 async function lifeline(equipment: Equipment, ability: Ability, stock?: Pick<PreparedStock, 'madeFor'>): Promise<readonly Check[]> {
-  const name = 'D1 a sandbox ends when the worker lets go of it'
+  const name = 'D1 a sandbox ends when the worker closes its lifeline'
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
   const plan = planFor({ ability, argv: () => ['setsid', '--fork', '--wait', 'sleep', secret] }, secret, undefined)
   const begun = await attemptToBegin(equipment, plan, stock)
@@ -123,7 +123,11 @@ async function lifeline(equipment: Equipment, ability: Ability, stock?: Pick<Pre
     const lives = !(await within(() => processesWith(secret) === 0))
     if (pid !== undefined) killGroup(pid)
     await ended
-    const detail = began ? (lives ? 'it lives on; report this kernel and the version of bubblewrap' : 'it ended') : 'it did not begin'
+    const detail = began
+      ? lives
+        ? 'it is still running; report this kernel and the version of bubblewrap'
+        : 'it ended'
+      : 'it did not begin'
     return [{ name, ok: began && !lives, detail }]
   } finally {
     wired.close()

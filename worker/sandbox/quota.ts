@@ -1,5 +1,5 @@
-// Owns what one call may take of what the kernel counts by user: all calls of a worker are one user of the host, so a call without a limit
-// of its own leaves none to the others (D8). Pure: the limits, and the perl that sets them; spawner.ts and relay.ts run it.
+// Owns the quota of one call for resources that the kernel counts by user: all calls of a worker are one user of the host, so a call
+// without its own limit can use up all of them (D8). Pure: the limits, and the perl that sets them; spawner.ts and relay.ts run it.
 //
 // The kernel compares each count with the limit of every user namespace from the process up to the host (user_namespaces(7),
 // `/proc/sys/user`). bubblewrap has no option for these limits and drops the capability that sets them. So a sandbox starts inside one more

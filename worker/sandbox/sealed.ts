@@ -16,7 +16,7 @@ const F_ADD_SEALS = 1033
 const SEALS = 15
 const O_RDONLY_CLOEXEC = 0o2000000
 const AT_FDCWD = -100
-/** More than a standard input may have. */
+/** Larger than any standard input may be. */
 const AT_ONCE = 0x7ffff000
 
 /**

@@ -25,7 +25,7 @@ export type End = {
   /** With what had started it. */
   readonly lost?: true
 }
-/** One of ours that the child is to have, and for what. `input`: to be read as a copy that the child can't change (sealed.ts). */
+/** A descriptor of ours for the child, and its use. `input`: the child reads a copy that it can't change (sealed.ts). */
 export type Lent = { readonly fd: number; readonly to: 'read' | 'write' | 'input' }
 /** No pid: it could not be started. */
 export type Spawned = { readonly pid: number | undefined; readonly ended: Promise<End> }
@@ -40,7 +40,7 @@ const [ASIDE, TELLING] = [128, 127]
 const { SIGCHLD, SIGKILL } = osConstants.signals
 const { O_RDONLY, O_WRONLY } = constants
 const O_CLOEXEC = 0o2000000
-/** No flag of open(2): what is opened is copied. */
+/** Not a flag of open(2): asks for a copy of the file. */
 const SEALED = 2 ** 30
 const FLAGS: Readonly<Record<Lent['to'], number>> = { read: O_RDONLY, write: O_WRONLY, input: O_RDONLY | SEALED }
 const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
@@ -159,7 +159,7 @@ export class Spawner {
     })
   }
 
-  /** Whether sandboxes that it starts have a quota. */
+  /** Whether the sandboxes that it starts have a quota. */
   async hasQuota(): Promise<boolean> {
     this.#line ??= this.#open()
     const line = await this.#line

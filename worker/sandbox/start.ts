@@ -29,7 +29,7 @@ export async function start(equipment: Equipment, command: Command, inlets: Inle
   }
 }
 
-/** Two streams; the lifeline of a sandbox; the release of one that waits. */
+/** The two output streams, the lifeline of the sandbox, and the release of a prepared one. */
 const pipesFor = ({ bwrap }: Command, { gated }: Inlets): number => 2 + (bwrap === undefined ? 0 : 1) + (gated ? 1 : 0)
 
 function spawn({ program, args, cwd, env }: Command, wiring: Wiring): Spawned {

@@ -80,7 +80,7 @@ export async function endSandbox(pid: number): Promise<boolean> {
   }
 }
 
-/** SIGKILL by the host's number, which no process 1 can refuse (D1); not for a number that is someone else's by now. */
+/** Sends SIGKILL by the host's process id, which no process 1 can ignore (D1), unless another process has that id by now. */
 export function killInit(pid: number): void {
   if (namespaceOf(pid) === 'another') send(pid, 'SIGKILL')
 }

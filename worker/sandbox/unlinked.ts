@@ -16,7 +16,7 @@ type Sight = {
   /** The call's folder, on whose disk files count. */
   readonly folder: string
   readonly threads: () => readonly number[]
-  /** Process 1 of its sandbox, once that is known: it is ours, holds no file, and shows its descriptors to root alone. */
+  /** Process 1 of its sandbox, once known: our own program, which holds no file and shows its descriptors only to root. */
   readonly init?: () => number | undefined
   /** As the call sees it, what of that disk is the call's. */
   readonly below: string

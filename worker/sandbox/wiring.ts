@@ -16,7 +16,7 @@ import type { VeiledStream } from './veil.ts'
 /** What is still in the pipes when every process is gone is read within this time. */
 const DRAIN_MS = 1_000
 
-/** What the child reads. A gated one is started before that is known. */
+/** The child's input. A gated sandbox is started before it is known. */
 export type Inlets =
   | {
       readonly gated: false
@@ -34,7 +34,7 @@ export type Wiring = {
   readonly handedOver: () => void
   /** Gives a gated child what it waits for, once. */
   readonly release: (delivery: Buffer, stdin: Uint8Array | undefined) => void
-  /** Ends a sandbox: its process 1 ends when we let go of it, and everything in it then. Nothing where there is none, and the second time. */
+  /** Ends the sandbox by closing its lifeline: process 1 ends, then everything in it. Does nothing without one or if repeated. */
   readonly letGo: () => void
   /** What bubblewrap wrote. */
   readonly status: () => string
@@ -131,8 +131,8 @@ const reads = (fd: number): Lent => ({ fd, to: 'read' })
 const writes = (fd: number): Lent => ({ fd, to: 'write' })
 
 /**
- * Standard input, where it is known: a file, which unlike a FIFO can be opened again as /dev/stdin, and which nobody has to feed. The tool
- * gets a sealed copy of it (sealed.ts), from the spawner. What comes later comes by the gate.
+ * Standard input, where it is already known: a file, which unlike a FIFO can be opened again as /dev/stdin and needs no writer. The spawner
+ * gives the tool a sealed copy of it (sealed.ts). The gate delivers standard input that becomes known later.
  */
 function readEnd({ devNull, scratch }: Equipment, inlets: Inlets, lend: (fd: number) => number): Lent {
   if (inlets.gated || inlets.stdin === undefined) return reads(devNull)
