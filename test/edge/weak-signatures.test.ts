@@ -23,11 +23,14 @@ const enrol = async (x: string) => client(desk.url)('enroll', { body: { token: a
 const path = '/v1/worker/heartbeat'
 const body = Buffer.from('{"tiers":["B","C"],"running":[]}')
 
+/** What the edge wants nonces to begin with, as it named it last. */
+let epoch = ''
+
 /** A heartbeat in the name of a worker, with whatever signature `sign` makes of its base (RFC 9421). */
 async function beat(worker: string, sign: (base: Buffer) => Buffer | undefined, spell = (base64: string) => base64): Promise<string> {
   const { host } = new URL(desk.url)
   for (let i = 0; ; i++) {
-    const nonce = `${worker.slice(-12)}${Date.now()}x${i}`
+    const nonce = `${epoch}${worker.slice(-12)}${Date.now()}x${i}`
     const created = Math.floor(Date.now() / 1000)
     const parameters = `("@method" "@authority" "@path" "content-digest");created=${created};nonce="${nonce}";keyid="default/${worker}";alg="ed25519";tag="countersign-worker"`
     const digest = contentDigest(body)
@@ -44,7 +47,12 @@ async function beat(worker: string, sign: (base: Buffer) => Buffer | undefined, 
       headers: { 'content-type': 'application/json', ...signed },
       body,
     })
-    const { code } = (await answer.json()) as { code?: string } // a problem, or an answer to a heartbeat
+    const told = (await answer.json()) as { code?: string; epoch?: string } // a problem, or an answer to a heartbeat
+    const { code } = told
+    if (code === 'stale_epoch' && told.epoch !== undefined && told.epoch !== epoch) {
+      epoch = told.epoch
+      continue
+    }
     return `${answer.status} ${code ?? 'ok'}`
   }
 }
