@@ -84,7 +84,8 @@ export class RunObject extends DurableObject<Env> {
     const run = this.#row?.record ?? input.create
     if (run?.agent !== input.agent) return err(NO_RUN)
     const directory = await directoryAt(this.env, run.tenant, input.version)
-    const [booked, room] = await Promise.all([this.#ledger.book(directory, run, input), roomFor(this.env, directory, run)])
+    const repeated = input.key !== null && this.#store.callByKey(input.key) !== undefined
+    const [booked, room] = await Promise.all([this.#ledger.book(directory, run, input), roomFor(this.env, directory, run, repeated)])
     const asked = await this.#commit(() => this.#propose(directory, input, { booked, room, standings: null }))
     if (!asked.ok || !('key' in asked.value)) return this.#proposed(run, input, booked, asked)
     const { key } = asked.value
