@@ -91,8 +91,8 @@ export class InstallationObject extends DurableObject<Env> {
       return ok(row)
     })
     if (!made.ok) return made
-    const told = await this.#tell(name)
-    return told.ok ? ok({ ...shown(made.value), operator, key }) : told
+    await this.#tell(name) // the key is shown even if this fails: the name is taken, and the alarm finishes the creation
+    return ok({ ...shown(made.value), operator, key })
   }
 
   async putQuota(name: string, quota: QuotaChange): Promise<Result<Tenant>> {

@@ -39,6 +39,7 @@ import type { WorkerKey } from './settlement.ts'
 import { eraseObject } from './tables/open.ts'
 import { Waiters } from './waiters.ts'
 
+const IDLE_CHECK_MS = 24 * 3600_000
 const NO_CALL = failure('not_found', 'no such call')
 const NO_RUN = failure('not_found', 'no such run')
 const CANCELLED = failure('run_cancelled', 'the run was cancelled')
@@ -77,14 +78,19 @@ export class RunObject extends DurableObject<Env> {
   // ── Agents and operators; `agent` is null where the caller may see every agent's ──
 
   async create(record: RunRecord): Promise<Result<Run>> {
-    return this.#commit(() => (this.#sameOrNew(record) ? ok(runView(this.#run)) : err(OTHER_RUN)))
+    return this.#commit(() => {
+      if (!this.#sameOrNew(record)) return err(OTHER_RUN)
+      this.#lookAgain()
+      return ok(runView(this.#run))
+    })
   }
 
   async propose(input: Propose): Promise<Result<Call>> {
     const run = this.#row?.record ?? input.create
     if (run?.agent !== input.agent) return err(NO_RUN)
     const directory = await directoryAt(this.env, run.tenant, input.version)
-    const [booked, room] = await Promise.all([this.#ledger.book(directory, run, input), roomFor(this.env, directory, run)])
+    const repeated = input.key !== null && this.#store.callByKey(input.key) !== undefined
+    const [booked, room] = await Promise.all([this.#ledger.book(directory, run, input), roomFor(this.env, directory, run, repeated)])
     const asked = await this.#commit(() => this.#propose(directory, input, { booked, room, standings: null }))
     if (!asked.ok || !('key' in asked.value)) return this.#proposed(run, input, booked, asked)
     const { key } = asked.value
@@ -97,7 +103,10 @@ export class RunObject extends DurableObject<Env> {
   async #proposed(run: RunRecord, input: Propose, booked: Booked | null, proposed: Proposed): Promise<Result<Call>> {
     const record = proposed.ok ? (proposed.value as CallRecord) : null // with what stands there is no more to ask
     if (booked !== null) this.ctx.waitUntil(this.#ledger.settled(run, booked, record))
-    if (!proposed.ok) return proposed
+    if (!proposed.ok) {
+      this.#lookAgain()
+      return proposed
+    }
     if (record === null) throw new Error('a call was proposed, and there is none')
     return hasEnded(record.status) ? ok(this.#view(record)) : this.read(input.agent, record.proposal.n, input.waitMs)
   }
@@ -261,9 +270,15 @@ export class RunObject extends DurableObject<Env> {
       this.#files.drop(now)
       const next = this.#store.nextDue()
       if (next !== null) this.#alarm.arm(next)
+      this.#lookAgain()
       return ok(true)
     })
     await Promise.all([this.#outbox.flush(), this.#files.tell()])
+  }
+
+  /** No list of the tenant names a run without calls, so the run itself checks once a day whether its tenant was deleted. */
+  #lookAgain(): void {
+    if (this.#row?.calls === 0) this.#alarm.arm(Date.now() + IDLE_CHECK_MS)
   }
 
   #due(record: CallRecord, now: number, heard: Known): void {

@@ -3,7 +3,7 @@
 
 import { type Failure, failure } from '../shared/failures.ts'
 import { callId, split } from '../shared/ids.ts'
-import { err, type Result } from '../shared/result.ts'
+import { err, ok, type Result } from '../shared/result.ts'
 import { type Loaded, takeCall } from './directory.ts'
 import type { Env } from './env.ts'
 import { channelObject, logObject, poolObject, tenantObject } from './env.ts'
@@ -30,8 +30,12 @@ export const queueIsFull = (proposal: Proposal): Failure =>
 /** Whether there is room for one more call: in the pool's queue, and in the tenant's quota for today. */
 export type Room = { readonly full: boolean; readonly counted: Result<true> }
 
-/** Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again. */
-export async function roomFor(env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord): Promise<Room> {
+/**
+ * Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again.
+ * `repeated`: the call exists, so the request makes none and uses up no quota.
+ */
+export async function roomFor(env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord, repeated: boolean): Promise<Room> {
+  if (repeated) return { full: false, counted: ok(true) }
   const pool = poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
   const [full, counted] = await Promise.all([
     pool.full({ agent, run: id }).catch(() => false),

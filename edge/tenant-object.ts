@@ -319,6 +319,12 @@ export class TenantObject extends DurableObject<Env> {
     return ok(true)
   }
 
+  /** A claim by another process than the one that serves: the next heartbeat of that one records the alarm (D6). */
+  async claimRefused(id: string, process: string | null): Promise<void> {
+    const worker = this.#enrolled(id)
+    if (worker !== undefined) this.#gate.claimRefused(worker, process)
+  }
+
   async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {
     const worker = this.#enrolled(id)
     return worker === undefined

@@ -91,6 +91,11 @@ export class WorkerGate {
     return doubled ? 'doubled' : 'serves'
   }
 
+  /** A claim of this process was refused. By now it may be the one that serves: a heartbeat can overtake the report. */
+  claimRefused({ id, process: present }: Pick<WorkerRow, 'id' | 'process'>, process: string | null): void {
+    if (process !== present) this.#rivalled.add(id)
+  }
+
   /** The latest moment at which it may have spoken: before this object started nobody listened. */
   heardAt(id: string): number {
     return this.#seen.get(id) ?? this.#startedAt

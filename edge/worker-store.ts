@@ -3,6 +3,7 @@
 
 import { and, eq, isNull } from 'drizzle-orm'
 import { type Envelope, kidOf, payloadBytes, type Signer } from '../shared/dsse.ts'
+import { PublicKey } from '../shared/ed25519.ts'
 import { failure } from '../shared/failures.ts'
 import { mintKey, newWorkerId } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -26,6 +27,8 @@ export class WorkerStore {
   readonly #db: Database
   readonly #change: Change
   readonly #proven = new Map<string, Proven | null>()
+  /** Workers by whether their key is one that signs; judging a key takes longer than everything else in `keys`. */
+  readonly #signing = new Map<string, boolean>()
 
   constructor(db: Database, change: Change) {
     this.#db = db
@@ -37,12 +40,21 @@ export class WorkerStore {
     return this.#db.select().from(workers).all()
   }
 
-  /** Public keys, also of revoked workers, so that their earlier signatures stay verifiable. */
+  /**
+   * Public keys, also of revoked workers, so that their earlier signatures stay verifiable. Earlier versions enrolled weak and off-curve
+   * keys. They are left out: no signature by such a key is accepted, and one of them makes every reader refuse the whole key file (D2).
+   */
   keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
     const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
     const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
     const theirs = ({ id, kid, x, status }: WorkerRow) => ({ ...key, kid, x, role: 'worker' as const, worker: id, status })
-    return [ours, ...this.all().map(theirs)]
+    return [ours, ...this.all().filter(this.#canSign).map(theirs)]
+  }
+
+  readonly #canSign = ({ id, x }: WorkerRow): boolean => {
+    const known = this.#signing.get(id) ?? PublicKey.safeParse(x).success
+    this.#signing.set(id, known)
+    return known
   }
 
   active(): EnrolledWorker[] {

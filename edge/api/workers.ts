@@ -28,7 +28,10 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
   async claim({ env, caller, body: { run, call, process = null, tiers, egress = false, cgroups = false, profiles = [] } }) {
     const { worker, object, n } = place(env, caller, call)
     if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
-    if (worker.process !== null && worker.process !== process) return err(WORKER_IN_USE)
+    if (worker.process !== null && worker.process !== process) {
+      await tenantObject(env, caller.directory.tenant).claimRefused(worker.id, process)
+      return err(WORKER_IN_USE)
+    }
     return object.claim(n, { ...worker, process }, { tiers, egress, cgroups, profiles })
   },
 

@@ -8,7 +8,7 @@ import type { Stack } from '../../infra/stack.ts'
 import { bearer, type Client, client } from '../../shared/client.ts'
 import { granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
-import { objectId } from '../support/object-file.ts'
+import { advanceAlarm, objectId } from '../support/object-file.ts'
 import { startTestStack } from '../support/stack.ts'
 import { furnished, installation, newTenant, type Tenant } from '../support/tenants.ts'
 
@@ -33,8 +33,16 @@ const objects = (): string[] => {
   return readdirSync(folder, { recursive: true }).map((file) => join(folder, String(file)))
 }
 /** Files of objects that hold this text. workerd's own list of alarms (`metadata.sqlite`) names objects, and is not ours to clear. */
-const holding = (text: string): string[] =>
-  objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && readFileSync(file).includes(text))
+const holding = (text: string): string[] => objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && bytesOf(file).includes(text))
+/** Nothing of a file that workerd has removed since the folder was listed. */
+const bytesOf = (file: string): Buffer => {
+  try {
+    return readFileSync(file)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
+    throw thrown
+  }
+}
 
 test('D18 deleting is refused for an active tenant, without the repeated name, and for the default tenant', async () => {
   expect(refusal(await remove(name))).toBe('409 conflict')
@@ -110,4 +118,26 @@ test('D18 an empty tenant can be deleted too', async () => {
   granted(await governor('suspendTenant', { params: { tenant: 'deleted-empty' }, body: {} }))
   granted(await remove('deleted-empty'))
   await eventually('it is gone', async () => granted(await governor('readTenant', { params: { tenant: 'deleted-empty' } })).erased)
+})
+
+test('D18 a run without calls, which no list names, removes itself from the disk after its tenant is deleted', async () => {
+  const idle = await newTenant(stack.dev, 'deleted-idle')
+  const agent = await idle.agent()
+  granted(await agent.client('createRun', { body: { session: 'never-called' } }))
+  const refused = { tool: 'no-such-tool', args: {}, run: { session: 'only-refused' } }
+  expect((await agent.client('proposeCallInNewRun', { body: refused })).ok).toBe(false)
+  granted(await governor('putQuota', { params: { tenant: 'deleted-idle' }, body: { calls_per_day: 0 } }))
+  const beyond = { tool: await idle.tool(), args: {}, run: { session: 'never-counted' } }
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: beyond }))).toBe('403 calls_quota_exceeded')
+  const sessions = ['never-called', 'only-refused', 'never-counted']
+  const kept = () => sessions.flatMap(holding).filter((file) => file.includes('countersign-run'))
+  const files = new Set(kept().map((file) => file.replace(/-wal$/, '')))
+  expect(files.size).toBe(3)
+  granted(await governor('suspendTenant', { params: { tenant: 'deleted-idle' }, body: {} }))
+  granted(await remove('deleted-idle'))
+  await eventually('the rest is erased', async () => granted(await governor('readTenant', { params: { tenant: 'deleted-idle' } })).erased)
+  await stack.edge.stop()
+  for (const file of files) advanceAlarm(file)
+  expect((await stack.edge.start()).ok).toBe(true)
+  await eventually('nothing of the runs is in any file', () => kept().length === 0, 30_000)
 })

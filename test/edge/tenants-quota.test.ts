@@ -33,6 +33,20 @@ test('D18 the last call that fits the daily quota is accepted, the next is refus
   expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
 })
 
+test('D18 a proposal that is repeated under its key uses up one call of the day, however often it is repeated', async () => {
+  const desk = await newTenant(dev, 'quota-repeated', { calls_per_day: 3 })
+  const [agent, tool] = [await desk.agent(), await desk.tool()]
+  const { id: run } = granted(await agent.client('createRun', { body: {} }))
+  const propose = (key: string) =>
+    agent.client('proposeCall', { params: { run }, headers: { 'idempotency-key': key }, body: { tool, args: {} } })
+  const first = granted(await propose('one'))
+  for (let time = 0; time < 5; time++) expect(granted(await propose('one')).id).toBe(first.id)
+  expect((await useOf('quota-repeated'))?.calls_today).toBe(1)
+  granted(await propose('two'))
+  granted(await propose('three'))
+  expect(refusal(await propose('four'))).toBe('403 calls_quota_exceeded')
+})
+
 test('D18 a worker beyond the quota can enrol only after another is revoked, with the same token', async () => {
   const desk = await newTenant(dev, 'quota-workers', { workers: 1 })
   const first = await PeerWorker.enrol(dev.url, desk.root, desk.pool)

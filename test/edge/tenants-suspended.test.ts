@@ -2,6 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { client } from '../../shared/client.ts'
+import { sha256 } from '../../shared/json.ts'
 import { ConsoleSession, signIn } from '../support/console-session.ts'
 import { type Desk, granted, refusal } from '../support/desk.ts'
 import { newSigner, PeerWorker } from '../support/peer-worker.ts'
@@ -13,6 +14,8 @@ const governor = installation(dev)
 const SUSPENDED = '403 tenant_suspended'
 const suspend = (tenant: string) => governor('suspendTenant', { params: { tenant }, body: { reason: 'unpaid' } })
 const resume = (tenant: string) => governor('resumeTenant', { params: { tenant }, body: {} })
+
+const FILE = 'what the running call reads'
 
 type Principal = Awaited<ReturnType<Desk['agent']>>
 
@@ -33,7 +36,11 @@ describe('D18 a suspended tenant', () => {
     peer = await PeerWorker.enrol(dev.url, desk.root, desk.pool)
     session = await ConsoleSession.open(dev.url, desk.rootKey)
     const [tool, sensitive] = [await desk.tool({ executor: { tiers: ['B', 'C'] } }), await desk.tool({ capabilities: ['network'] })]
-    calls['running'] = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const reader = await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } })
+    const { id: run } = granted(await agent.client('createRun', { body: {} }))
+    granted(await agent.client('putFile', { params: { run, sha256: sha256(FILE) }, body: Buffer.from(FILE) }))
+    const files = [{ path: 'in.txt', sha256: sha256(FILE) }]
+    calls['running'] = granted(await agent.client('proposeCall', { params: { run }, body: { tool: reader, args: {}, files } }))
     calls['waiting'] = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const asked = await desk.asked(agent.client, sensitive)
     calls['asking'] = asked
@@ -64,6 +71,8 @@ describe('D18 a suspended tenant', () => {
     // A running call may finish, because an unknown outcome would be worse.
     const body = { tiers: ['B' as const, 'C' as const], running: [{ call: calls['running']?.id ?? '', fence: 1 }] }
     expect(granted(await peer.client('heartbeat', { body })).stop).toEqual([])
+    const part = { call: calls['running']?.id ?? '', sha256: sha256(FILE), part: '0' }
+    expect(Buffer.from(granted(await peer.client('readInput', { params: part })).data, 'base64').toString()).toBe(FILE)
     expect(granted(await peer.settle(claim)).state).toBe('succeeded')
     expect(granted(await client(dev.url)('logCheckpoint', { query: { tenant: name } })).origin).toContain(name)
   })

@@ -1,7 +1,7 @@
 // Promise: the operator of the installation creates tenants, each with a first operator whose key is shown once, and can read nothing
 // inside them. The installation's own log records every change.
 
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../shared/checkpoint.ts'
@@ -10,6 +10,7 @@ import { mintInstallationKey, mintKey } from '../../shared/ids.ts'
 import { verifyChain } from '../../shared/journal.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
+import { objectId } from '../support/object-file.ts'
 import { sharedStack, sharedState } from '../support/stack.ts'
 import { installation, newTenant } from '../support/tenants.ts'
 
@@ -45,6 +46,18 @@ test('the first operator may have another name, and only the first answer holds 
     granted(await governor('readInstallationJournal', { query: {} })),
   ])
   expect(told).not.toContain(made.key.split('_').at(-1))
+})
+
+test('D18 the first key is shown although the tenant’s object can’t be reached, and works as soon as that can', async () => {
+  const name = 'tenants-unreached'
+  const file = join(sharedState(), 'edge/objects/countersign-tenant', `${objectId('countersign-tenant', name)}.sqlite`)
+  mkdirSync(file) // no object opens a folder as its file
+  const made = granted(await governor('createTenant', { body: { name } }))
+  const operator = client(dev.url, bearer(made.key))
+  expect((await operator('listAgents', {})).ok).toBe(false)
+  rmdirSync(file)
+  await eventually('the key works', async () => (await operator('listAgents', {})).ok, 30_000)
+  expect(refusal(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
 })
 
 test('a tenant’s name has to be new, well formed, and not the name of the installation’s log', async () => {

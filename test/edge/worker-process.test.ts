@@ -61,6 +61,16 @@ test('D6 a second process of a worker is refused while the first is active, and 
   granted(await first.claim(call.id))
 })
 
+test('D6 a copy that only claims, and never says a heartbeat, raises the alarm too', async () => {
+  const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  granted(await first.heartbeat())
+  const call = await proposed()
+  expect(refusal(await first.copy().claim(call.id))).toBe('409 worker_in_use')
+  granted(await first.heartbeat())
+  expect(granted(await desk.root('readWorker', { params: { worker: first.id } })).doubled_at_ms).not.toBeNull()
+  granted(await first.claim(call.id))
+})
+
 test('D6 a process that has stopped or is silent is replaced by the next one without an alarm', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const [second, third] = [first.copy(), first.copy()]

@@ -2,6 +2,7 @@
 // burned, and its end says what was missing.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Keys } from '../../shared/bundle.ts'
 import { bearer, type Client, client } from '../../shared/client.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { granted, refusal } from '../support/desk.ts'
@@ -69,4 +70,19 @@ test('L9 K04 a proof that is too old counts for nothing, whoever claims; what no
   })
   granted(await again.prove(['B', 'C']))
   await again.run(waits.id)
+})
+
+test('D2 T02 a weak key that an older edge enrolled is left out of the key file, and the others stay verifiable', async () => {
+  const [weak, sound] = [await enrol(['C']), await enrol(['C'])]
+  await hurt.stack.edge.stop()
+  const tenant = fileOf('tenant', hurt.stack.state.dir)
+  const x = Buffer.from('26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05', 'hex').toString('base64url') // order 8
+  tenant.prepare('update workers set x = ? where id = ?').run(x, weak.id)
+  tenant.close()
+  await revive(hurt.stack.edge)
+  const served: unknown = await (await fetch(new URL('/.well-known/countersign/keys.json', hurt.stack.url))).json()
+  const read = Keys.safeParse(served)
+  expect(read.error).toBeUndefined()
+  const workers = read.data?.keys.map(({ worker }) => worker)
+  expect([workers?.includes(weak.id), workers?.includes(sound.id)]).toEqual([false, true])
 })
