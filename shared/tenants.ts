@@ -6,7 +6,7 @@ import { LIMITS } from './limits.ts'
 
 /** Tenants of an installation, deleted ones included: their names are kept, so that none is given twice. */
 export const MAX_TENANTS = 10_000
-/** Calls of a tenant that one write counts in advance. A crash may take so many from the day's quota. */
+/** The most calls of a tenant that one write counts in advance, and at most a hundredth of its quota. A crash may take so many from the day. */
 export const CALLS_PER_COUNT = 100
 
 /** What a tenant may use in all where the operator of the installation sets nothing else, and the most that may be set. */
