@@ -86,7 +86,8 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.delete',
     params: named,
-    summary: 'Delete a suspended tenant and what it keeps, for good; `name` repeats its name, which is never given again',
+    summary:
+      'Delete a suspended tenant and what it keeps, for good; `name` repeats its name, which is never given again. `default` can’t be deleted',
     body: z.strictObject({ name: TenantName }),
     status: 200,
     result: Tenant,
