@@ -236,11 +236,12 @@ const snapshot = command({
 const keys = command({
   words: ['keys'],
   args: {},
-  flags: { output: FILE },
-  does: 'Fetch the public keys of the edge and its workers',
+  flags: { output: FILE, tenant: { value: 'NAME', what: 'the tenant; that of COUNTERSIGN_KEY if you say nothing, or else `default`' } },
+  does: 'Fetch the public keys of the edge and of the workers of one tenant',
   key: 'none',
+  examples: ['countersign keys --tenant acme -o keys.json'],
   async run({ flags, api, tenant }) {
-    const read = await api('keys', { query: { tenant: tenant() } })
+    const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
     return read.ok ? keep(read.value, flags.output) : read
   },
 })

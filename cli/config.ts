@@ -53,7 +53,8 @@ export function readConfig(command: Command, env: Environment = process.env): Re
   const own = dev !== undefined && url.origin === originOf(dev.url) ? dev : undefined
   const key = keyFor(command, env['COUNTERSIGN_KEY'], own)
   if (!key.ok) return key
-  const tenant = (key.value === undefined ? undefined : parseKey(key.value)?.tenant) ?? own?.tenant ?? 'default'
+  // A command that sends no key is about the tenant of the key that is set, all the same.
+  const tenant = parseKey(key.value ?? env['COUNTERSIGN_KEY'] ?? '')?.tenant ?? own?.tenant ?? 'default'
   return ok({ url: url.href, key: key.value, tenant })
 }
 
@@ -70,7 +71,8 @@ function keyFor({ key: needed, words }: Command, given: string | undefined, dev:
   if (governs && needed === 'installation') return ok(given)
   if (governs) return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
   const parsed = parseKey(given)
-  if (parsed === undefined) return err(usage('COUNTERSIGN_KEY is not an API key; it is to begin with `cs_agent_` or `cs_operator_`'))
+  if (parsed === undefined)
+    return err(usage('COUNTERSIGN_KEY is not an API key; it begins with `cs_agent_`, `cs_operator_` or `cs_installation_`'))
   if (parsed.kind !== needed && !(needed === 'either' && parsed.kind !== 'enrol')) {
     return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is ${WHOSE[parsed.kind]}`))
   }

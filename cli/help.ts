@@ -6,8 +6,8 @@ import { columns } from './text.ts'
 
 const CONFIGURATION = `Where the edge is and whose key to send:
   COUNTERSIGN_URL    the edge's address, e.g. https://edge.example.com
-  COUNTERSIGN_KEY    an agent's or operator's API key; keys never go on the command line
-  COUNTERSIGN_STATE  without the two above: the state folder of a running \`npm start\` (default .countersign), whose dev.json has both
+  COUNTERSIGN_KEY    an agent's or operator's API key, or the installation key for tenants; keys never go on the command line
+  COUNTERSIGN_STATE  without the two above: the state folder of a running \`npm start\` (default .countersign), whose dev.json has the address and all three keys
   NO_COLOR           no colour
 
 Exit codes: 0 done; 1 refused, failed or not verified; 2 the command line or the configuration can't be used.

@@ -1,5 +1,6 @@
 // `countersign tenants`: the operator of the installation creates, lists, limits, suspends, resumes and deletes tenants.
 
+import { LIMITS } from '../shared/limits.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Tenant } from '../shared/tenants.ts'
 import { Quota } from '../shared/tenants.ts'
@@ -21,8 +22,10 @@ type QuotaFlags = Readonly<Record<keyof typeof QUOTA, string | undefined>>
 
 function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
   const said = { calls_per_day: calls, files_bytes: files, workers, streams }
-  const given = Object.entries(said).flatMap(([name, value]) => (value === undefined ? [] : [[name, Number(value)]]))
-  return fitting(Quota.partial(), Object.fromEntries(given), 'the quota')
+  const given = Object.entries(said).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]))
+  const wrong = given.find(({ value }) => !/^\d+$/.test(value))
+  if (wrong !== undefined) return err(usage(`the quota \`${wrong.name}\` is to be a whole number in digits, such as 1000`))
+  return fitting(Quota.partial(), Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])), 'the quota')
 }
 
 const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Tenant): [string, string][] => [
@@ -41,13 +44,17 @@ const list = command({
   words: ['tenants', 'list'],
   args: {},
   flags: { after: { value: 'NAME', what: 'list tenants after this name' } },
-  does: 'List tenants by name, deleted ones included',
+  does: `List tenants by name, deleted ones included, ${LIMITS.page} at a time`,
   key: 'installation',
   async run({ flags, api, paint }) {
     const tenants = await api('listTenants', { query: flags.after === undefined ? {} : { after: flags.after } })
     if (!tenants.ok) return tenants
     const rows = tenants.value.items.map(({ name, state, created_at_ms }) => [name, state, time(created_at_ms)])
-    return ok({ ok: true, json: tenants.value.items, text: listing(paint, ['tenant', 'state', 'made'], rows, 'no tenants') })
+    const last = tenants.value.items.at(-1)
+    const more =
+      last === undefined || rows.length < LIMITS.page ? '' : `there may be more: \`countersign tenants list --after ${last.name}\`\n`
+    const text = `${listing(paint, ['tenant', 'state', 'made'], rows, 'no tenants')}${more}`
+    return ok({ ok: true, json: tenants.value.items, text })
   },
 })
 
@@ -148,7 +155,7 @@ const remove = command({
   words: ['tenants', 'delete'],
   args: { ...NAME, AGAIN: 'its name again, because a deletion can’t be undone' },
   flags: {},
-  does: 'Delete a suspended tenant and all its data permanently; its name can’t be used again',
+  does: 'Delete a suspended tenant and all its data permanently; its name can’t be used again; `default` can’t be deleted',
   key: 'installation',
   examples: ['countersign tenants delete acme acme'],
   async run({ args, api }) {

@@ -14,8 +14,6 @@ import { readJson } from './files.ts'
 import type { Paint } from './text.ts'
 import { columns, enforced, inline, time } from './text.ts'
 
-type Finding = Check & { readonly detail?: string }
-
 export const verify: Command = command({
   words: ['verify'],
   args: { 'FILE?': 'a bundle, as `countersign attestation` writes it; - reads standard input' },
@@ -86,7 +84,7 @@ async function verifyJournal(file: string, head: string | undefined, paint: Pain
   return verdict([{ name: whole, ok: true }, ...asked], { entries: String(seq), head: hash, end }, paint)
 }
 
-const failing = (name: string, detail: string): Finding => ({ name, ok: false, detail })
+const failing = (name: string, detail: string): Check => ({ name, ok: false, detail })
 /** A file that could be read but not parsed is evidence too: of the wrong kind. */
 const unread = (error: Trouble, check: string, paint: Paint): Awaited<Answer> =>
   error.code === 'unreadable' ? err(error) : verdict([failing(check, error.detail)], {}, paint)
@@ -97,9 +95,9 @@ const issue = ({
 }): string => `\`${first?.path.join('.') || '(the whole)'}\`: ${first?.message ?? 'unknown'}`
 
 /** The checklist, and under it the verdict. What the evidence says is told only where it is to be believed. */
-function verdict(checks: readonly Finding[], about: Readonly<Record<string, string>>, paint: Paint): Awaited<Answer> {
+function verdict(checks: readonly Check[], about: Readonly<Record<string, string>>, paint: Paint): Awaited<Answer> {
   const verified = checks.length > 0 && checks.every((check) => check.ok)
-  const line = ({ name, ok: holds, detail, at }: Finding): string => {
+  const line = ({ name, ok: holds, detail, at }: Check): string => {
     const more = [detail, at === undefined ? undefined : `the fault is at ${at}`].filter((one) => one !== undefined)
     return `  ${holds ? paint.good('ok  ') : paint.bad('FAIL')}  ${inline([name, ...more].join(': '))}\n`
   }

@@ -96,8 +96,11 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
     last = () => decided('deny', utmost)
   }
   const best = asking ?? last
-  return best === undefined ? err(failure('invalid_arguments', 'the tool allows no plan on this installation')) : ok(best())
+  return best === undefined ? err(failure('invalid_arguments', NO_PLAN)) : ok(best())
 }
+
+const NO_PLAN =
+  'the tool’s contract is at fault, not the arguments: it allows tier B alone and asks for what only tier C keeps, such as strict egress; an operator has to put the tool again, with tier C'
 
 /** Each plan once more, bound to workers with cgroups, where a rule asks whether it is. */
 const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>

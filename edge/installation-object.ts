@@ -5,7 +5,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
 import migrations from '../migrations/installation/migrations.js'
-import { failure } from '../shared/failures.ts'
+import { type Failure, failure } from '../shared/failures.ts'
 import { INSTALLATION_LOG, mintKey } from '../shared/ids.ts'
 import { GENESIS, linkOf } from '../shared/journal.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -30,6 +30,17 @@ export type NewTenant = { readonly name: string; readonly operator: string; read
 const UNERASED = and(eq(tenants.state, 'deleted'), eq(tenants.erased, false))
 
 const NO_TENANT = failure('not_found', 'no such tenant')
+const WAS_DELETED = failure('not_found', 'the tenant was deleted, and its name is never given again')
+const nameTaken = ({ name, state }: Row): Failure =>
+  failure(
+    'conflict',
+    state === 'deleted'
+      ? `the tenant \`${name}\` was deleted, and its name is never given again; choose another name`
+      : `there is a tenant \`${name}\` already; choose another name`,
+  )
+/** Why a tenant can't be suspended, resumed or deleted now. */
+const conflictWith = ({ name, state }: Row, wanted: TenantState): string =>
+  state === wanted ? `the tenant is ${state} already` : `the tenant is ${state}; suspend it first: \`countersign tenants suspend ${name}\``
 const UNTOLD = failure('unavailable', 'the change is recorded and takes effect as soon as the tenant can be reached')
 
 export class InstallationObject extends DurableObject<Env> {
@@ -71,7 +82,8 @@ export class InstallationObject extends DurableObject<Env> {
     const now = Date.now()
     const { key, hash } = mintKey('operator', name, now)
     const made = this.ctx.storage.transactionSync((): Result<Row> => {
-      if (this.#row(name) !== undefined) return err(failure('conflict', `the name \`${name}\` is or was used by a tenant; choose another`))
+      const before = this.#row(name)
+      if (before !== undefined) return err(nameTaken(before))
       const held = this.#db.select({ n: count() }).from(tenants).get()?.n ?? 0
       if (held >= MAX_TENANTS)
         return err(failure('limit_reached', `the installation has reached its limit of ${MAX_TENANTS} tenants, deleted ones included`))
@@ -97,7 +109,7 @@ export class InstallationObject extends DurableObject<Env> {
 
   async putQuota(name: string, quota: QuotaChange): Promise<Result<Tenant>> {
     return this.#change(name, 'tenant.quota', { quota }, (row) =>
-      row.state === 'deleted' ? err(NO_TENANT) : ok({ quota: withChange(row.quota, quota) }),
+      row.state === 'deleted' ? err(WAS_DELETED) : ok({ quota: withChange(row.quota, quota) }),
     )
   }
 
@@ -117,10 +129,8 @@ export class InstallationObject extends DurableObject<Env> {
   #move(name: string, from: TenantState, state: TenantState, said: Record<string, unknown>): Promise<Result<Tenant>> {
     const kind = state === 'active' ? 'tenant.resumed' : `tenant.${state}`
     return this.#change(name, kind, said, (row) => {
-      if (row.state === 'deleted') return err(NO_TENANT)
-      return row.state === from
-        ? ok({ state })
-        : err(failure('conflict', `the tenant is ${row.state}, and this is possible only while it is ${from}`))
+      if (row.state === 'deleted') return err(WAS_DELETED)
+      return row.state === from ? ok({ state }) : err(failure('conflict', conflictWith(row, state)))
     })
   }
 

@@ -33,7 +33,10 @@ import { keyOf, mayStand, standingOf } from './standing.ts'
 const NO_APPROVAL = failure('not_found', 'no such approval')
 const NO_OPERATOR = failure('forbidden', 'you are no operator any more')
 const REVOKED = failure('link_revoked', 'the link was taken back')
-const ONCE_ONLY = failure('once_only', 'policy does not let this yes stand for further calls, or not for so long; nothing was recorded')
+const ONCE_ONLY = failure(
+  'once_only',
+  'policy does not let this yes stand for further calls, or not for so long: answer for this call alone, or for less time; nothing was recorded',
+)
 const BY_ITSELF = failure(
   'once_only',
   'the call brings files, or runs an interpreter in a folder that other calls can change, so its answer can’t cover other calls; nothing was recorded',

@@ -23,6 +23,8 @@ export type Order = {
 export type Known = Readonly<Record<'runs' | 'agents' | 'skills' | 'pools' | 'workers', readonly string[]>>
 
 const DAY_MS = 24 * 3600_000
+/** Calls are counted in advance only while they come faster than one in this time. */
+const SPARSE_MS = 1_000
 
 const spent = (taken: number, most: number): Failure =>
   failure('calls_quota_exceeded', `the tenant has proposed ${taken} calls today (UTC), and may propose at most ${most}`)
@@ -33,6 +35,8 @@ export class TenancyStore {
   #quota: Quota | undefined
   /** Of today: calls accepted so far, and calls that the stored count already includes. */
   #calls = { day: -1, taken: 0, stored: 0 }
+  /** What was counted in advance last: how many calls, when, and whether a timer is set to take back what is left. */
+  #block = { size: 1, at: 0, timer: false }
 
   constructor(db: Database, change: Change) {
     this.#db = db
@@ -67,6 +71,7 @@ export class TenancyStore {
   govern({ revision, state, quota, first }: Order): void {
     const row = this.#db.select().from(meta).get()
     if (row === undefined || revision <= row.governed) return
+    if (state !== 'active') this.#takeBack() // an object that is erased has nothing to write any more
     this.#quota = undefined
     this.#change(() => {
       this.#db.update(meta).set({ state, quota, governed: revision }).run()
@@ -80,8 +85,9 @@ export class TenancyStore {
   }
 
   /**
-   * Counts one proposal. The count is stored in advance, for many calls at once, so that a crash may lose some of the quota and never adds
-   * to it.
+   * Counts one proposal. While calls come fast the count is stored in advance, for more of them each time; what is left of that is taken
+   * back when a second passes without a call. So one write need not follow each call, a crash may lose some of the quota and never adds
+   * to it, and an object that leaves memory loses none.
    */
   takeCall(now: number): Result<true> {
     const day = Math.floor(now / DAY_MS)
@@ -89,11 +95,16 @@ export class TenancyStore {
     const { taken, stored } = this.#calls
     const { calls_per_day: most } = this.quota()
     if (taken >= stored && taken < most) {
-      const row = { id: 1, day, n: Math.min(taken + CALLS_PER_COUNT, most) }
-      this.#db.insert(callsCounted).values(row).onConflictDoUpdate({ target: callsCounted.id, set: row }).run()
-      this.#calls.stored = row.n
+      const { size, at } = this.#block
+      const largest = Math.max(1, Math.floor(Math.min(most / 100, CALLS_PER_COUNT)))
+      const isFast = now - at < SPARSE_MS * size
+      this.#block.size = isFast ? Math.min(2 * size, largest) : 1
+      this.#block.at = now
+      this.#store(Math.min(taken + this.#block.size, most))
     }
-    return this.takeStoredCall(now) ?? err(spent(taken, most))
+    const counted = this.takeStoredCall(now) ?? err(spent(taken, most))
+    if (this.#calls.taken < this.#calls.stored) this.#watch()
+    return counted
   }
 
   /** The same without storage, which another object's request may not touch; `null` where it takes that. */
@@ -105,6 +116,28 @@ export class TenancyStore {
     if (calls.taken >= calls.stored) return null
     calls.taken++
     return ok(true)
+  }
+
+  #store(n: number): void {
+    const row = { id: 1, day: this.#calls.day, n }
+    this.#db.insert(callsCounted).values(row).onConflictDoUpdate({ target: callsCounted.id, set: row }).run()
+    this.#calls.stored = n
+  }
+
+  /** Sooner than the runtime takes an idle object from memory. */
+  #watch(): void {
+    if (this.#block.timer) return
+    this.#block.timer = true
+    const { day, taken } = this.#calls
+    setTimeout(() => {
+      this.#block.timer = false
+      if (this.#calls.day === day && this.#calls.taken === taken) this.#takeBack()
+      else if (this.#calls.taken < this.#calls.stored) this.#watch()
+    }, SPARSE_MS)
+  }
+
+  #takeBack(): void {
+    if (this.#calls.taken < this.#calls.stored) this.#store(this.#calls.taken)
   }
 
   #begun(day: number): { day: number; taken: number; stored: number } {

@@ -18,7 +18,7 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
   if (!user.ok) return user
   const state = openState(dir)
   if (!state.ok) return state
-  if (!existsSync(state.value.secrets)) say('making the edge key, the operator key and the passwords of Redis')
+  if (!existsSync(state.value.secrets)) say('making the edge key, the operator key, the installation key and the passwords of Redis')
   const secrets = readSecrets(state.value)
   const build = buildEdge(say)
   if (!build.ok) return build

@@ -24,7 +24,7 @@ async function greet({ url, dev, state }: Stack): Promise<void> {
     .flat()
     .map((path) => `\n  ${path.slice(1).padEnd(8)} ${url}${path}`)
     .join('')}
-  keys     ${state.dev} (agent, operator; readable by you only)
+  keys     ${state.dev} (agent, operator, installation; readable by you only)
   logs     ${state.log}
 
 A first call, allowed, run in a sandbox and attested:

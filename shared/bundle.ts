@@ -46,15 +46,16 @@ export const Bundle = z.strictObject({
 })
 export type Bundle = z.infer<typeof Bundle>
 
-/** `at`: where the first fault is, as a JSON pointer into the statement. */
-export type Check = { readonly name: string; readonly ok: boolean; readonly at?: string }
+/** `at`: where the first fault is, as a JSON pointer into the statement. `detail`: what to do about it, where that can be told. */
+export type Check = { readonly name: string; readonly ok: boolean; readonly at?: string; readonly detail?: string }
 export type Verdict = { readonly ok: boolean; readonly checks: readonly Check[]; readonly statement?: Statement }
 
 /** Verifies a bundle with only public keys, check by check; a failed check may end the list. */
 export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   const checks: Check[] = []
-  const holds = (name: string, condition: boolean, at?: string): boolean => {
-    checks.push({ name, ok: condition, ...(condition || at === undefined ? {} : { at }) })
+  const holds = (name: string, condition: boolean, at?: string, detail?: string): boolean => {
+    const fault = { ...(at === undefined ? {} : { at }), ...(detail === undefined ? {} : { detail }) }
+    checks.push({ name, ok: condition, ...(condition ? {} : fault) })
     return condition
   }
   const parsed = parseJson(payloadBytes(bundle.envelope))
@@ -63,6 +64,9 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     return { ok: false, checks }
   const statement = read.data
   const { facts, execution, grant } = statement.predicate
+  // First, because with another tenant's keys the checks that follow fail without saying why.
+  const advice = `the key file is of the tenant \`${keys.tenant}\`, the attestation of \`${facts.tenant}\`: fetch the keys with \`countersign keys --tenant ${facts.tenant}\``
+  holds('the key file is of the tenant that it names', keys.tenant === facts.tenant, '/predicate/facts/tenant', advice)
 
   const edges = new Map<string, string>()
   for (const key of keys.keys) if (key.role === 'edge') edges.set(key.kid, key.x)
@@ -92,7 +96,6 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   const { plan } = bundle.call
   const named = (['tenant', 'run', 'call', 'tool'] as const).find((name) => canonical(facts[name]) !== canonical(bundle.call[name]))
   const bounded = (['limits', 'egress'] as const).find((name) => canonical(facts[name]) !== canonical(plan?.[name] ?? null))
-  holds('the key file is of the tenant that it names', keys.tenant === facts.tenant, at('tenant'))
   holds('the digest covers these arguments and this plan', facts.digest === callDigest(bundle.call as DigestInput), at('digest'))
   holds('the facts name the same call', named === undefined, named && at(named))
   holds('the arguments digest fits', facts.args_sha256 === digestOf(bundle.call.arguments), at('args_sha256'))

@@ -178,7 +178,9 @@ class Parser {
     if (unsafe || !isExact(text, value))
       throw new Refused(
         'json_unsafe_number',
-        `the number \`${text.slice(0, 40)}\` would be rounded; send it as a string, or with fewer digits`,
+        Object.is(value, -0) && isExact(text, value)
+          ? `not every reader tells \`${text.slice(0, 40)}\` from \`0\`; send \`0\`, or it as a string`
+          : `the number \`${text.slice(0, 40)}\` would be rounded; send it as a string, or with fewer digits`,
       )
     return value
   }

@@ -6,7 +6,7 @@ import { LIMITS } from './limits.ts'
 
 /** Tenants of an installation, including deleted ones, whose names are kept so that none is used twice. */
 export const MAX_TENANTS = 10_000
-/** Calls of a tenant that one write counts in advance. A crash may lose up to this many of the day's quota. */
+/** The most calls of a tenant that one write counts in advance, and at most a hundredth of its quota. A crash may lose up to this many. */
 export const CALLS_PER_COUNT = 100
 
 /** Each limit of a tenant: its default, and the highest value that the operator of the installation may set. */

@@ -86,7 +86,8 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.delete',
     params: named,
-    summary: 'Delete a suspended tenant and its data permanently; `name` repeats its name, which can’t be used again',
+    summary:
+      'Delete a suspended tenant and its data permanently; `name` repeats its name, which can’t be used again. `default` can’t be deleted',
     body: z.strictObject({ name: TenantName }),
     status: 200,
     result: Tenant,

@@ -34,6 +34,15 @@ function spelledNumber(random: () => number): string {
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 describe('reading', () => {
+  test('G04 the sentence of a refused number is true of it: minus zero is not called rounded', () => {
+    const said = (text: string) => {
+      const read = parseJson(utf8(text))
+      return read.ok ? 'read' : read.error.detail
+    }
+    for (const text of ['-0', '-0.0', '-0e5']) expect(said(text)).toMatch(/send `0`, or it as a string$/)
+    for (const text of ['-1e-400', '1e400', '9007199254740993', '0.10000000000000000001']) expect(said(text)).toContain('would be rounded')
+  })
+
   test.each(JSON_CASES.map((item) => [item.name, item.is, item] as const))('%s: %s', (_name, is, item) => {
     const read = parseJson(jsonBytes(item))
     expect(read.ok ? 'fine' : read.error.code).toBe(is)

@@ -178,7 +178,9 @@ test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async
   const plain = granted(await peer.claim(granted(await propose(run, taking, [])).id))
   expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe('422 attestation_invalid')
   const inB = await desk.tool({ output_files: true, executor: { tiers: ['B'] } })
-  expect(refusal(await propose(run, inB, []))).toBe('422 invalid_arguments')
+  const refused = await propose(run, inB, [])
+  expect(refusal(refused)).toBe('422 invalid_arguments')
+  expect(refused).toMatchObject({ error: { detail: expect.stringMatching(/contract is at fault, not the arguments.* tier C/) } })
 })
 
 test.concurrent('L3 no answer stands for a call that brings files: others may be under the same name', async () => {

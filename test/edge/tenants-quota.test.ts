@@ -1,10 +1,15 @@
 // Promise: the edge enforces each limit of a tenant's quota where the counted thing is created, each refusal has its own code, and the
 // operator of the installation can read the current use.
 
-import { afterAll, expect, test } from 'vitest'
+import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, expect, test, vi } from 'vitest'
 import { client } from '../../shared/client.ts'
 import { sha256 } from '../../shared/json.ts'
 import { granted, refusal } from '../support/desk.ts'
+import { objectId } from '../support/object-file.ts'
 import { newSigner, PeerWorker } from '../support/peer-worker.ts'
 import { sharedStack, startTestStack } from '../support/stack.ts'
 import { installation, newTenant } from '../support/tenants.ts'
@@ -93,17 +98,46 @@ test('a quota that is not a whole number or exceeds the maximum is refused', asy
   expect(quota).toEqual({ calls_per_day: 1_000_000, files_bytes: 4 * 2 ** 30, workers: 0, streams: 512 })
 })
 
-test('a restart of the edge does not reset the count of calls', async () => {
+/** What the tenant's object has stored, read from a copy of its file while the edge runs. */
+function countedIn(state: string, tenant: string): number {
+  const folder = join(state, 'edge/objects/countersign-tenant')
+  const name = `${objectId('countersign-tenant', tenant)}.sqlite`
+  const copy = mkdtempSync(join(tmpdir(), 'countersign-count-'))
+  try {
+    for (const file of readdirSync(folder).filter((one) => one === name || one === `${name}-wal`))
+      copyFileSync(join(folder, file), join(copy, file))
+    const db = new DatabaseSync(join(copy, name))
+    const n = Number(db.prepare('select n from calls_counted').get()?.['n'])
+    db.close()
+    return n
+  } finally {
+    rmSync(copy, { recursive: true })
+  }
+}
+
+test('D18 a restart of the edge counts no call that was not proposed, and forgets none', { timeout: 120_000 }, async () => {
   const stack = await startTestStack()
   afterAll(() => stack.stop())
-  const desk = await newTenant(stack.dev, 'quota-restart', { calls_per_day: 2 })
-  const [agent, tool] = [await desk.agent(), await desk.tool()]
-  const propose = () => agent.client('proposeCallInNewRun', { body: { tool, args: {} } })
-  granted(await propose())
-  granted(await propose())
-  expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
+  const of = installation(stack.dev)
+  const counted = async (tenant: string) => granted(await of('readTenant', { params: { tenant } })).use?.calls_today
+  const proposer = async (tenant: string, calls_per_day: number) => {
+    const desk = await newTenant(stack.dev, tenant, { calls_per_day })
+    const [agent, tool] = [await desk.agent(), await desk.tool()]
+    return () => agent.client('proposeCallInNewRun', { body: { tool, args: {} } })
+  }
+  const [few, seldom, busy] = [await proposer('few', 5), await proposer('seldom', 1_000_000), await proposer('busy', 1_000_000)]
+  granted(await few())
+  granted(await few())
+  granted(await seldom())
+  for (const one of await Promise.all(Array.from({ length: 30 }, () => busy()))) granted(one)
+  // Calls that come at once are counted in advance, for a second at the most after the last of them.
+  await vi.waitFor(() => expect(countedIn(stack.state.dir, 'busy')).toBe(30), { timeout: 10_000, interval: 100 })
   await stack.edge.stop()
-  const again = await stack.edge.start()
-  expect(again.ok).toBe(true)
-  expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
+  expect((await stack.edge.start()).ok).toBe(true)
+  expect([await counted('few'), await counted('seldom'), await counted('busy')]).toEqual([2, 1, 30])
+  for (let more = 0; more < 3; more++) granted(await few())
+  expect(refusal(await few())).toBe('403 calls_quota_exceeded')
+  await stack.edge.stop()
+  expect((await stack.edge.start()).ok).toBe(true)
+  expect(refusal(await few())).toBe('403 calls_quota_exceeded')
 })

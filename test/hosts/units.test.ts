@@ -80,7 +80,20 @@ test('D20 a worker enrols, and its shipped unit proves its tiers and serves', as
 })
 
 test('`doctor` finds no fault except the cgroups, which a shell lacks', async () => {
-  const asUser = ['sudo', '-u', 'countersign', 'node_modules/.bin/node', 'worker/main.ts', 'doctor', '--config', WORKER_JSON]
+  const asUser = [
+    'env',
+    '-u',
+    'COUNTERSIGN_KEY',
+    'runuser',
+    '-u',
+    'countersign',
+    '--',
+    'node_modules/.bin/node',
+    'worker/main.ts',
+    'doctor',
+    '--config',
+    WORKER_JSON,
+  ]
   expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain(`$ ${asUser.join(' ')}\n`)
   const { out } = await machine.run(asUser, { cwd: APP })
   expect(out.split('\n').filter((line) => line.startsWith('FAIL'))).toEqual([expect.stringMatching(/^FAIL +limits: /)])

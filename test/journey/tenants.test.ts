@@ -22,11 +22,38 @@ test('D18 a tenant is made, bounded, suspended, resumed and deleted at the comma
   expect((await run('tenants', 'suspend', 'cli-acme', '--reason', 'unpaid')).out).toMatch(/state\s+suspended/)
   expect(await as(key, 'operators', 'list')).toMatchObject({ code: 1, err: expect.stringContaining('has suspended this tenant') })
   expect((await run('tenants', 'resume', 'cli-acme')).out).toMatch(/state\s+active/)
-  expect(await run('tenants', 'delete', 'cli-acme', 'cli-acme')).toMatchObject({ code: 1, err: expect.stringContaining('suspended') })
+  expect(await run('tenants', 'delete', 'cli-acme', 'cli-acme')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('suspend it first: `countersign tenants suspend cli-acme`'),
+  })
   expect((await run('tenants', 'suspend', 'cli-acme')).code).toBe(0)
   expect(await run('tenants', 'delete', 'cli-acme', 'cli-acm')).toMatchObject({ code: 2 })
   expect((await run('tenants', 'delete', 'cli-acme', 'cli-acme')).out).toMatch(/state\s+deleted/)
   expect((await as(key, 'operators', 'list')).code).toBe(1)
+  for (const words of [
+    ['resume', 'cli-acme'],
+    ['create', 'cli-acme'],
+  ])
+    expect(await run('tenants', ...words)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('was deleted, and its name is never given'),
+    })
+})
+
+test('the keys that are fetched are of the tenant of COUNTERSIGN_KEY, or of the one that is named', { timeout: 120_000 }, async () => {
+  const { key } = JSON.parse((await run('tenants', 'create', 'cli-keys', '--json')).out)
+  const tenantIn = ({ out }: { out: string }) => JSON.parse(out).tenant
+  expect(tenantIn(await as(key, 'keys'))).toBe('cli-keys')
+  expect(tenantIn(await as(key, 'keys', '--tenant', 'default'))).toBe('default')
+  expect(tenantIn(await run('keys', '--tenant', 'cli-keys'))).toBe('cli-keys')
+  expect(tenantIn(await run('keys'))).toBe('default')
+})
+
+test('a quota that is not written in digits is refused, not read as some number', { timeout: 120_000 }, async () => {
+  for (const calls of ['', ' ', '0x10', '1e3', '-1', '1.5']) {
+    const ran = await run('tenants', 'quota', 'default', `--calls=${calls}`)
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('is to be a whole number in digits') })
+  }
 })
 
 test('an operator’s key can’t manage tenants, the installation key can’t do anything else, and the CLI refuses each before it is sent', {

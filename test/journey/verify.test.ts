@@ -116,7 +116,11 @@ describe('an attestation', () => {
     ],
     ['a key that is none', { ...KEYS, keys: [{ ...KEYS.keys[0], x: '!'.repeat(43) }] }, 'FAIL  the key file has the form of one'],
     ['a bundle in place of keys', bundle, 'FAIL  the key file has the form of one'],
-    ['keys of another tenant', { ...KEYS, tenant: 'other' }, 'FAIL  the key file is of the tenant that it names'],
+    [
+      'keys of another tenant',
+      { ...KEYS, tenant: 'other', keys: [] },
+      `the key file is of the tenant \`other\`, the attestation of \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys --tenant ${bundle.call.tenant}\``,
+    ],
   ])('with a key file with %s is not verified', async (_name, content, told) => {
     const ran = await countersign(['verify', file(bundle), '--keys', file(content)], { env: NO_EDGE })
     expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(told) })
