@@ -79,7 +79,7 @@ export class WorkerGate {
     if (process !== present) {
       const free = present === null || at - this.heardAt(id) >= LIMITS.process_silence_ms
       if (!free || process === null) {
-        this.#rivalled.add(id)
+        if (process !== null) this.#rivalled.add(id) // `doctor` names none, and serves nothing
         return 'refused'
       }
     }

@@ -105,10 +105,15 @@ async function examineEdge(config: Config, identity: Identity | undefined, tiers
   const asked = link.clock.mark()
   const beat = await link.ask('heartbeat', { body: { tiers: [...tiers], running: [] } })
   link.close()
+  const serving = !beat.ok && beat.error.code === 'worker_in_use' // as it should be: it runs, and this is no second one
   tell(
     'worker',
-    beat.ok,
-    beat.ok ? 'the edge knows it' : `${beat.error.detail} (\`${beat.error.code}\`)`,
+    beat.ok || serving,
+    beat.ok
+      ? 'the edge knows it'
+      : serving
+        ? 'the edge knows it, and its process is running'
+        : `${beat.error.detail} (\`${beat.error.code}\`)`,
     'enrol anew, or ask an operator whether it was revoked',
   )
   if (!beat.ok) return

@@ -71,6 +71,14 @@ test('D6 a copy that only claims, and never says a heartbeat, raises the alarm t
   granted(await first.claim(call.id))
 })
 
+test('D6 a heartbeat that names no process, as `doctor` sends it beside a running worker, raises no alarm', async () => {
+  const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  granted(await first.heartbeat())
+  expect(refusal(await first.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe('409 worker_in_use')
+  granted(await first.heartbeat())
+  expect(granted(await desk.root('readWorker', { params: { worker: first.id } })).doubled_at_ms).toBeNull()
+})
+
 test('D6 a process that has stopped or is silent is replaced by the next one without an alarm', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const [second, third] = [first.copy(), first.copy()]
