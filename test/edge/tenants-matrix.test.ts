@@ -165,4 +165,27 @@ describe('G11 V03 between two tenants', () => {
     expect(others.filter((file) => !file.startsWith('countersign-run/') || mayNot.some((id) => file.includes(id)))).toEqual([])
     expect(others.length).toBeLessThanOrEqual(2)
   })
+
+  // The way is the same: no object is woken for either. Medians of requests by turns, so that what else the machine does hits both alike.
+  test('D18 reading by an id of another tenant takes as long as by an id that never existed', { timeout: 120_000 }, async () => {
+    const TIMES = 25
+    const median = (times: number[]): number => times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0
+    const timed = async (name: RouteName, route: Route, caller: string, ids: Ids): Promise<number> => {
+      const began = performance.now()
+      await ask(name, route, caller, ids)
+      return performance.now() - began
+    }
+    const apart: string[] = []
+    for (const [name, route] of asked.filter(([, { method, media }]) => method === 'GET' && media !== 'text/event-stream')) {
+      const [caller = 'operator'] = route.callers
+      const [foreign, nobody]: [number[], number[]] = [[], []]
+      for (let time = 0; time < TIMES; time++) {
+        foreign.push(await timed(name, route, caller, theirs))
+        nobody.push(await timed(name, route, caller, never))
+      }
+      const [one, two] = [median(foreign), median(nobody)]
+      if ((Math.max(one, two) + 1) / (Math.min(one, two) + 1) > 2) apart.push(`${name}: ${one.toFixed(1)} and ${two.toFixed(1)} ms`)
+    }
+    expect(apart).toEqual([])
+  })
 })
