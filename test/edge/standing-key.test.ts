@@ -48,7 +48,7 @@ test.each<[string, Change]>([
   ['another version of the tool', { tool: { version: 2, digest: '3'.repeat(64) } }],
   ['another policy set', { policySet: '4'.repeat(64) }],
   ['a weaker tier', { plan: { tier: 'B' } }],
-  ['another program', { plan: { executor: { ...plan.executor, argv: ['sh', 'a'] } } }],
+  ['another program', { plan: { executor: { ...plan.executor, argv: ['wget', 'a'] } } }],
   ['another host', { plan: { egress: { mode: 'strict', hosts: ['a.example:443', 'b.example:443'] } } }],
   ['another profile', { plan: { profile: 'compiler' } }],
   ['another secret', { plan: { secrets: ['token', 'db'] } }],

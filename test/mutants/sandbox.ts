@@ -179,7 +179,7 @@ export const SANDBOX: readonly Held[] = [
     area: 'sandbox',
     file: 'worker/sandbox/init.ts',
     tests: ['test/escape/endings.test.ts'],
-    titled: 'cold, without cgroups S50 D1 .* ending by exit',
+    titled: 'cold, without cgroups.*ending by exit',
     lines: [
       [
         'mov edi, 4\n      31f6                   xor esi, esi',
@@ -191,8 +191,7 @@ export const SANDBOX: readonly Held[] = [
   {
     area: 'sandbox',
     file: 'worker/sandbox/orphans.ts',
-    tests: ['test/escape/endings.test.ts'],
-    titled: 'fallbacks behind our init',
+    tests: ['test/escape/orphans.test.ts'],
     lines: [
       [
         'return ours && !isBubblewrap(',
