@@ -56,7 +56,9 @@ import signal, time
 ${TAKE_OVER}
 print('init ' + take_over(), flush=True)
 def apart(deed):
-    if os.fork() == 0:
+    try: pid = os.fork()
+    except OSError: return # the forker has all its processes
+    if pid == 0:
         os.setsid()
         if os.fork() == 0:
             for n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)
