@@ -58,7 +58,6 @@ export function startHeartbeat(parts: Parts): Heartbeat {
   }
 
   const beat = async (): Promise<void> => {
-    if (beating) return // an edge that takes its time gets no second question
     beating = true
     const spokenFor = [...parts.running.spokenFor(), ...parts.settling.spokenFor()].slice(0, SPOKEN_FOR_MAX)
     const answer = await ask(parts, spokenFor).finally(() => {
@@ -76,11 +75,16 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     welcome()
   }
 
-  const tick = (): void => void beat().catch((bug) => parts.log.warn('a heartbeat failed by a fault of ours', { reason: String(bug) }))
+  let last = Promise.resolve()
+  const tick = (): void => {
+    if (beating) return // an edge that takes its time gets no second question
+    last = beat().catch((bug) => parts.log.warn('a heartbeat failed by a fault of ours', { reason: String(bug) }))
+  }
   const timer = setInterval(tick, LIMITS.heartbeat_ms)
   tick()
   const stop = async (): Promise<void> => {
     clearInterval(timer)
+    await last // one that arrived after the announcement would take the worker again
     await parts.link.ask('heartbeat', { body: { tiers: [...parts.tiers()], running: [], process: parts.process, leaving: true } })
   }
   return { first, stop }

@@ -7,6 +7,7 @@ import { askedCard } from '../../edge/channels/slack-card.ts'
 import { ConsoleSession } from '../support/console-session.ts'
 import { countersign } from '../support/countersign.ts'
 import { Desk, granted } from '../support/desk.ts'
+import { eventually } from '../support/lone-worker.ts'
 import { sharedStack } from '../support/stack.ts'
 
 const desk = new Desk('own-yes', sharedStack())
@@ -67,9 +68,9 @@ test('D17 where policy wants two people, the first reads that one yes is not eno
 test('D17 a message to several people names the approvers wanted and promises nobody that their yes counts: mail, Slack', async () => {
   await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval: asked, run } = await desk.asked(agent.client, tool, {})
-    const { items } = granted(await desk.root('listApprovals', { query: {} }))
-    const approval = items.find(({ id }) => id === asked.id)
-    if (approval === undefined) throw new Error('the approval is not in the inbox')
+    const approval = await eventually('the approval is in the inbox', async () =>
+      granted(await desk.root('listApprovals', { query: {} })).items.find(({ id }) => id === asked.id),
+    )
     const message: Message = {
       id: 'm',
       kind: 'asked',

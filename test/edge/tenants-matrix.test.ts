@@ -8,6 +8,7 @@ import { ROUTES } from '../../shared/api.ts'
 import { bearer, type Credentials } from '../../shared/client.ts'
 import type { Route } from '../../shared/routes/route.ts'
 import { granted } from '../support/desk.ts'
+import { eventually } from '../support/lone-worker.ts'
 import { objectId } from '../support/object-file.ts'
 import { sharedStack, sharedState } from '../support/stack.ts'
 import { BODIES, FORMS, NAMES_NOTHING } from '../support/tenant-requests.ts'
@@ -129,6 +130,15 @@ test('each route with a body has one in this test, and routes whose body names n
 
 describe('G11 V03 between two tenants', () => {
   test('D18 for every route and kind of caller, ids of another tenant answer like ids that never existed and reveal nothing', async () => {
+    // A run writes to the inbox and to the log after it has answered: what `furnished` made must all be there before we compare.
+    await eventually('both inboxes and both logs have what was asked and what ran', async () => {
+      const inboxes = [mine, other].map(({ desk }) => desk.root('listApprovals', { query: { status: 'all' } }))
+      const made = objects()
+      return (
+        (await Promise.all(inboxes)).every((inbox) => granted(inbox).items.length === 2) &&
+        [mine, other].every(({ ids }) => made.some((file) => file.includes(objectId('countersign-log', ids.tenant))))
+      )
+    })
     const [before, files] = [await stateOf(other), objects()]
     const reached = new Map<number, number>()
     const misfits: string[] = []
