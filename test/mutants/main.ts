@@ -10,7 +10,7 @@ import { ROOT } from '../../infra/state.ts'
 import { fail } from '../../infra/terminal.ts'
 import { type Copy, copyTree } from './copy.ts'
 import { MUTANTS } from './list.ts'
-import { lineAt, type Mutant, positionOf } from './mutant.ts'
+import { lineAt, type Mutant, spanOf } from './mutant.ts'
 import { judge, type Tests, type Verdict } from './verdict.ts'
 
 /** Runs are parallel, each in its own copy; only one at a time of those that need a stack. */
@@ -72,7 +72,7 @@ await each(wanted, async (mutant: Mutant, copy) => {
   if (stopping.signal.aborted) return
   counts[verdict.kind] += 1
   const source = readFileSync(join(ROOT, mutant.file), 'utf8')
-  const place = `${mutant.file}:${lineAt(source, positionOf(mutant, source))}`
+  const place = `${mutant.file}:${lineAt(source, spanOf(mutant, source)?.at ?? 0)}`
   console.log(`${place.padEnd(44)} ${since(moment).padStart(7)}  ${told(verdict)}`)
   if (verdict.kind === 'survived') console.log(`    \`${mutant.text}\` became \`${mutant.becomes}\`. ${mutant.gains}`)
 })

@@ -1,6 +1,8 @@
 // The type of a mutant: one security line, the same line broken, and the tests that must fail. Only data; main.ts runs the mutants, and
 // test/surface/mutants.test.ts compares the list with the tree.
 
+import { findOnce, type Span } from '../support/find-in-source.ts'
+
 /** What a mutant attacks, as SECURITY.md divides the boundaries. */
 export type Area =
   | 'json'
@@ -49,16 +51,13 @@ export type Mutant = Omit<Held, 'lines'> & { readonly text: string; readonly bec
 export const mutantsOf = (held: readonly Held[]): Mutant[] =>
   held.flatMap(({ lines, ...rest }) => lines.map(([text, becomes, gains]) => ({ ...rest, text, becomes, gains })))
 
-/** Where it begins in its file; -1 where its text is not there exactly once. */
-export function positionOf({ text }: Pick<Mutant, 'text'>, source: string): number {
-  const at = source.indexOf(text)
-  return at === source.lastIndexOf(text) ? at : -1
-}
+/** Where its text is in its file; undefined unless it is there exactly once. */
+export const spanOf = ({ text }: Pick<Mutant, 'text'>, source: string): Span | undefined => findOnce(text, source)
 
 export const mutated = (mutant: Mutant, source: string): string => {
-  const at = positionOf(mutant, source)
-  if (at < 0) throw new Error(`${mutant.file} must contain this text exactly once: ${mutant.text}`)
-  return `${source.slice(0, at)}${mutant.becomes}${source.slice(at + mutant.text.length)}`
+  const span = spanOf(mutant, source)
+  if (span === undefined) throw new Error(`${mutant.file} must contain this text exactly once: ${mutant.text}`)
+  return `${source.slice(0, span.at)}${mutant.becomes}${source.slice(span.at + span.length)}`
 }
 
 export const lineAt = (source: string, offset: number): number => source.slice(0, offset).split('\n').length

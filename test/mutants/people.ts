@@ -13,7 +13,7 @@ export const PEOPLE: readonly Held[] = [
         "sameText('', '')",
         'Anybody presses the buttons of a question in Slack.',
       ],
-      ['timestamp}:', "''}:", 'An old press in Slack is sent again with a fresh time.'],
+      ['timestamp}:$', "''}:$", 'An old press in Slack is sent again with a fresh time.'],
       [
         'Math.abs(now / 1000 - Number(timestamp))',
         '(now / 1000 - Number(timestamp))',

@@ -5,6 +5,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
+import { findOnce } from './find-in-source.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 
@@ -18,9 +19,10 @@ export function weakened(...weaknesses: readonly Weakness[]): <Module>(path: str
   for (const part of ['worker', 'shared', 'package.json']) cpSync(join(ROOT, part), join(folder, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   for (const [file, from, to] of weaknesses) {
-    const [before, after, ...more] = readFileSync(join(folder, file), 'utf8').split(from)
-    if (after === undefined || more.length > 0) throw new Error(`${file} does not have this once: ${from}`)
-    writeFileSync(join(folder, file), `${before}${to}${after}`)
+    const source = readFileSync(join(folder, file), 'utf8')
+    const span = findOnce(from, source)
+    if (span === undefined) throw new Error(`${file} does not have this exactly once: ${from}`)
+    writeFileSync(join(folder, file), `${source.slice(0, span.at)}${to}${source.slice(span.at + span.length)}`)
   }
   return (path) => import(/* @vite-ignore */ join(folder, path))
 }

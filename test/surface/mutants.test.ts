@@ -6,20 +6,20 @@ import { parseSync } from 'oxc-parser'
 import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
 import { MUTANTS } from '../mutants/list.ts'
-import { type Mutant, mutated, positionOf } from '../mutants/mutant.ts'
+import { type Mutant, mutated, spanOf } from '../mutants/mutant.ts'
 
 const sourceOf = ({ file }: Mutant): string => (existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), 'utf8') : '')
 const nameOf = ({ file, text }: Mutant): string => `${file}: ${text}`
 const namesOf = (unfit: (mutant: Mutant) => boolean): string[] => MUTANTS.filter(unfit).map(nameOf)
 
 test('each mutant’s text occurs exactly once in its file', () => {
-  expect(namesOf((mutant) => positionOf(mutant, sourceOf(mutant)) < 0)).toEqual([])
+  expect(namesOf((mutant) => spanOf(mutant, sourceOf(mutant)) === undefined)).toEqual([])
 })
 
 test('each mutant differs from its line, and is still a program', () => {
   const isBroken = (mutant: Mutant): boolean => parseSync(mutant.file, mutated(mutant, sourceOf(mutant))).errors.length > 0
   expect(namesOf(({ text, becomes }) => text === becomes)).toEqual([])
-  expect(namesOf((mutant) => positionOf(mutant, sourceOf(mutant)) >= 0 && isBroken(mutant))).toEqual([])
+  expect(namesOf((mutant) => spanOf(mutant, sourceOf(mutant)) !== undefined && isBroken(mutant))).toEqual([])
 })
 
 test('no two mutants are the same', () => {
