@@ -1,6 +1,6 @@
-// Whether policies hold against what there is: a set against the tenant's tools when it is put, the active set against a tool when that
-// changes. Cedar's strict validator judges; this places what it says by file, line and column. A rule that passes can't err for want of
-// an attribute or for a wrong type, whatever a call brings (L6).
+// Validates policies against a tenant's tools: a new policy set against all tools, and a changed tool against the active set.
+// Cedar's strict validator finds the mistakes; this file reports them by file, line and column. A rule that passes can't fail at run
+// time for a missing attribute or a wrong type, whatever a call contains (L6).
 
 import schemaText from '../policies/schema.cedarschema'
 import type { FieldError } from '../shared/failures.ts'
@@ -12,7 +12,7 @@ import { err, ok } from '../shared/result.ts'
 import type { ToolSpec } from '../shared/wire.ts'
 import { actionGroups } from './capabilities.ts'
 import { readyUnderFloor, underFloor } from './policies.ts'
-import type { Schema as CedarSchema, PolicySet, PolicyTexts, Rule, SaidOf } from './policy.ts'
+import type { Schema as CedarSchema, PolicyDiagnostic, PolicySet, PolicyTexts, Rule } from './policy.ts'
 import { compile, readSchema, validate } from './policy.ts'
 import type { ToolTypes } from './policy-schema.ts'
 import { tenantSchema } from './policy-schema.ts'
@@ -24,9 +24,9 @@ import type { Schema } from './schemas.ts'
 import { argumentTypes } from './typed-arguments.ts'
 
 type Types = NonNullable<ReturnType<ToolTypes['get']>>
-type Found = { readonly errors: readonly FieldError[]; readonly warnings: readonly FieldError[] }
+type Findings = { readonly errors: readonly FieldError[]; readonly warnings: readonly FieldError[] }
 
-/** What one can't tell by looking: such a text is refused, though it is well-formed. */
+/** Warnings about text that a reader can mistake for other text. We refuse it although it is well-formed. */
 const LOOK_ALIKE = /bidi control|mixed scripts|general security profile|confusable/i
 
 let base: CedarSchema | undefined
@@ -37,8 +37,8 @@ type Registered = Contract & Tools[number]
 const typesOf = (tool: Tools[number]): Types => ({ args: argumentTypes(tool.input_schema).record, groups: actionGroups(tool) })
 
 /**
- * Holds a tenant's set, with the floor, against all its tools. The value is what is probably not meant, though it is no mistake. `bounded`:
- * whether it may be too much to check; a set that was in force before can be again, whatever has become of the tools since.
+ * Validates a tenant's set, with the floor, against all its tools. On success the value is a list of warnings. `bounded`: refuse a set
+ * that takes too long to validate. A rollback is not bounded, because a set that was active before must be accepted again.
  */
 export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true): Result<readonly FieldError[]> {
   const whole = underFloor(texts)
@@ -47,92 +47,91 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true):
   const set = compile(whole.value)
   if (!set.ok) return lookAlikes.length === 0 ? set : invalidPolicies([...lookAlikes, ...(set.error.errors ?? [])])
   if (bounded && costOf(set.value, tools) > LIMITS.policy_checks) {
-    const detail = `these rules can’t be checked against all ${tools.length} tools in time; name in their scopes the tools that they are about`
+    const detail = `validating these rules against all ${tools.length} tools would take too long; name the tools they apply to in their scopes`
     return err(failure('limit_reached', detail))
   }
-  const heavy = [...set.value.rules.values()].filter((rule) => bounded && worstOf(rule, tools.length) > LIMITS.policy_check_us)
+  const heavy = [...set.value.rules.values()].filter((rule) => bounded && worstCaseOf(rule, tools.length) > LIMITS.policy_check_us)
   if (heavy.length > 0) {
     const detail =
-      'what may be wrong with these rules can’t be told in time; name in their scopes the actions that they are about, or write several'
+      'validating these rules would take too long; name the actions they apply to in their scopes, or split them into smaller rules'
     return err(
       failure(
         'limit_reached',
         detail,
         heavy.slice(0, SHOWN).map(({ source }) => ({
           at: place(source.file, source.whole, source.at),
-          message: 'a rule of too many parts, for as many actions as it covers',
+          message: 'this rule has too many parts for the number of actions it covers',
         })),
       ),
     )
   }
-  const strange = strangersIn(set.value, tools)
-  if (strange.size > SHOWN) {
-    const some = [...strange].slice(0, 3).map((name) => `\`Action::${JSON.stringify(name)}\``)
-    const detail = `these rules name ${strange.size} actions that there are not, ${some.join(', ')} among them; register tools before the rules about them`
+  const unknown = unknownActionsOf(set.value, tools)
+  if (unknown.size > SHOWN) {
+    const some = [...unknown].slice(0, 3).map((name) => `\`Action::${JSON.stringify(name)}\``)
+    const detail = `these rules name ${unknown.size} actions that do not exist, such as ${some.join(', ')}; register a tool before you write rules about it`
     return err(failure('invalid_policy', detail))
   }
-  const { errors, warnings } = hold(set.value, new Map(tools.map((tool) => [tool.name, typesOf(tool)])), SHOWN)
+  const { errors, warnings } = validateSet(set.value, new Map(tools.map((tool) => [tool.name, typesOf(tool)])), SHOWN)
   const all = [...lookAlikes, ...errors]
   return all.length === 0 ? ok(warnings.slice(0, SHOWN)) : invalidPolicies(all)
 }
 
 /**
- * Holds the active set against one tool as it would be (`null`: gone). What the set had wrong before, the change does not break. Rules
- * that would hold and no longer be about it, or count nothing of it, are broken too.
+ * Validates the active set against one changed tool (`null`: removed). Mistakes that the set had before don't count. A rule also counts
+ * as broken if it would stay valid but no longer apply to the tool, or no longer count its calls.
  */
 export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[], name: string, next: Registered | null): Result<true> {
   const set = readyUnderFloor(texts)
-  if (!set.ok) return ok(true) // it is not in force
+  if (!set.ok) return ok(true) // a set that does not compile is not active
   const present = tools.find((tool) => tool.name === name) ?? null
-  const change = next === null ? `without \`${name}\`` : `with \`${name}\` as it would be`
+  const change = next === null ? `without \`${name}\`` : `with the new \`${name}\``
   const refused = (what: string, broken: readonly FieldError[]) =>
     err(failure('tool_breaks_policies', `${change}, ${what}`, broken.slice(0, SHOWN)))
   if (next === null) {
     const named = placesOfTool(set.value, name)
-    if (named.length > 0) return refused(`${named.length} of the active rules would be about nothing`, named)
+    if (named.length > 0) return refused(`${named.length} of the active rules would name a tool that does not exist`, named)
   } else if (present !== null) {
     const lost = [...lostBy(set.value, present, next).take(SHOWN)]
-    if (lost.length > 0) return refused('the active rules would no longer hold it to what they say', lost)
+    if (lost.length > 0) return refused('some active rules would no longer apply to it', lost)
     const kind = present.executor?.kind === next.executor?.kind
-    if (kind && digestOf(present.input_schema) === digestOf(next.input_schema)) return ok(true) // its arguments are what they were
+    if (kind && digestOf(present.input_schema) === digestOf(next.input_schema)) return ok(true) // its argument types did not change
   } else if (costOf(set.value, [...tools, next]) > LIMITS.policy_checks) {
-    const detail = `with \`${name}\` too, the active rules could not be checked in time; name in their scopes the tools that they are about`
+    const detail = `with \`${name}\`, validating the active rules would take too long; name the tools they apply to in their scopes`
     return err(failure('limit_reached', detail))
   }
   const others = new Map<string, Types>(
     tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, { args: null, groups: actionGroups(tool) }]),
   )
   const errorsWith = (tool: Registered | null): readonly FieldError[] =>
-    hold(set.value, tool === null ? others : new Map([...others, [name, typesOf(tool)]])).errors
+    validateSet(set.value, tool === null ? others : new Map([...others, [name, typesOf(tool)]])).errors
   const errors = errorsWith(next)
   if (errors.length === 0) return ok(true)
   const had = new Set(errorsWith(present).map(({ at, message }) => `${at} ${message}`))
   const broken = errors.filter(({ at, message }) => !had.has(`${at} ${message}`))
-  return broken.length === 0 ? ok(true) : refused(`${broken.length} of the active rules would not hold`, broken)
+  return broken.length === 0 ? ok(true) : refused(`${broken.length} of the active rules would be invalid`, broken)
 }
 
 /**
- * Rules are held in portions, until there are `enough` mistakes: what is wrong takes the engine far longer to tell than what is right
- * to pass.
+ * Validates rules in batches and stops at `enough` mistakes: the engine takes far longer to report a mistake than to pass a correct rule.
  */
-function hold({ rules }: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Found {
+function validateSet({ rules }: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Findings {
   const schema = tenantSchema(ours(), tools)
   const typed = [...tools.values()].filter(({ args }) => args !== null).length
   const errors: FieldError[] = []
   const warnings: FieldError[] = []
-  for (const portion of portionsOf(rules, typed)) {
-    const texts = Object.fromEntries(portion.map((id) => [id, rules.get(id)?.source.text ?? '']))
-    const said = validate(schema, texts)
-    const alike = said.warnings.filter(({ message }) => LOOK_ALIKE.test(message))
+  for (const batch of batchesOf(rules, typed)) {
+    const texts = Object.fromEntries(batch.map((id) => [id, rules.get(id)?.source.text ?? '']))
+    const found = validate(schema, texts)
+    const alike = found.warnings.filter(({ message }) => LOOK_ALIKE.test(message))
     const wrong = [
-      ...said.errors.map((one) => plainer(one, tools)),
+      ...found.errors.map((one) => withBetterHint(one, tools)),
       ...alike.map((one) => ({ ...one, hint: 'write it in one script, without invisible characters' })),
     ]
-    errors.push(...placed(rules, wrong, enough))
+    errors.push(...fieldErrorsOf(rules, wrong, enough))
     warnings.push(
-      ...placed(
+      ...fieldErrorsOf(
         rules,
-        said.warnings.filter((one) => !alike.includes(one)),
+        found.warnings.filter((one) => !alike.includes(one)),
         SHOWN,
       ),
     )
@@ -141,56 +140,62 @@ function hold({ rules }: PolicySet, tools: ToolTypes, enough: number = Number.PO
   return { errors, warnings }
 }
 
-function* portionsOf(rules: PolicySet['rules'], tools: number): Generator<string[]> {
-  let [portion, us]: [string[], number] = [[], 0]
+function* batchesOf(rules: PolicySet['rules'], tools: number): Generator<string[]> {
+  let [batch, us]: [string[], number] = [[], 0]
   for (const [id, rule] of rules) {
-    const worst = worstOf(rule, tools)
-    if (portion.length > 0 && us + worst > LIMITS.policy_check_us) {
-      yield portion
-      ;[portion, us] = [[], 0]
+    const worst = worstCaseOf(rule, tools)
+    if (batch.length > 0 && us + worst > LIMITS.policy_check_us) {
+      yield batch
+      ;[batch, us] = [[], 0]
     }
-    portion.push(id)
+    batch.push(id)
     us += worst
   }
-  yield portion
+  yield batch
 }
 
-/** How many actions a rule is held against. */
+/** The number of actions that a rule is validated against. */
 function actionsOf({ weight: { scope } }: Rule, tools: number): number {
   const own = scope.actions === null ? Object.keys(ours()['']?.actions ?? {}).length : scope.actions.uids.length
   return own + (toolsIn(scope) === 'all' ? tools : 0)
 }
 
-/** What each pair of a rule and an action takes besides the parts of the rule. */
+/** The fixed cost of validating one rule against one action, in parts of a rule. */
 const PAIR = 40
 
-/** What holding a set takes, in parts of rules, each as often as there are actions that the rule is held against. */
+/** The cost of validating a set, in parts of rules: each rule's parts times the actions it is validated against. */
 const costOf = ({ rules }: PolicySet, tools: Tools): number =>
   [...rules.values()].reduce((sum, rule) => sum + actionsOf(rule, tools.length) * (PAIR + rule.weight.parts), 0)
 
-/** What it takes at the worst, in µs: where each step is a mistake, told for each action, and each telling carries the rule's text. */
-const worstOf = (rule: Rule, tools: number): number => actionsOf(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
+/**
+ * The worst-case time for one rule, in µs: every step is a mistake, the engine reports it for every action, and each report contains the
+ * rule's text.
+ */
+const worstCaseOf = (rule: Rule, tools: number): number => actionsOf(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
 
 const ours = (): CedarSchema => (base ??= readSchema(schemaText))
 
-/** Actions that are named and are not there. The validator looks for something like each among all that there are, so it is shown a few. */
-function strangersIn(set: PolicySet, tools: Tools): ReadonlySet<string> {
+/**
+ * Actions that rules name but that do not exist. For each of them the validator searches all known names for a similar one, so we refuse
+ * a set with many before the validator sees it.
+ */
+function unknownActionsOf(set: PolicySet, tools: Tools): ReadonlySet<string> {
   const known = new Set([...Object.keys(ours()['']?.actions ?? {}), ...tools.map(({ name }) => `tool.execute/${name}`)])
   return new Set(actionsIn(set).filter((name) => !known.has(name)))
 }
 
-/** The engine offers the nearest name there is, however far; what it doesn't know is that tools are registered. */
-function plainer(said: SaidOf, tools: ToolTypes): SaidOf {
-  const [, action = ''] = /^unrecognized action `Action::"([^"]*)"`/.exec(said.message) ?? []
-  if (tools.has(action)) return { ...said, hint: `did you mean \`Action::"tool.execute/${action}"\`?` }
+/** The engine suggests the nearest name, however different. We replace a far-fetched suggestion with how to register the tool. */
+function withBetterHint(diagnostic: PolicyDiagnostic, tools: ToolTypes): PolicyDiagnostic {
+  const [, action = ''] = /^unrecognized action `Action::"([^"]*)"`/.exec(diagnostic.message) ?? []
+  if (tools.has(action)) return { ...diagnostic, hint: `did you mean \`Action::"tool.execute/${action}"\`?` }
   const [, tool] = /^tool\.execute\/(.+)$/.exec(action) ?? []
-  const [, offered = ''] = /Action::"tool\.execute\/([^"]+)"/.exec(said.hint ?? '') ?? []
-  return tool === undefined || isNear(tool, offered)
-    ? said
-    : { ...said, hint: `no tool \`${tool}\` is registered: \`countersign tools put\`` }
+  const [, suggested = ''] = /Action::"tool\.execute\/([^"]+)"/.exec(diagnostic.hint ?? '') ?? []
+  return tool === undefined || isNear(tool, suggested)
+    ? diagnostic
+    : { ...diagnostic, hint: `no tool \`${tool}\` is registered; register it with \`countersign tools put\`` }
 }
 
-/** Two thirds of the longer one, at its ends, are the other's too. */
+/** Whether a common prefix and suffix make up two thirds of the longer name. */
 function isNear(one: string, other: string): boolean {
   const length = Math.min(one.length, other.length)
   let [head, tail] = [0, 0]
@@ -199,10 +204,10 @@ function isNear(one: string, other: string): boolean {
   return head + tail >= (Math.max(one.length, other.length) * 2) / 3
 }
 
-/** In the order of the text; of several at one place, which differ by the action they were held against, the first by name. */
-function placed(rules: PolicySet['rules'], said: readonly SaidOf[], most: number): FieldError[] {
+/** Sorts diagnostics by their place in the text. Of several at one place, which differ only by the action, it keeps one. */
+function fieldErrorsOf(rules: PolicySet['rules'], diagnostics: readonly PolicyDiagnostic[], most: number): FieldError[] {
   const order = new Map([...rules.keys()].map((id, index) => [id, index]))
-  const byPlace = Map.groupBy(said, ({ policy, start }) => `${policy} ${start}`)
+  const byPlace = Map.groupBy(diagnostics, ({ policy, start }) => `${policy} ${start}`)
   return [...byPlace.values()]
     .sort(
       ([one], [other]) =>
@@ -215,8 +220,7 @@ function placed(rules: PolicySet['rules'], said: readonly SaidOf[], most: number
       if (first === undefined || rule === undefined) return []
       const { file, whole, at: begin, text } = rule.source
       const hint =
-        first.hint ??
-        (all.length > 1 ? `this rule covers ${all.length} actions for which that is so; scope it to those it is about` : undefined)
+        first.hint ?? (all.length > 1 ? `this rule covers ${all.length} actions for which this is a mistake; narrow its scope` : undefined)
       const at = place(file, whole, begin + unitsIn(text, first.start ?? 0))
       return [{ at, message: first.message, ...(hint === undefined ? {} : { hint }) }]
     })

@@ -1,5 +1,5 @@
-// Cedar: the only importer of the engine. Texts go in once, as a compiled set; requests come out as allow or deny with
-// the policies that determined it. It knows nothing of calls, runs or tenants. No answer is a refusal (L6).
+// Wraps the Cedar engine; no other file imports it. A set of policy texts is compiled once. Each request is
+// answered with allow or deny and the policies that determined it. An engine that does not answer denies (L6).
 
 import type {
   CedarValueJson,
@@ -39,19 +39,19 @@ export type Rule = {
   readonly effect: 'permit' | 'forbid'
   readonly byApproval: boolean
   readonly source: Source
-  /** What it takes to hold it against an action that its scope covers. */
+  /** The cost of validating the rule against one action that its scope covers. */
   readonly weight: Weight
-  /** When it applies, in Cedar's own syntax tree: what an explanation reads. Its action always does there: a slice has no others. */
+  /** Scope and conditions as Cedar's syntax tree, for explanations. In a slice the action always matches. */
   readonly applies: Pick<PolicyJson, 'principal' | 'action' | 'resource' | 'conditions'>
 }
-/** `parts` of a syntax tree; those of them where something may be wrong; and characters of patterns that texts are looked through for. */
+/** `parts`: nodes of the syntax tree. `steps`: nodes where the validator may find a mistake. `patterns`: characters of `like` patterns. */
 type Weight = { readonly scope: Scope; readonly parts: number; readonly steps: number; readonly patterns: number }
-/** A policy's text, the file that it is from, and where in that it begins. */
+/** A policy's text, its file, the whole text of that file, and the offset where the policy begins. */
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
 /**
- * The policies of a set that can matter to a subject. `yesPermits`: whether a human's yes may make one of its permits hold. `patterns`:
- * characters that texts are looked through for. `within`: the larger one that the engine is asked in its stead.
+ * The policies of a set that can apply to a subject. `yesPermits`: a human's yes may make one of its permits apply. `patterns`:
+ * characters of `like` patterns. `within`: a larger slice that the engine evaluates instead of this one.
  */
 export type Slice = {
   readonly texts: PolicyTexts
@@ -65,17 +65,17 @@ export type PolicySet = {
   readonly rules: ReadonlyMap<string, Rule>
   readonly reads: Reads
   readonly sliceFor: (subject: Subject) => Slice
-  /** What was answered to which question, to the letter: nothing but the two goes into an answer, and a changed set begins anew. */
+  /** A cache of verdicts by the exact request. A verdict depends on the set and the request alone, and each set has its own cache. */
   readonly answers: Map<string, Verdict>
 }
-/** What a set is asked about: the subject, and the slice that can matter to it. */
+/** A subject with the set and the slice that decide about it. */
 export type Matter = { readonly set: PolicySet; readonly slice: Slice; readonly subject: Subject }
 export type Verdict = { readonly allowed: boolean; readonly policies: readonly string[]; readonly errors: readonly string[] }
 
-/** Statements name the policies that determined a decision: what they can't hold can't be a name. */
+/** Attestations name the policies that determined a decision, so a policy id must fit into a statement. */
 const NAME = /^[\w.:/-](?:[\w.:/ -]{0,126}[\w.:/-])?$/
 
-/** What a decision names where it was not a policy that determined it. The floor's ids are taken by the floor. */
+/** Names for decisions that no policy determined. A tenant's policy can't use them; the floor's own ids are taken already. */
 const RESERVED: ReadonlySet<string> = new Set([
   'run.budget',
   'session.budget',
@@ -86,11 +86,11 @@ const RESERVED: ReadonlySet<string> = new Set([
   'skill.state',
 ])
 
-/** Sets by the digest of their files, the latest last: a directory changes far more often than its policies do. */
+/** Compiled sets by the digest of their files, most recently used last. A tenant's directory changes more often than its policies. */
 const compiled = new Map<string, PolicySet>()
 const SETS_KEPT = 16
 
-/** The floor and a tenant's set as one, made ready once. Each policy is known by the `@id` it carries, or by its file's name and number. */
+/** Compiles the floor and a tenant's set as one set, or returns it from the cache. A policy's id is its `@id`, or `<file>/<number>`. */
 export function compile(files: PolicyTexts): Result<PolicySet> {
   const name = digestOf(files)
   const known = compiled.get(name)
@@ -122,7 +122,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
     const parts = cedar.policySetTextToParts(text)
     if (parts.type === 'failure') {
       for (const error of parts.errors.slice(0, SHOWN)) {
-        const { start, message, hint } = saying(error)
+        const { start, message, hint } = diagnosticOf(error)
         errors.push({ at: start === undefined ? file : bytePlace(file, text, start), message, ...(hint === undefined ? {} : { hint }) })
       }
       continue
@@ -171,14 +171,17 @@ function make(files: PolicyTexts): Result<PolicySet> {
   })
 }
 
-/** Trees are no deeper than `policy_depth`. Nothing is wrong with a value or a variable by itself, only with what is done to it. */
+/**
+ * Adds up the cost of a syntax tree. `policy_depth` bounds the recursion. A value or a variable alone is never a mistake, so only
+ * operators count as steps.
+ */
 function weigh(tree: unknown, weight: { parts: number; steps: number; patterns: number }): void {
   weight.parts++
   if (typeof tree !== 'object' || tree === null) return
   if (!('Value' in tree || 'Var' in tree)) weight.steps++
   for (const [name, part] of Object.entries(tree)) {
     if (name === 'pattern' && Array.isArray(part))
-      weight.patterns += 1 + part.length // of single characters
+      weight.patterns += 1 + part.length // a pattern is a list of single characters
     else weigh(part, weight)
   }
 }
@@ -191,7 +194,7 @@ const sliceOf = (members: readonly Member[], within: Slice | null): Slice => ({
   within,
 })
 
-/** The policies that the engine found, as they follow each other in the text. */
+/** The policies that the engine found, in the order of the text. */
 function inOrder(text: string, policies: readonly string[]): Part[] {
   const found = new Set(policies)
   return partsOf(text).filter((part) => found.has(part.text))
@@ -200,7 +203,7 @@ function inOrder(text: string, policies: readonly string[]): Part[] {
 const nameOf = (notes: Readonly<Record<string, string | null>>, file: string, index: number): string =>
   notes['id'] ?? `${file}/${index + 1}`
 
-/** The policies of files by name, each as it was written. A file that does not parse, or no longer, counts as one. */
+/** The policies of these files by id, each with its text as written. A file that does not parse counts as one policy. */
 export function policiesIn(files: PolicyTexts): Map<string, { file: string; text: string }> {
   const found = new Map<string, { file: string; text: string }>()
   for (const [file, text] of Object.entries(files)) {
@@ -216,38 +219,41 @@ export function policiesIn(files: PolicyTexts): Map<string, { file: string; text
   return found
 }
 
-/** What the engine says of a text, where its offset counts bytes. */
-type Said = { readonly start: number | undefined; readonly message: string; readonly hint?: string }
-export type SaidOf = Said & { readonly policy: string }
+/** A message of the engine about a text. `start` is an offset in bytes. */
+type Diagnostic = { readonly start: number | undefined; readonly message: string; readonly hint?: string }
+export type PolicyDiagnostic = Diagnostic & { readonly policy: string }
 
-/** Without the name that the engine gave the policy: it is told by its place. */
+/** Removes the name that the engine gave the policy; we report its file and line instead. */
 const unnamed = (words: string): string => words.replace(/^failed to parse policies from string: |for policy `[^`]*`, /g, '')
 
-function saying({ message, help, sourceLocations }: DetailedError): Said {
+function diagnosticOf({ message, help, sourceLocations }: DetailedError): Diagnostic {
   const [first] = sourceLocations ?? []
   const hint = meantBy(unnamed(message)) ?? help ?? first?.label ?? undefined
   return { start: first?.start, message: unnamed(message), ...(hint === undefined ? {} : { hint: unnamed(hint) }) }
 }
 
-/** A schema text as the engine reads it. Ours alone come here: one that does not parse is a bug. */
+/** Parses a schema text. Only our own schemas come here, so one that does not parse is a bug. */
 export function readSchema(text: string): Schema {
   const read = cedar.schemaToJson(text)
   if (read.type === 'failure') throw new Error(`the policy schema does not parse: ${read.errors.map(({ message }) => message).join('; ')}`)
   return read.json
 }
 
-/** What Cedar's strict validator says of policies by name: errors, and what is probably not meant. */
-export function validate(schema: Schema, texts: PolicyTexts): { errors: readonly SaidOf[]; warnings: readonly SaidOf[] } {
+/** Runs Cedar's strict validator on policies by id and returns its errors and warnings. */
+export function validate(
+  schema: Schema,
+  texts: PolicyTexts,
+): { errors: readonly PolicyDiagnostic[]; warnings: readonly PolicyDiagnostic[] } {
   const answer = cedar.validate({ schema, policies: { staticPolicies: texts }, validationSettings: { mode: 'strict' } })
   if (answer.type === 'failure') throw new Error(`policies that compile do not parse: ${answer.errors.map(({ message }) => message)}`) // a bug
-  const said = (all: readonly { policyId: string; error: DetailedError }[]): SaidOf[] =>
-    all.map(({ policyId, error }) => ({ ...saying(error), policy: policyId }))
-  return { errors: said(answer.validationErrors), warnings: said(answer.validationWarnings) }
+  const diagnostics = (all: readonly { policyId: string; error: DetailedError }[]): PolicyDiagnostic[] =>
+    all.map(({ policyId, error }) => ({ ...diagnosticOf(error), policy: policyId }))
+  return { errors: diagnostics(answer.validationErrors), warnings: diagnostics(answer.validationWarnings) }
 }
 
 /**
- * The policies that can apply to a subject. The resource's entity is omitted where they read nothing of it; it is kept where it is also the
- * principal, or has another entity as a member, because a policy can then read it through them.
+ * Selects the policies that can apply to a subject. The resource's entity is left out if no policy reads it. It stays if it is also the
+ * principal or a parent of another entity, because a policy can then read it through them.
  */
 export function about(set: PolicySet, subject: Subject): Matter {
   const slice = set.sliceFor(subject)
@@ -259,14 +265,14 @@ export function about(set: PolicySet, subject: Subject): Matter {
 
 const isSame = (one: TypeAndId, other: TypeAndId): boolean => one.type === other.type && one.id === other.id
 
-/** Of a context, what can be read in this matter: handing over the rest costs time and changes nothing. */
+/** The part of a context that the slice's policies can read. Passing the rest to the engine costs time and changes nothing. */
 export function readable({ slice }: Matter, context: Record<string, CedarValueJson>): Record<string, CedarValueJson> {
   return readPart(slice.reads.context, context) as Record<string, CedarValueJson> // part of a record is a record
 }
 
 /**
- * Whether a denial stands whatever humans answer: a forbid determined it that reads nothing of approvals, or no permit holds and none
- * reads them.
+ * Whether no human answer can change a denial: a forbid that does not read approvals determined it, or no permit applies and none reads
+ * approvals.
  */
 export const standsRegardless = ({ set: { rules }, slice }: Matter, { policies, errors }: Verdict): boolean =>
   errors.length === 0 && (policies.length === 0 ? !slice.yesPermits : policies.some((id) => rules.get(id)?.byApproval === false))
@@ -275,8 +281,8 @@ const ANSWERS_KEPT = 1_000
 const LONGEST_KEPT = 2_048
 
 /**
- * One question. The engine is asked once for each: what policies read repeats far more than calls do. And it can't be stopped: what would
- * keep all others waiting is not asked.
+ * Answers one request, from the cache where possible: the part of a call that policies read repeats far more often than calls do. The
+ * engine can't be interrupted, so a request that could block the isolate for long is denied without asking it.
  */
 export function ask(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
   const { answers } = matter.set
@@ -286,19 +292,21 @@ export function ask(matter: Matter, context: Record<string, CedarValueJson>): Ve
   const { patterns } = matter.slice
   const looks = patterns * text.length
   if (looks > LIMITS.policy_looks)
-    return { allowed: false, policies: [], errors: [`${patterns} characters of patterns are too many for ${text.length} of a question`] } // L6
+    return { allowed: false, policies: [], errors: [`${patterns} characters of patterns are too many for a request of ${text.length}`] } // L6
   const verdict = evaluate(matter, context)
   if (answers.size >= ANSWERS_KEPT) answers.clear()
   if (text.length <= LONGEST_KEPT && verdict.errors.length === 0) answers.set(text, verdict)
   return verdict
 }
 
-/** Cedar skips a policy that errs, a forbid too: so any error is a denial. Nothing of it is kept: for what is only supposed. */
+/**
+ * Evaluates without the cache, for hypothetical requests. Cedar skips a policy that fails, even a forbid, so any error is a denial.
+ */
 export function evaluate(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
   try {
     return evaluated(matter, context)
   } catch (thrown) {
-    return { allowed: false, policies: [], errors: [`the engine broke off: ${String(thrown)}`] } // L6: no answer is a refusal
+    return { allowed: false, policies: [], errors: [`the policy engine failed: ${String(thrown)}`] } // L6
   }
 }
 
@@ -317,7 +325,7 @@ export const permitsAnything = (text: string, people: readonly EntityJson[]): bo
     return answer.type === 'success' && answer.response.decision === 'allow'
   })
 
-/** Whether the engine answers at all: a module of WebAssembly that was hurt once stays hurt. */
+/** Whether the engine still answers. A WebAssembly instance that trapped once stays broken until the isolate restarts. */
 export function engineAnswers(): boolean {
   const nobody = { type: 'Tenant', id: '' }
   try {
@@ -344,22 +352,25 @@ function evaluated({ slice, subject }: Matter, context: Record<string, CedarValu
   if (answer.type === 'failure') return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
   const { decision, diagnostics } = answer.response
   const errors = diagnostics.errors.map(({ policyId, error }) => `${policyId}: ${error.message}`).toSorted()
-  // The engine names them in any order; the same decision says the same.
+  // The engine lists the policies in any order; sorted, equal decisions have equal records.
   return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason.toSorted(), errors }
 }
 
 /**
- * The engine forgets nothing by itself: what it holds parsed, of all sets, is bounded here. 2 to 4 KB each. Of one set they are no more
- * than `slicer` lets stand alone, and the set.
+ * The engine never frees a parsed policy, so we bound how many it holds for all sets together (2 to 4 KB each). One set holds at most
+ * the policies of its separate slices (see `slicer`) and the whole set once.
  */
 const HELD_POLICIES = 10_000
-/** Slices by their names in the engine, the latest asked last. */
+/** The slices that the engine holds and their names there, most recently used last. */
 const held = new Map<Slice, string>()
 const free: string[] = []
 let weight = 0
 const weightOf = ({ texts }: Slice): number => 1 + Object.keys(texts).length
 
-/** The slice's name in the engine, parsed if need be. A name has one slice at a time: nobody is answered by another's policies. */
+/**
+ * Returns the slice's name in the engine and parses the slice first if needed. A name belongs to one slice at a time, so that no request
+ * is answered by another tenant's policies.
+ */
 function hold(slice: Slice): Result<string, string[]> {
   const known = held.get(slice)
   if (known !== undefined) {

@@ -60,7 +60,7 @@ test('L6 what the engine would look through for too long is denied before it is 
     expect(await decisionOn(healthy, { text: text.slice(0, 1_000) })).toMatchObject({ effect: 'allow' })
     expect(await decisionOn(healthy, { text })).toMatchObject({ effect: 'deny', code: 'policy_error' })
     const { explanation } = granted(await desk.root('decide', { body: { agent: agent.name, tool: healthy, args: { text } } })).decision
-    expect(explanation?.errors).toEqual([expect.stringMatching(/^\d+ characters of patterns are too many for \d+ of a question$/)])
+    expect(explanation?.errors).toEqual([expect.stringMatching(/^\d+ characters of patterns are too many for a request of \d+$/)])
   })
   const one = rule('forbid', `context.args has text && context.args.text like "*${'a'.repeat(60_000)}b*"`)
   await desk.withPolicies({ one }, async () => {
