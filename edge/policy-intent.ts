@@ -1,6 +1,6 @@
-// What holds and is probably not meant, though no type says so: names of what there is not, values that an attribute never has, approvals
-// that nobody can give, caps on what no tool counts, and policies that can't say why. It judges one set among what there is, refuses
-// nothing, and reads policies as trees.
+// Warns about valid policies that are probably mistakes: names that don't exist, values that an attribute never has, approvals that
+// nobody can give, limits on spending that no tool reports, permits without a limit, and policies without an id or a reason. Warnings
+// refuse nothing. They depend on the tenant's present agents, operators and tools.
 
 import type { FieldError } from '../shared/failures.ts'
 import { EgressMode, Tier, Workspace } from '../shared/plan.ts'
@@ -15,83 +15,81 @@ import { place, SHOWN } from './policy-text.ts'
 import type { Contract, Counted } from './policy-tools.ts'
 import { counted, uncountedBy } from './policy-tools.ts'
 
-type There = {
+type Tenant = {
   readonly agents: ReadonlyMap<string, { readonly spec: { readonly groups?: readonly string[] | undefined } }>
   readonly operators: ReadonlyMap<string, { readonly entities: readonly EntityJson[] }>
   readonly tools: ReadonlyMap<string, { readonly tool: Contract }>
 }
 
-/**
- * `says`: the text that it is about, and where that is looked for; without one it is about the whole policy. Most are never told: a
- * hint is made for those that are.
- */
-type Doubt = {
-  readonly says?: { readonly text: string; readonly from: 'scope' | 'conditions' }
+/** A warning. `quote`: the text it is about and where to look for that; without one it is about the whole policy. */
+type Warning = {
+  readonly quote?: { readonly text: string; readonly from: 'scope' | 'conditions' }
   readonly message: string
+  /** Called only for the warnings that are shown. */
   readonly hint?: () => string | undefined
 }
 
-/** What the validator warns of, and what it can't know: wherever a set is checked, the same is told of it. */
-export const allWarnings = (said: readonly FieldError[], set: PolicySet, there: There): FieldError[] =>
-  [...said, ...probablyUnmeant(set, there)].slice(0, SHOWN)
+/** The validator's warnings and ours. Every route that checks a set returns this list. */
+export const allWarnings = (fromValidator: readonly FieldError[], set: PolicySet, tenant: Tenant): FieldError[] =>
+  [...fromValidator, ...lint(set, tenant)].slice(0, SHOWN)
 
-/** As many as are shown, in the order of the set. */
-function probablyUnmeant({ rules }: PolicySet, there: There): FieldError[] {
-  const known = namesOf(there)
-  return [...doubtsOf(rules, { ...known, tools: [...there.tools.values()].map(({ tool }) => counted(tool)) }).take(SHOWN)].map(
-    ([{ source }, { says, message, hint }]) => {
-      const offset = says === undefined ? 0 : whereIn(source.text, says.from, says.text)
-      const meant = hint?.()
-      return { at: place(source.file, source.whole, source.at + offset), message, ...(meant === undefined ? {} : { hint: meant }) }
+/** At most `SHOWN` warnings, in the order of the set. */
+function lint({ rules }: PolicySet, tenant: Tenant): FieldError[] {
+  const known = namesOf(tenant)
+  return [...warningsOf(rules, { ...known, tools: [...tenant.tools.values()].map(({ tool }) => counted(tool)) }).take(SHOWN)].map(
+    ([{ source }, { quote, message, hint: hintOf }]) => {
+      const offset = quote === undefined ? 0 : whereIn(source.text, quote.from, quote.text)
+      const hint = hintOf?.()
+      return { at: place(source.file, source.whole, source.at + offset), message, ...(hint === undefined ? {} : { hint }) }
     },
   )
 }
 
-/** What is said of one policy is said once. */
-function* doubtsOf(rules: PolicySet['rules'], known: Known): Generator<[Rule, Doubt]> {
+/** Each message at most once per policy. */
+function* warningsOf(rules: PolicySet['rules'], known: Known): Generator<[Rule, Warning]> {
   for (const [id, rule] of rules) {
     if (Object.hasOwn(FLOOR, rule.source.file)) continue
-    const said = new Set<string>()
-    for (const doubt of doubtsAbout(id, rule, known)) {
-      if (said.has(doubt.message)) continue
-      said.add(doubt.message)
-      yield [rule, doubt]
+    const reported = new Set<string>()
+    for (const warning of warningsAbout(id, rule, known)) {
+      if (reported.has(warning.message)) continue
+      reported.add(warning.message)
+      yield [rule, warning]
     }
   }
 }
 
-function* doubtsAbout(id: string, rule: Rule, known: Known): Generator<Doubt> {
-  yield* unsaid(id, rule)
-  yield* unlimited(rule, known)
+function* warningsAbout(id: string, rule: Rule, known: Known): Generator<Warning> {
+  yield* missingAnnotations(id, rule)
+  yield* unlimitedPermit(rule, known)
   const { conditions, ...scope } = rule.applies
-  for (const node of nodesIn(scope)) yield* named(node, 'scope', known)
+  for (const node of nodesIn(scope)) yield* unknownEntity(node, 'scope', known)
   for (const node of nodesIn(conditions)) {
-    yield* named(node, 'conditions', known)
-    for (const test of testsIn(node)) yield* never(test, known)
+    yield* unknownEntity(node, 'conditions', known)
+    for (const comparison of comparisonsIn(node)) yield* impossibleComparison(comparison, known)
   }
   for (const tool of uncountedBy(rule, known.tools))
     yield {
-      says: { text: 'tool.spent', from: 'conditions' },
-      message: `\`tool.spent\` stays 0 for \`${tool}\`, whose contract does not say what it spends`,
-      hint: () => `name the argument in the tool: "spends": {"arg": "…"}, with \`countersign tools put ${tool}\``,
+      quote: { text: 'tool.spent', from: 'conditions' },
+      message: `\`tool.spent\` is always 0 for \`${tool}\`: its contract does not declare \`spends\``,
+      hint: () => `declare the argument that is spent, "spends": {"arg": "…"}, with \`countersign tools put ${tool}\``,
     }
 }
 
-function* unsaid(id: string, { reason, source }: Rule): Generator<Doubt> {
+function* missingAnnotations(id: string, { reason, source }: Rule): Generator<Warning> {
   const missing = [...(source.text.includes('@id(') ? [] : ['`@id`']), ...(reason === null ? ['`@reason`'] : [])]
   if (missing.length > 0)
-    yield { message: `no ${missing.join(' and no ')}: decisions call this \`${id}\`${reason === null ? ', and say nothing of why' : ''}` }
+    yield {
+      message: `no ${missing.join(' and no ')}: decisions call this \`${id}\`${reason === null ? ' and give no reason' : ''}`,
+    }
 }
 
-// ── Everything ──
-
 /** Asks the engine, so that `when { true }` and its equivalents are found too. */
-function* unlimited({ effect, source, applies: { principal, action } }: Rule, { people }: Known): Generator<Doubt> {
+function* unlimitedPermit({ effect, source, applies: { principal, action } }: Rule, { people }: Known): Generator<Warning> {
   if (effect !== 'permit' || action.op !== 'All') return
   const who = principal.op === '==' && 'entity' in principal ? [...people, { uid: principal.entity, attrs: {}, parents: [] }] : people
   if (permitsAnything(source.text, who))
     yield {
-      message: 'this permits every action on everything, including actions that are added later; only forbids limit it',
+      message: 'this permits every action on everything, including actions that are added later; only a forbid limits it',
       hint: () => 'limit it to an action (`action in Action::"tool.execute"`), a resource, or a condition on the call',
     }
 }
@@ -100,7 +98,7 @@ function* unlimited({ effect, source, applies: { principal, action } }: Rule, { 
 
 type Kind = { readonly word: string; readonly all: ReadonlySet<string> }
 type Known = {
-  /** By what policies call each kind. */
+  /** By the entity type's name in policies. */
   readonly names: Readonly<Record<string, Kind>>
   /** How many operators have each role. */
   readonly holders: ReadonlyMap<string, number>
@@ -109,7 +107,7 @@ type Known = {
   readonly people: readonly EntityJson[]
 }
 
-function namesOf({ agents, operators, tools }: There): Omit<Known, 'tools'> {
+function namesOf({ agents, operators, tools }: Tenant): Omit<Known, 'tools'> {
   const roles = [...operators.values()].flatMap(({ entities }) =>
     entities.flatMap(({ parents }) => parents.map((parent) => idOf(parent).id)),
   )
@@ -134,30 +132,34 @@ function namesOf({ agents, operators, tools }: There): Omit<Known, 'tools'> {
 
 type From = 'scope' | 'conditions'
 
-function* named({ type, id }: Readonly<Record<string, unknown>>, from: From, known: Known): Generator<Doubt> {
-  if (typeof type === 'string' && typeof id === 'string') yield* nobody(type, id, from, known)
+function* unknownEntity({ type, id }: Readonly<Record<string, unknown>>, from: From, known: Known): Generator<Warning> {
+  if (typeof type === 'string' && typeof id === 'string') yield* unknownName(type, id, from, known)
 }
 
-function* nobody(kind: string, id: string, from: From, { names }: Known): Generator<Doubt> {
+function* unknownName(kind: string, id: string, from: From, { names }: Known): Generator<Warning> {
   const known = Object.hasOwn(names, kind) ? names[kind] : undefined
   if (known !== undefined && !known.all.has(id))
-    yield { says: { text: id, from }, message: `there is no ${known.word} \`${id}\`: this never applies`, hint: () => near(id, known.all) }
+    yield {
+      quote: { text: id, from },
+      message: `there is no ${known.word} \`${id}\`, so this never applies`,
+      hint: () => suggestion(id, known.all),
+    }
 }
 
-function near(text: string, all: Iterable<string>): string | undefined {
+function suggestion(text: string, all: Iterable<string>): string | undefined {
   const same = [...all].find((one) => one.toLowerCase() === text.toLowerCase())
   return same === undefined ? undefined : `did you mean \`${same}\`?`
 }
 
 // ── Values ──
 
-/** Something of the context, held against what is written out. */
-type Test = { readonly op: string; readonly of: string; readonly values: readonly unknown[] }
+/** An attribute of the context (`of`, with dots) compared with literal values. */
+type Comparison = { readonly op: string; readonly of: string; readonly values: readonly unknown[] }
 
-const HOLDS_AGAINST = ['==', '!=', 'contains', 'containsAny', 'containsAll']
+const COMPARISONS = ['==', '!=', 'contains', 'containsAny', 'containsAll']
 const COUNTERS = ['approval.count', 'approval.independent.count']
-/** Whose values are few, and ours. */
-const CLOSED: Readonly<Record<string, readonly (string | number)[]>> = {
+/** Attributes with a fixed list of values. */
+const CLOSED_VALUES: Readonly<Record<string, readonly (string | number)[]>> = {
   'plan.tier': Tier.options,
   'plan.egress_mode': EgressMode.options,
   'plan.workspace': Workspace.options,
@@ -166,8 +168,8 @@ const CLOSED: Readonly<Record<string, readonly (string | number)[]>> = {
   weekday: [1, 2, 3, 4, 5, 6, 7],
 }
 
-function* testsIn(node: Readonly<Record<string, unknown>>): Generator<Test> {
-  for (const op of HOLDS_AGAINST) {
+function* comparisonsIn(node: Readonly<Record<string, unknown>>): Generator<Comparison> {
+  for (const op of COMPARISONS) {
     const operands = node[op]
     if (typeof operands !== 'object' || operands === null || !('left' in operands && 'right' in operands)) continue
     const of = (pathOf(operands.left) ?? pathOf(operands.right))?.join('.')
@@ -175,57 +177,57 @@ function* testsIn(node: Readonly<Record<string, unknown>>): Generator<Test> {
   }
 }
 
-/** The values that an expression is, or lists. */
+/** The literal values of an expression: one, or the members of a set. */
 function valuesIn(node: unknown): unknown[] {
   if (typeof node !== 'object' || node === null) return []
   if ('Value' in node) return [node.Value]
   return 'Set' in node && Array.isArray(node.Set) ? node.Set.flatMap(valuesIn) : []
 }
 
-/** What never comes out as whoever wrote it thinks. */
-function* never({ op, of, values }: Test, known: Known): Generator<Doubt> {
+/** Comparisons that can't have the result that their author expects. */
+function* impossibleComparison({ op, of, values }: Comparison, known: Known): Generator<Warning> {
   const from = 'conditions'
-  const [, asked] = /^approval\.(?:independent\.)?(quorum|roles|approvers)$/.exec(of) ?? []
-  const closed = Object.hasOwn(CLOSED, of) ? CLOSED[of] : undefined
+  const [, kind] = /^approval\.(?:independent\.)?(quorum|roles|approvers)$/.exec(of) ?? []
+  const closed = Object.hasOwn(CLOSED_VALUES, of) ? CLOSED_VALUES[of] : undefined
   for (const value of values) {
     const text = String(value)
     if (closed !== undefined && !closed.some((one) => one === value))
       yield {
-        says: { text: typeof value === 'string' ? value : of, from },
-        message: `\`${of}\` never holds \`${text}\`; there are ${closed.map((one) => `\`${one}\``).join(', ')}`,
-        hint: () => near(text, closed.map(String)) ?? (of === 'weekday' ? 'Monday is 1, Sunday is 7' : undefined),
+        quote: { text: typeof value === 'string' ? value : of, from },
+        message: `\`${of}\` is never \`${text}\`; its values are ${closed.map((one) => `\`${one}\``).join(', ')}`,
+        hint: () => suggestion(text, closed.map(String)) ?? (of === 'weekday' ? 'Monday is 1, Sunday is 7' : undefined),
       }
     if (typeof value !== 'string') continue
-    if (of === 'tool_name') yield* nobody('Tool', value, from, known)
-    if (asked === 'approvers') yield* nobody('Operator', value, from, known)
-    if (asked === 'quorum' || asked === 'roles') yield* unheard(asked, value, known)
+    if (of === 'tool_name') yield* unknownName('Tool', value, from, known)
+    if (kind === 'approvers') yield* unknownName('Operator', value, from, known)
+    if (kind === 'quorum' || kind === 'roles') yield* unattainableApproval(kind, value, known)
   }
   if (COUNTERS.includes(of) && (op === '==' || op === '!='))
     yield {
-      says: { text: of, from },
-      message: `\`${of} ${op}\` is asked of nobody where more can answer than that: every one of them is supposed to`,
+      quote: { text: of, from },
+      message: `\`${of} ${op}\` asks nobody if more operators than that can answer: the edge assumes that all of them approve`,
       hint: () => 'write `>=` or `<`',
     }
 }
 
-function* unheard(asked: 'quorum' | 'roles', text: string, { holders }: Known): Generator<Doubt> {
-  const says = { text, from: 'conditions' } as const
-  const [, count = '1', role = text] = /^([1-9][0-9]{0,2}) of (\S.*)$/.exec(asked === 'quorum' ? text : '') ?? []
-  if (asked === 'quorum' && role === text) {
+function* unattainableApproval(kind: 'quorum' | 'roles', text: string, { holders }: Known): Generator<Warning> {
+  const quote = { text, from: 'conditions' } as const
+  const [, count = '1', role = text] = /^([1-9][0-9]{0,2}) of (\S.*)$/.exec(kind === 'quorum' ? text : '') ?? []
+  if (kind === 'quorum' && role === text) {
     const hint = (): string => {
       const [like] = [...holders.keys()].filter((one) => text.toLowerCase().includes(one.toLowerCase())).sort((a, b) => b.length - a.length)
       const number = /[1-9][0-9]{0,2}/.exec(text)?.[0] ?? '2'
       return like === undefined ? 'write the number and the role, such as "2 of finance"' : `did you mean \`${number} of ${like}\`?`
     }
-    yield { says, message: `no approval ever bears \`${text}\`: what asks for it is denied for ever`, hint }
+    yield { quote, message: `no approval can have the quorum \`${text}\`, so calls that need it are always denied`, hint }
     return
   }
   const held = holders.get(role) ?? 0
   if (held >= Number(count)) return
   const who = held === 0 ? 'no operator has' : held === 1 ? 'only one operator has' : `only ${held} operators have`
   yield {
-    says,
+    quote,
     message: `${who} the role \`${role}\``,
-    hint: () => 'until enough have it, what asks for this is denied: `countersign operators put`',
+    hint: () => 'calls that need this approval are denied until enough operators have the role: `countersign operators put`',
   }
 }

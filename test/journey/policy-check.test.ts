@@ -80,7 +80,7 @@ test('what can’t be meant is said, and stops nothing', async () => {
   const put = await policy(['put', 'nobody', '--no-activate'])
   expect(put).toMatchObject({ code: 0, err: '' })
   expect(put.out).toMatch(
-    /^version \d+ {2}not in force\n(?: {2}.*\n)*nobody\/refunds\.cedar:4:\d+: warning: no approval ever bears .* \(.+\)\n$/,
+    /^version \d+ {2}not in force\n(?: {2}.*\n)*nobody\/refunds\.cedar:4:\d+: warning: no approval can have the quorum .* \(.+\)\n$/,
   )
 })
 

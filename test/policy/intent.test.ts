@@ -43,10 +43,10 @@ test.each([
 })
 
 test.each([
-  ['quorum.contains("two of finance")', 'no approval ever bears `two of finance`', 'did you mean `2 of finance`?'],
-  ['quorum.contains("2 finance")', 'no approval ever bears `2 finance`', 'did you mean `2 of finance`?'],
-  ['quorum.contains("3 Of Finance")', 'no approval ever bears `3 Of Finance`', 'did you mean `3 of finance`?'],
-  ['quorum.contains("many")', 'no approval ever bears `many`', 'such as "2 of finance"'],
+  ['quorum.contains("two of finance")', 'no approval can have the quorum `two of finance`', 'did you mean `2 of finance`?'],
+  ['quorum.contains("2 finance")', 'no approval can have the quorum `2 finance`', 'did you mean `2 of finance`?'],
+  ['quorum.contains("3 Of Finance")', 'no approval can have the quorum `3 Of Finance`', 'did you mean `3 of finance`?'],
+  ['quorum.contains("many")', 'no approval can have the quorum `many`', 'such as "2 of finance"'],
   ['quorum.contains("2 of finence")', 'no operator has the role `finence`', 'operators put'],
   ['quorum.contains("2 of security")', 'only one operator has the role `security`', 'operators put'],
   ['independent.quorum.containsAll(["3 of finance"])', 'only 2 operators have the role `finance`', 'operators put'],
@@ -65,8 +65,8 @@ test.each([
 test('a policy that says neither its name nor why is told; those that ship with the edge say both', () => {
   expect(found(DEFAULTS)).toEqual([])
   expect(found({ mine: '\nforbid (principal, action, resource);\n@id("x") permit (principal, action, resource is Tool);' })).toEqual([
-    { at: 'mine:2:1', message: 'no `@id` and no `@reason`: decisions call this `mine/1`, and say nothing of why' },
-    { at: 'mine:3:1', message: 'no `@reason`: decisions call this `x`, and say nothing of why' },
+    { at: 'mine:2:1', message: 'no `@id` and no `@reason`: decisions call this `mine/1` and give no reason' },
+    { at: 'mine:3:1', message: 'no `@reason`: decisions call this `x` and give no reason' },
   ])
 })
 
@@ -98,17 +98,17 @@ test.each([
   ['principal, action, resource in ToolGroup::"gold"', 'true', 'no group of tools `gold`'],
   [ANY, 'principal in [Group::"interns", Group::"x"]', 'no group of agents `x`'],
   [ANY, 'context.tool_name == "repay"', 'no tool `repay`'],
-  [ANY, 'context.plan.tier == "c"', '`plan.tier` never holds `c`; there are `B`, `C`', 'did you mean `C`?'],
-  [ANY, '"open" != context.plan.egress_mode', '`plan.egress_mode` never holds `open`'],
-  [ANY, '["shared"].contains(context.plan.workspace)', '`plan.workspace` never holds `shared`'],
-  [ANY, 'context.capabilities.contains("proces_exec")', '`capabilities` never holds `proces_exec`'],
-  [ANY, 'context.capabilities.containsAll(["network", "net"])', '`capabilities` never holds `net`'],
-  [ANY, 'context.approval.assurance == "passkey"', '`approval.assurance` never holds `passkey`'],
+  [ANY, 'context.plan.tier == "c"', '`plan.tier` is never `c`; its values are `B`, `C`', 'did you mean `C`?'],
+  [ANY, '"open" != context.plan.egress_mode', '`plan.egress_mode` is never `open`'],
+  [ANY, '["shared"].contains(context.plan.workspace)', '`plan.workspace` is never `shared`'],
+  [ANY, 'context.capabilities.contains("proces_exec")', '`capabilities` is never `proces_exec`'],
+  [ANY, 'context.capabilities.containsAll(["network", "net"])', '`capabilities` is never `net`'],
+  [ANY, 'context.approval.assurance == "passkey"', '`approval.assurance` is never `passkey`'],
   [ANY, 'context.approval.approvers.contains("anne")', 'no operator `anne`'],
   [ANY, 'context.approval.approvers.containsAny(["ann", "Ben"])', 'no operator `Ben`', 'did you mean `ben`?'],
-  [ANY, 'context.weekday == 0', '`weekday` never holds `0`', 'Monday is 1, Sunday is 7'],
-  [ANY, '[0, 6].contains(context.weekday)', '`weekday` never holds `0`'],
-  [ANY, '8 != context.weekday', '`weekday` never holds `8`'],
+  [ANY, 'context.weekday == 0', '`weekday` is never `0`', 'Monday is 1, Sunday is 7'],
+  [ANY, '[0, 6].contains(context.weekday)', '`weekday` is never `0`'],
+  [ANY, '8 != context.weekday', '`weekday` is never `8`'],
   [ANY, 'context.approval.count == 2', '`approval.count ==`', 'write `>=` or `<`'],
   [ANY, 'context.approval.independent.count != 1', '`approval.independent.count !=`', 'write `>=` or `<`'],
 ])('(%s) when %s', (scope, condition, message, hint?: string) => {
@@ -116,7 +116,7 @@ test.each([
   const found = told(scope, condition)
   expect(found).toMatchObject([{ message: expect.stringContaining(message), ...(hint === undefined ? {} : { hint }) }])
   const said = found[0]?.message ?? ''
-  const named = (/(?:holds|no [a-z ]+) `([^`]+)`/.exec(said) ?? /^`([^` ]+)/.exec(said))?.[1] ?? ''
+  const named = (/(?:is never|no [a-z ]+) `([^`]+)`/.exec(said) ?? /^`([^` ]+)/.exec(said))?.[1] ?? ''
   const name = /^\d$/.test(named) ? 'weekday' : named
   const [file, line = 0, column = 0] = found[0]?.at.split(':').map((part, i) => (i === 0 ? part : Number(part))) ?? []
   expect(file).toBe('mine')
