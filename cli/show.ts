@@ -3,7 +3,7 @@
 import type { Output as Answered } from '../shared/client.ts'
 import { broughtBy, type Plan } from '../shared/plan.ts'
 import { ISOLATE } from '../shared/statement.ts'
-import type { Call, Decision } from '../shared/wire.ts'
+import type { Call, Decision } from '../shared/wire/calls.ts'
 import type { Paint } from './text.ts'
 import { columns, enforced, fileCount, inline, quoted, time } from './text.ts'
 

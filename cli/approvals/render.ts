@@ -1,6 +1,6 @@
 // Renders an approval and its edits as text. What others wrote is on its own line or behind a bar, with control characters escaped.
 
-import type { Approval, Edit } from '../../shared/wire.ts'
+import type { Approval, Edit } from '../../shared/wire/approvals.ts'
 import { standingInWords } from '../standing.ts'
 import type { Paint } from '../text.ts'
 import { columns, fileCount, inline, quoted, time } from '../text.ts'
