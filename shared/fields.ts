@@ -12,7 +12,7 @@ export const StandingId = z.string().regex(PATTERNS.standing)
 export const WorkerId = z.string().regex(PATTERNS.worker)
 export const Sha256 = z.string().regex(PATTERNS.sha256)
 export const Time = z.int().min(0)
-/** An opaque name that the agent's side chooses: a session, a device. */
+/** A name that the agent's side chooses and we don't interpret: of a session, of a device. */
 export const Opaque = z
   .string()
   .min(1)

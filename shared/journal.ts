@@ -8,7 +8,7 @@ import type { Result } from './result.ts'
 import { err, ok } from './result.ts'
 import { Effect } from './statement.ts'
 
-/** What a set that shadows the one in force would have decided of a call. `salt`: its digest in the journal tells nothing by itself. */
+/** What a policy set that is tested in shadow would have decided. `salt` keeps its digest in the journal from revealing the decision. */
 export const Shadowed = z.strictObject({
   version: z.int(),
   since_ms: Time,
@@ -20,7 +20,7 @@ export const Shadowed = z.strictObject({
 })
 export type Shadowed = z.infer<typeof Shadowed>
 
-/** One entry of a run's journal: hash-chained, and what the event stream sends. */
+/** One entry of a run's journal, as the event stream sends it. */
 export const JournalEntry = z.strictObject({
   seq: z.int().min(1),
   at_ms: Time,
@@ -29,7 +29,7 @@ export const JournalEntry = z.strictObject({
   body: z.record(z.string(), z.unknown()),
   prev: Sha256,
   hash: Sha256,
-  /** For operators alone, and so not under the hash itself: its digest is, as `shadow_sha256` of the body. */
+  /** For operators only, so `hash` does not cover it. The hash covers its digest, which is `shadow_sha256` of the body. */
   shadow: Shadowed.optional(),
 })
 export type JournalEntry = z.infer<typeof JournalEntry>

@@ -7,12 +7,12 @@ import { ToolRef } from '../statement.ts'
 import { Risk } from './tools.ts'
 
 const StandingSeconds = z.int().min(1).max(LIMITS.standing_s)
-/** For this call alone, or for more of its kind: until the session is reset, or for a time. */
+/** `once`: this call alone. The others cover later calls of its kind: until the session is reset, or for `ttl_s`. */
 const Scope = z.enum(['once', 'session', 'timeboxed'])
-/** One place where an operator changed the arguments before saying yes; `null` where there was, or is, nothing. Redacted as cards are. */
+/** One place where an operator changed the arguments. `null`: the value did not exist, or was removed. Redacted as on cards. */
 const ArgumentChange = z.strictObject({ at: z.string(), from: z.string().nullable(), to: z.string().nullable() })
 export type ArgumentChange = z.infer<typeof ArgumentChange>
-/** `from`: the digest that was asked about before. `more`: changes beyond those that are told. */
+/** `from`: the digest of the call before this edit. `more`: the number of changes that `changes` leaves out. */
 const Edit = z.strictObject({
   by: Name,
   channel: Name,
@@ -25,16 +25,16 @@ export type Edit = z.infer<typeof Edit>
 
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 const Said = z.enum(['approve', 'deny'])
-/** How surely it was they, the surest first: by a key of theirs, by Slack's word for who they are, or by a link that anyone could hold. */
+/** How the operator was identified, the surest first: by their API key, by Slack, or by a link, which anyone could hold. */
 export const Assurance = z.enum(['key', 'slack', 'link'])
 export type Assurance = z.infer<typeof Assurance>
 export const Approval = z.strictObject({
   id: ApprovalId,
   status: ApprovalStatus,
-  /** What it is about, as a standing answer names it: `tool:<name>`. */
+  /** The subject that a standing answer names: `tool:<name>`. */
   subject: z.string(),
   digest: Sha256,
-  /** The same wherever the same agent asks for exactly the same: tool version, arguments, plan. */
+  /** Equal for approvals of the same agent with the same tool version, arguments and plan. */
   group: Sha256,
   call: CallId,
   prompt: z.strictObject({
@@ -43,21 +43,21 @@ export const Approval = z.strictObject({
     tool: z.string(),
     tool_version: z.int(),
     risk: Risk,
-    risk_ground: z.string().optional(), // none in what was asked before there was one
-    /** The command line, as a list; empty where nothing runs. */
+    risk_ground: z.string().optional(), // older approvals have none
+    /** The command line as a list; empty for a tool that runs no program. */
     command: z.string(),
-    /** Where and how it would run, in words. */
+    /** Where and how the call would run, in words. */
     plan: z.string(),
     arguments: z.string(),
-    /** What the call brings, by content; paths as the card shows them. The bytes are at `…/files/{sha256}` below the call. */
+    /** The files that the call brings, with paths as the card shows them. Their bytes are at `…/files/{sha256}` below the call. */
     files: z.array(z.strictObject({ path: z.string(), sha256: Sha256, bytes: z.int() })).optional(),
     on_yes: z.string(),
-    /** What an answer with more than the scope `once` would cover, and for how long policy lets a yes stand: 0, not at all. */
+    /** What an answer with a scope beyond `once` would cover. `most_s`: how long policy lets an approval apply; 0 is this call alone. */
     standing: z.strictObject({ covers: z.string(), most_s: z.int().min(0) }).optional(),
     policies: z.array(z.string()),
     reason: z.string(),
   }),
-  /** What may be answered, as far as policy lets a yes stand. The default is what Enter gives, and what silence comes to. */
+  /** The answers that policy permits. The default is chosen by Enter, and applies when nobody answers. */
   options: z.array(
     z.strictObject({ decision: Said, scope: Scope, ttl_s: StandingSeconds.optional(), default: z.literal(true).optional() }),
   ),
@@ -73,13 +73,13 @@ export const Approval = z.strictObject({
       ttl_s: StandingSeconds.optional(),
       reason: z.string(),
       at_ms: Time,
-      /** The standing approval, or denial, that gave it. */
+      /** The standing answer that this one came from. */
       standing: StandingId.optional(),
     }),
   ),
-  /** What operators have changed of what the agent proposed, oldest first: prompt and digest are of the call as it is now. */
+  /** What operators changed of the proposal, oldest first. Prompt and digest are those of the changed call. */
   edits: z.array(Edit).optional(),
-  /** Whose links answer no more, and why no `url` is shown: somebody took them back. */
+  /** The operators whose links were revoked. An approval with revoked links shows no `url`. */
   links_revoked: z.union([z.literal('all'), z.array(Name)]).optional(),
   url: z.string().optional(),
 })
@@ -89,14 +89,14 @@ export const Answer = z
   .strictObject({
     decision: Said,
     scope: Scope.default('once'),
-    /** For `timeboxed`, and only there. */
+    /** Required for the scope `timeboxed`, refused for others. */
     ttl_s: StandingSeconds.optional(),
     reason: z.string().max(LIMITS.reason_chars).default(''),
-    /** What the answer is to. An answer to anything else is refused (L3); a yes needs it where somebody has changed the arguments. */
+    /** The digest that was shown: an answer to another one is refused (L3). Required to approve a call whose arguments were changed. */
     digest: Sha256.optional(),
-    /** A yes to these arguments in place of the agent's: whole, with what the card hides as it shows it. */
+    /** All arguments, to approve instead of the agent's. A hidden value is sent as the card shows it. */
     arguments: z.record(z.string(), z.unknown()).optional(),
-    /** The digest that a preview of the changed arguments told: what runs is that, or nothing. */
+    /** The digest that the preview of the changed arguments returned: if the call's would be another, the answer is refused. */
     becomes: Sha256.optional(),
   })
   .refine((answer) => answer.arguments === undefined || (answer.decision === 'approve' && answer.scope === 'once'), {
@@ -113,33 +113,33 @@ export const Answer = z
   })
 export type Answer = z.infer<typeof Answer>
 
-/** As listed. `alike`: how many wait that ask exactly this, itself included; told where those are listed once. */
+/** `alike`: how many pending approvals are in its group, itself included. Present in lists that show each group once. */
 export const ListedApproval = Approval.extend({ alike: z.int().min(1).optional() })
 export type ListedApproval = z.infer<typeof ListedApproval>
 
-/** What an approval's arguments are, as an operator may change them: hidden values stand as the card shows them. */
+/** The arguments of an approval, for an operator to change. Hidden values are as the card shows them. */
 export const Editable = z.strictObject({ digest: Sha256, arguments: z.record(z.string(), z.unknown()) })
 export type Editable = z.infer<typeof Editable>
-/** What changed arguments would come to, with the yes of whoever asks; nothing is recorded. */
+/** What an approval with changed arguments would do. Previewing records nothing. */
 export const Revision = z.strictObject({
   digest: Sha256,
   becomes: Sha256,
   changes: z.array(ArgumentChange),
   more: z.int(),
-  /** `ask`: others are asked too. */
+  /** `ask`: other operators are still asked. */
   effect: z.enum(['allow', 'ask']),
   prompt: Approval.shape.prompt,
 })
 export type Revision = z.infer<typeof Revision>
 
-/** An answer that stands for further calls of its kind: a standing approval, or a standing denial. */
+/** An answer that applies to later calls of the same kind. */
 export const Standing = z.strictObject({
   id: StandingId,
   decision: Said,
-  /** In words. */
+  /** The calls that it applies to, in words. */
   covers: z.string(),
   agent: Name,
-  /** Since when there is that agent, and that operator: who is made again under the name inherits no answer. */
+  /** When the agent, and below the operator, was created: one that is created again under the same name does not inherit the answer. */
   agent_since_ms: Time,
   session: z.string(),
   tool: ToolRef,
@@ -152,7 +152,7 @@ export const Standing = z.strictObject({
   reason: z.string(),
   at_ms: Time,
   until_ms: Time,
-  /** Where it was given, and about which digest. */
+  /** The approval that it was given to, and the digest of that call. */
   approval: ApprovalId,
   digest: Sha256,
 })

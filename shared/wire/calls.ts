@@ -9,25 +9,25 @@ import { CallState, Effect } from '../statement.ts'
 
 export const Decision = z.strictObject({
   effect: Effect,
-  /** Stable; a denial's is the error of the call. */
+  /** Stable. The code of a denial is also the error of the call. */
   code: DecisionCode,
   policies: z.array(z.string()),
   reason: z.string(),
   policy_set: Sha256,
   snapshot: Sha256,
-  /** Why, and what would change it, as far as the reader may know. Allowed calls carry none: their policies and the reason say it. */
+  /** Why, and what would change the decision, as far as the reader may know. Allowed calls have none. */
   explanation: Explanation.optional(),
 })
 export type Decision = z.infer<typeof Decision>
 
 export const CallResult = z.strictObject({
   ok: z.boolean(),
-  /** Standard output: the head, and behind a cut the tail. */
+  /** Standard output. If it was cut: its head, then its tail. */
   output: z.string(),
   encoding: z.enum(['utf-8', 'base64']),
   stderr: z.string(),
   exit_code: z.int().nullable(),
-  /** What it left, where its tool keeps that; the bytes are at `…/files/{sha256}` below the call. */
+  /** The files that the call left, if its tool keeps them. Their bytes are at `…/files/{sha256}` below the call. */
   files: OutputFiles.optional(),
   truncated: z.boolean(),
   error: z.strictObject({ code: z.string(), detail: z.string() }).optional(),
@@ -43,7 +43,7 @@ export const Call = z.strictObject({
   decision: Decision,
   approval: z.strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() }).optional(),
   plan: Plan.optional(),
-  /** An operator changed the arguments before saying yes: these run, and `digest` is theirs; `from` is that of what was proposed. */
+  /** The arguments that an operator changed before approving. They run, and `digest` covers them; `from` is the digest of the proposal. */
   edited: z.strictObject({ arguments: z.record(z.string(), z.unknown()), from: Sha256 }).optional(),
   result: CallResult.optional(),
   attestation: z
@@ -60,6 +60,6 @@ export const Call = z.strictObject({
 })
 export type Call = z.infer<typeof Call>
 
-/** What would be decided now. `digest` where it is about a call that there is. */
+/** The decision that a call would get now. `digest` is set for a call that exists. */
 export const DryRun = z.strictObject({ decision: Decision, digest: Sha256.nullable(), plan: Plan.nullable() })
 export type DryRun = z.infer<typeof DryRun>

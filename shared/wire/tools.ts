@@ -10,49 +10,49 @@ import { ToolRef } from '../statement.ts'
 export const Capability = z.enum(['process_exec', 'network', 'secrets_read', 'filesystem_read', 'filesystem_write', 'artifacts_read'])
 export type Capability = z.infer<typeof Capability>
 
-/** How much an approver should mind. */
+/** How much harm a call may do, for the operator who approves it. */
 export const Risk = z.enum(['low', 'medium', 'high', 'critical'])
 export type Risk = z.infer<typeof Risk>
 
-/** A tool that runs programs, as operators put it. */
+/** A tool that runs a program, as an operator registers it. */
 export const ProcessToolSpec = z.strictObject({
   description: z.string().min(1).max(2_000),
   input_schema: z.record(z.string(), z.unknown()),
-  /** The result: one JSON object on standard output that fits. Else the call ends as `invalid_output`. */
+  /** Standard output must be one JSON object that matches. Otherwise the call fails with `invalid_output`. */
   output_schema: z.record(z.string(), z.unknown()).optional(),
-  /** Hosts imply `network` and secrets `secrets_read`, said or not. */
+  /** Hosts imply `network`, and secrets `secrets_read`, even if they are not listed. */
   capabilities: z.array(Capability).max(6),
-  /** What it has in common with others, for policy: `resource in ToolGroup::"…"`. */
+  /** Groups that policies can name: `resource in ToolGroup::"…"`. */
   groups: z.array(Name).max(32).optional(),
-  /** Sensitive beyond what its capabilities already say. */
+  /** Marks a tool as sensitive whose capabilities alone don't. */
   sensitive: z.boolean().optional(),
-  /** Declared safe to run again: only then is a lost execution retried. */
+  /** Safe to run twice. Only then is a lost execution retried. */
   idempotent: z.boolean().optional(),
-  /** The argument that is spent, in whole units (cents): policies cap its sum. */
+  /** The argument that holds an amount to spend, in whole units (cents). Policies limit its sum. */
   spends: FromArgument.optional(),
-  /** How long humans have to answer: less for what is stale soon, more for what may wait for the morning. */
+  /** How long operators have to answer. */
   approval_ttl_s: z.int().min(1).max(LIMITS.approval_ttl_max_s).optional(),
   executor: ProcessExecutor,
   egress: z.strictObject({
     mode: EgressMode,
     hosts: z.array(HostPattern).max(64),
-    /** The argument that names the hosts of one call: a list of hosts, or a URL. Each must be on `hosts`. */
+    /** The argument that names the hosts of a call: a list of hosts, or a URL. Each host must be listed in `hosts`. */
     named_by: z.union([FromArgument, z.strictObject({ url: z.string().min(1).max(64) })]).optional(),
   }),
   secrets: z.array(Name).max(32).optional(),
   credentials: Credentials.optional(),
   workspace: Workspace,
-  /** Calls may bring files: they lie read-only in `/input`, in tier C alone. */
+  /** Lets calls bring files, which are read-only in `/input`. Tier C only. */
   input_files: z.boolean().optional(),
-  /** Keeps the files that a call leaves in `/output`, only in tier C, except files that hold a secret of the call. */
+  /** Keeps the files that a call leaves in `/output`, except files that contain a secret of the call. Tier C only. */
   output_files: z.boolean().optional(),
   limits: Limits.partial(),
 })
 export type ProcessToolSpec = z.infer<typeof ProcessToolSpec>
 
-/** Or one that a skill brings: what it is and may comes with its manifest, when the skill is enabled. */
+/** Any tool: that of an operator, or one that an enabled skill declares in its manifest. */
 export const ToolSpec = ProcessToolSpec.extend({
-  /** What its publisher says of it, at the least: what it is given may come to more. */
+  /** The risk that the publisher declares. What the tool is granted may raise it. */
   risk: Risk.optional(),
   executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor]),
   limits: Limits.partial().extend({ fuel: SkillLimits.shape.fuel.optional() }),
@@ -62,12 +62,12 @@ export type ToolSpec = z.infer<typeof ToolSpec>
 export const Tool = ToolSpec.extend({ ...ToolRef.shape })
 export type Tool = z.infer<typeof Tool>
 
-/** A tool as an operator sees it, with what policies can read of its arguments. */
+/** A tool as an operator sees it, with the arguments that policies can read. */
 export const RegisteredTool = Tool.extend({
   policy: z.strictObject({
     /** The Cedar type of `context.args`. */
     args: z.string(),
-    /** What of the arguments no policy sees, and why. */
+    /** The parts of the arguments that policies can't read, and why. */
     unseen: z.array(z.strictObject({ at: z.string(), reason: z.string() })),
   }),
 })
