@@ -2,7 +2,7 @@
 
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Answer as Said } from '../shared/wire.ts'
+import type { Answer as Said } from '../shared/wire/approvals.ts'
 import type { Answer, Given, Trouble } from './command.ts'
 import { trouble, usage } from './command.ts'
 import { inline } from './text.ts'

@@ -2,10 +2,10 @@
 
 import { err, ok } from '../shared/result.ts'
 import { ALIKE, answerAlike } from './alike.ts'
+import { showApproval } from './approvals/render.ts'
 import type { Answer, Command, Given } from './command.ts'
 import { command, usage } from './command.ts'
 import { approveChanged, EDIT_FLAGS } from './edits.ts'
-import { showApproval } from './show.ts'
 import { STANDING_FLAGS, scopeOf } from './standing.ts'
 import type { Paint } from './text.ts'
 import { listing, time } from './text.ts'

@@ -1,9 +1,10 @@
 // What agents do and operators look up: propose, read and cancel calls and runs, fetch their evidence.
 
+import type { JournalEntry } from '../shared/journal.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Call, JournalEntry } from '../shared/wire.ts'
+import type { Call } from '../shared/wire/calls.ts'
 import { FILE_FLAG, namesOf, putFiles, readFiles } from './call-files.ts'
 import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, usage } from './command.ts'

@@ -1,9 +1,9 @@
 // Saying yes to other arguments than the agent's: what an operator starts from, what a change would come to, and the answer that binds it.
 
 import { err, ok } from '../shared/result.ts'
+import { changesInWords, showApproval } from './approvals/render.ts'
 import type { Answer, Command, Given } from './command.ts'
 import { command, trouble, usage } from './command.ts'
-import { changesInWords, showApproval } from './show.ts'
 import { ARGUMENTS, readArguments } from './specs.ts'
 import type { Paint } from './text.ts'
 import { json } from './text.ts'

@@ -2,7 +2,7 @@
 
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import { AgentSpec } from '../shared/wire.ts'
+import { AgentSpec } from '../shared/wire/principals.ts'
 import type { Command, Output } from './command.ts'
 import { command, usage } from './command.ts'
 import { fitting, readRecord } from './specs.ts'

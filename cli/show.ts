@@ -1,12 +1,11 @@
-// Calls, approvals and runs as text. What strangers wrote stands behind a bar or on a line of its own, and inert.
+// Renders calls and decisions as text. What others wrote is on its own line or behind a bar, with control characters escaped.
 
 import type { Output as Answered } from '../shared/client.ts'
 import { broughtBy, type Plan } from '../shared/plan.ts'
 import { ISOLATE } from '../shared/statement.ts'
-import type { Approval, Call, Decision, Edit } from '../shared/wire.ts'
-import { standingInWords } from './standing.ts'
+import type { Call, Decision } from '../shared/wire/calls.ts'
 import type { Paint } from './text.ts'
-import { columns, enforced, inline, quoted, time } from './text.ts'
+import { columns, enforced, fileCount, inline, quoted, time } from './text.ts'
 
 /** Where a call may still stand; everything else is an ending. */
 const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
@@ -18,8 +17,6 @@ const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint
 
 const decided = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
-
-const counted = (files: number): string => `${files} ${files === 1 ? 'file' : 'files'}`
 
 export function showCall(call: Call, paint: Paint): string {
   const { id, tool, state, decision, approval, result, attestation } = call
@@ -42,8 +39,8 @@ export function showCall(call: Call, paint: Paint): string {
     rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
   const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
-  if (brought > 0) rows.push(['brought', `${counted(brought)}: countersign calls inputs ${id}`])
-  if (result?.files !== undefined) rows.push(['left', `${counted(kept)}: countersign calls outputs ${id}`])
+  if (brought > 0) rows.push(['brought', `${fileCount(brought)}: countersign calls inputs ${id}`])
+  if (result?.files !== undefined) rows.push(['left', `${fileCount(kept)}: countersign calls outputs ${id}`])
   if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
   const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)
   const shown =
@@ -57,40 +54,6 @@ export function showCall(call: Call, paint: Paint): string {
 /** What a program printed, byte for byte. */
 export const rawOutput = ({ result }: Call): Uint8Array =>
   result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
-
-export function showApproval(approval: Approval, paint: Paint): string {
-  const { id, status, prompt, digest, call, requested_at, expires_at, answers, url, links_revoked, edits = [] } = approval
-  const rows = [
-    ['approval', id],
-    ['call', call],
-    ['agent', prompt.agent],
-    ['tool', `${prompt.tool}, version ${prompt.tool_version}`],
-    ['risk', prompt.risk_ground === undefined ? prompt.risk : `${prompt.risk}: ${prompt.risk_ground}`],
-    ['asked by', prompt.policies.join(', ')],
-    ['reason', prompt.reason],
-    ['on yes', prompt.on_yes],
-    ...(prompt.standing === undefined ? [] : [['can stand', standingInWords(approval)]]),
-    ['digest', digest],
-    ['requested', time(requested_at)],
-    ['expires', time(expires_at)],
-    ...(prompt.files === undefined ? [] : [['files', `${counted(prompt.files.length)}: countersign calls inputs ${call}`]]),
-    ...answers.map(({ by, decision, channel, scope, standing, at_ms, reason }) => [
-      'answer',
-      `${decision}${scope === 'once' ? '' : ` (${standing ?? scope})`} by ${by} over ${channel} at ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
-    ]),
-    ...(links_revoked === undefined ? [] : [['links revoked', links_revoked === 'all' ? 'all' : links_revoked.join(', ')]]),
-    ...(url === undefined ? [] : [['link', url]]),
-  ]
-  const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${edits.map((edit) => `${paint.dim(`changed by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${changesInWords(edit, paint)}`).join('')}`
-}
-
-/** What was changed, place by place: what went behind a minus, what came behind a plus. */
-export function changesInWords({ changes, more }: Pick<Edit, 'changes' | 'more'>, paint: Paint): string {
-  const side = (sign: string, text: string | null): string => (text === null ? '' : quoted(text).replace(/^ {2}/gm, `${sign} `))
-  const lines = changes.map(({ at, from, to }) => `  ${inline(at)}\n${paint.bad(side('-', from))}${paint.good(side('+', to))}`)
-  return `${lines.join('')}${more === 0 ? '' : `  and ${more} places more\n`}`
-}
 
 export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {
   const brush = decision.effect === 'allow' ? paint.good : decision.effect === 'ask' ? paint.warn : paint.bad

@@ -2,7 +2,7 @@
 
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Answer, Approval } from '../shared/wire.ts'
+import type { Answer, Approval } from '../shared/wire/approvals.ts'
 import type { Command, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
 import { listing, time } from './text.ts'

@@ -59,6 +59,9 @@ export const listing = (paint: Paint, heading: readonly string[], rows: readonly
   return [paint.dim(first), ...rest].join('\n')
 }
 
+/** `1 file`, `2 files`. */
+export const fileCount = (files: number): string => `${files} ${files === 1 ? 'file' : 'files'}`
+
 export function time(ms: number): string {
   const date = new Date(ms)
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()

@@ -2,7 +2,7 @@
 
 import { basename } from 'node:path'
 import { ok } from '../shared/result.ts'
-import { ProcessToolSpec } from '../shared/wire.ts'
+import { ProcessToolSpec } from '../shared/wire/tools.ts'
 import type { Command } from './command.ts'
 import { command } from './command.ts'
 import { fitting, readRecord } from './specs.ts'

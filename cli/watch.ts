@@ -3,7 +3,7 @@
 
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { ListedApproval } from '../shared/wire.ts'
+import type { ListedApproval } from '../shared/wire/approvals.ts'
 import type { Given, Trouble } from './command.ts'
 import { command, toldAlready } from './command.ts'
 import { Patience } from './patience.ts'

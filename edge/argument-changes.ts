@@ -6,7 +6,7 @@ import { canonical } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { ArgumentChange } from '../shared/wire.ts'
+import type { ArgumentChange } from '../shared/wire/approvals.ts'
 import { cut, written } from './approvals.ts'
 import { HIDDEN, type Redaction } from './redaction.ts'
 

@@ -1,6 +1,6 @@
 // How surely it was they who answered: by the way on which they did. Pure.
 
-import { Assurance } from '../shared/wire.ts'
+import { Assurance } from '../shared/wire/approvals.ts'
 
 /** A way that is not listed is as good as a link. */
 const OF_WAYS: ReadonlyMap<string, Assurance> = new Map([

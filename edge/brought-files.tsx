@@ -4,7 +4,7 @@
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Approval } from '../shared/wire.ts'
+import type { Approval } from '../shared/wire/approvals.ts'
 
 /** `at`: below which address their bytes are; `null` where nobody is to be led there. */
 export function BroughtFiles({ files = [], at }: { files: Approval['prompt']['files']; at: string | null }) {

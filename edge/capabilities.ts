@@ -1,7 +1,7 @@
 // What a tool can do, as policies see it: what its contract says, and what follows from the rest of the contract. Pure. A contract that
 // says less than it gives is read by what it gives.
 
-import type { Capability, ToolSpec } from '../shared/wire.ts'
+import type { Capability, ToolSpec } from '../shared/wire/tools.ts'
 
 /** Capabilities that make a call sensitive by themselves. */
 const SENSITIVE: ReadonlySet<Capability> = new Set(['process_exec', 'network', 'secrets_read', 'filesystem_write'])

@@ -4,7 +4,7 @@ import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min
 import migrations from '../migrations/channel/migrations.js'
 import type { ChannelSpec, Delegation, DeliveryState } from '../shared/channels.ts'
 import { LIMITS } from '../shared/limits.ts'
-import type { Approval } from '../shared/wire.ts'
+import type { Approval } from '../shared/wire/approvals.ts'
 import type { Course } from './channels/attempt.ts'
 import type { Notice } from './channels/port.ts'
 import { approvals, channels, delegations, deliveries, notices } from './tables/channel.ts'

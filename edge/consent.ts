@@ -1,7 +1,7 @@
 // What humans have said of a call, and what they could say at the most, as policies see it. Pure over a loaded directory. It decides
 // nothing: whether a yes suffices is policy's to say.
 
-import type { Assurance } from '../shared/wire.ts'
+import type { Assurance } from '../shared/wire/approvals.ts'
 import { leastSure, noSurerThan } from './assurance.ts'
 import type { Loaded, Principal } from './directory.ts'
 import type { Answered } from './lifecycle.ts'

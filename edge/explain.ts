@@ -4,7 +4,7 @@
 
 import type { Change, Explanation } from '../shared/explanation.ts'
 import { LIMITS } from '../shared/limits.ts'
-import type { Decision } from '../shared/wire.ts'
+import type { Decision } from '../shared/wire/calls.ts'
 import { waysToAllow } from './explain/alternatives.ts'
 import type { Flip, Question } from './explain/facts.ts'
 import { applied, appliedTo, asksAsMuch, changedBy } from './explain/facts.ts'

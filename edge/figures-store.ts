@@ -2,7 +2,7 @@
 // once when it is asked and once when it has ended. It keeps no approval.
 
 import { asc, sql } from 'drizzle-orm'
-import type { Approval } from '../shared/wire.ts'
+import type { Approval } from '../shared/wire/approvals.ts'
 import type { Figures } from './metrics.ts'
 import { asksPeople, waited } from './metrics.ts'
 import type { Database } from './tables/open.ts'

@@ -1,7 +1,7 @@
 // What a call was granted under, once policy has been asked again: what its record, its grant and its attestation say of the decision.
 // Pure; it decides nothing.
 
-import type { Decision } from '../shared/wire.ts'
+import type { Decision } from '../shared/wire/calls.ts'
 
 /** An answered question names who asked and who, with the answers, permits. */
 export const answered = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({

@@ -3,7 +3,7 @@
 
 import { and, asc, count, desc, eq, gt, isNull, max, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../shared/limits.ts'
-import type { Approval, ListedApproval } from '../shared/wire.ts'
+import type { Approval, ListedApproval } from '../shared/wire/approvals.ts'
 import { FiguresStore } from './figures-store.ts'
 import { News } from './news.ts'
 import type { Database } from './tables/open.ts'

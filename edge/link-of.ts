@@ -1,6 +1,6 @@
 // The link that an approval gives one operator, made wherever it is shown or sent. Whether they may answer is for who calls to ask.
 
-import type { Approval } from '../shared/wire.ts'
+import type { Approval } from '../shared/wire/approvals.ts'
 import { isRevoked, linkFor } from './approvals.ts'
 import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'

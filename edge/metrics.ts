@@ -1,6 +1,6 @@
 // What is counted of approvals, and the text that Prometheus reads of it. Pure; the counts are kept by figures-store.ts.
 
-import type { Approval } from '../shared/wire.ts'
+import type { Approval } from '../shared/wire/approvals.ts'
 import type { ProvenWorker } from '../shared/worker-wire.ts'
 import { headersOf } from './headers.ts'
 

@@ -5,11 +5,11 @@ import { cwdFault } from '../shared/cwd.ts'
 import { failure } from '../shared/failures.ts'
 import type { InputFile } from '../shared/files.ts'
 import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../shared/limits.ts'
-import type { EgressMode, Limits, Plan, SkillExecutor, Tier } from '../shared/plan.ts'
+import type { Budget, EgressMode, Limits, Plan, SkillExecutor, Tier } from '../shared/plan.ts'
 import { HostPattern, secretsOf } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Budget, ProcessToolSpec, ToolSpec } from '../shared/wire.ts'
+import type { ProcessToolSpec, ToolSpec } from '../shared/wire/tools.ts'
 import { SHARED_SECRET } from './run-folder.ts'
 
 type Args = Readonly<Record<string, unknown>>

@@ -4,7 +4,8 @@
 
 import type { FieldError } from '../shared/failures.ts'
 import { EgressMode, Tier, Workspace } from '../shared/plan.ts'
-import { Assurance, Capability } from '../shared/wire.ts'
+import { Assurance } from '../shared/wire/approvals.ts'
+import { Capability } from '../shared/wire/tools.ts'
 import { FLOOR } from './policies.ts'
 import type { EntityJson, PolicySet, Rule } from './policy.ts'
 import { permitsAnything } from './policy.ts'

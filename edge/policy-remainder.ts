@@ -1,7 +1,7 @@
 // What remains of a rule for one tool: its tree, in which all that the tool's contract settles is replaced by what it comes to. What
 // calls can still make of it stays as it is written. Pure: it asks no engine, and what it does not know it leaves.
 
-import type { Capability } from '../shared/wire.ts'
+import type { Capability } from '../shared/wire/tools.ts'
 import type { Rule } from './policy.ts'
 import { pathOf } from './policy-reads.ts'
 

@@ -2,7 +2,7 @@
 // its contract lost a group, a capability or what it spends. It tells, and refuses nothing. Pure.
 
 import type { FieldError } from '../shared/failures.ts'
-import type { Capability, ToolSpec } from '../shared/wire.ts'
+import type { Capability, ToolSpec } from '../shared/wire/tools.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import type { PolicySet, Rule } from './policy.ts'
 import { whereIn } from './policy-parts.ts'

@@ -7,7 +7,7 @@ import { mintKey } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { AgentSpec, OperatorSpec } from '../shared/wire.ts'
+import type { AgentSpec, OperatorSpec } from '../shared/wire/principals.ts'
 import type { Change, Database } from './tables/open.ts'
 import { agents, operators } from './tables/tenant.ts'
 

@@ -4,7 +4,7 @@
 
 import type { Change } from '../shared/explanation.ts'
 import type { Plan } from '../shared/plan.ts'
-import { Risk, type Tool } from '../shared/wire.ts'
+import { Risk, type Tool } from '../shared/wire/tools.ts'
 import { capabilitiesOf } from './capabilities.ts'
 
 /** The risk of a question to humans. `wanted`: each set of answers that would allow it, as `needed` finds them. */

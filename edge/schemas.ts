@@ -8,7 +8,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import { sizeOf } from '../shared/schema-effort.ts'
-import type { ToolSpec } from '../shared/wire.ts'
+import type { ToolSpec } from '../shared/wire/tools.ts'
 
 export type Schema = Record<string, unknown>
 

@@ -2,7 +2,8 @@
 // says: a set that errs, or breaks, would have denied. Pure but for the salt.
 
 import { randomUUID } from 'node:crypto'
-import type { Decision, Shadowed } from '../shared/wire.ts'
+import type { Shadowed } from '../shared/journal.ts'
+import type { Decision } from '../shared/wire/calls.ts'
 import type { Situation } from './decide.ts'
 import { decide } from './decide.ts'
 import type { Loaded, Shadow } from './directory.ts'

@@ -3,11 +3,11 @@
 
 import { RpcTarget } from 'cloudflare:workers'
 import { failure } from '../shared/failures.ts'
+import type { JournalEntry } from '../shared/journal.ts'
 import type { Publisher } from '../shared/publishers.ts'
 import type { Result } from '../shared/result.ts'
 import { err } from '../shared/result.ts'
 import type { DeniedPart, DeniedPartSpec, RollBack, Skill, SkillManifest, SkillPackage } from '../shared/skills.ts'
-import type { JournalEntry } from '../shared/wire.ts'
 import { DeniedParts } from './denied-part-store.ts'
 import type { Env } from './env.ts'
 import { logObject } from './env.ts'

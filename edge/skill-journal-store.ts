@@ -3,10 +3,10 @@
 // appended is appended in the transaction that does it. It decides nothing.
 
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, lte } from 'drizzle-orm'
+import type { JournalEntry } from '../shared/journal.ts'
 import { GENESIS, linkOf } from '../shared/journal.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Skill, SkillChange, SkillEntry } from '../shared/skills.ts'
-import type { JournalEntry } from '../shared/wire.ts'
 import type { Database } from './tables/open.ts'
 import { skillJournal } from './tables/tenant.ts'
 

@@ -3,9 +3,10 @@
 
 import { canonical, sha256 } from '../shared/json.ts'
 import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../shared/limits.ts'
+import type { Budget } from '../shared/plan.ts'
 import { secretsOf } from '../shared/plan.ts'
 import type { PolicySnapshot } from '../shared/snapshot.ts'
-import type { Budget, Tool } from '../shared/wire.ts'
+import type { Tool } from '../shared/wire/tools.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from './directory.ts'
 
 export type Snapshot = { readonly digest: string; readonly text: string }

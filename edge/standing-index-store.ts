@@ -6,7 +6,7 @@ import { failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Standing } from '../shared/wire.ts'
+import type { Standing } from '../shared/wire/approvals.ts'
 import type { Database } from './tables/open.ts'
 import { standing } from './tables/tenant.ts'
 

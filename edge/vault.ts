@@ -1,7 +1,7 @@
 // A tenant's secrets as an isolate holds them: opened once for each version of the directory. It says whether a tool may have what it
 // names, hands that to a claim, and knows the values, former ones too, that no text may show.
 
-import type { Tool } from '../shared/wire.ts'
+import type { Tool } from '../shared/wire/tools.ts'
 import { KnownValues } from './known-values.ts'
 import { logError } from './log.ts'
 import type { SealedSecret, Sealing } from './sealing.ts'

@@ -8,7 +8,7 @@ import type { z } from 'zod'
 import type { Keys } from '../shared/bundle.ts'
 import { bearer, type Client, client, type Problem } from '../shared/client.ts'
 import { err, ok, type Result } from '../shared/result.ts'
-import { ProcessToolSpec } from '../shared/wire.ts'
+import { ProcessToolSpec } from '../shared/wire/tools.ts'
 import { type Refusal, ROOT, type State, TENANT, writePrivate } from './state.ts'
 
 /** What scripts read from `<state>/dev.json`; the file is there while the stack is ready, and only then. */

@@ -1,8 +1,8 @@
 // How approvals reach people beside the inbox: channels as operators set them up, as they are shown, and what became of each message.
 
 import { z } from 'zod'
+import { ApprovalId, Name } from './fields.ts'
 import { LIMITS } from './limits.ts'
-import { ApprovalId, Name } from './wire.ts'
 
 /**
  * Of every kind. A message that is due when the approval has ended is not sent: so `after_s` puts channels in an order, each a second

@@ -1,10 +1,38 @@
-// The hash chain of a run's journal: how an entry is linked to the one before it, and how a stretch of entries is checked.
+// The journal of a run: its entries, the hash that links each to the one before it, and the check of a sequence of entries.
 // Pure. It stores nothing, and it reads no clock: order is the sequence, never the time (L9).
 
+import { z } from 'zod'
+import { CallId, Sha256, Time } from './fields.ts'
 import { digestOf } from './json.ts'
 import type { Result } from './result.ts'
 import { err, ok } from './result.ts'
-import type { JournalEntry } from './wire.ts'
+import { Effect } from './statement.ts'
+
+/** What a policy set that is tested in shadow would have decided. `salt` keeps its digest in the journal from revealing the decision. */
+export const Shadowed = z.strictObject({
+  version: z.int(),
+  since_ms: Time,
+  from: Effect,
+  to: Effect,
+  code: z.string(),
+  policies: z.array(z.string()),
+  salt: z.string(),
+})
+export type Shadowed = z.infer<typeof Shadowed>
+
+/** One entry of a run's journal, as the event stream sends it. */
+export const JournalEntry = z.strictObject({
+  seq: z.int().min(1),
+  at_ms: Time,
+  kind: z.string(),
+  call: CallId.nullable(),
+  body: z.record(z.string(), z.unknown()),
+  prev: Sha256,
+  hash: Sha256,
+  /** For operators only, so `hash` does not cover it. The hash covers its digest, which is `shadow_sha256` of the body. */
+  shadow: Shadowed.optional(),
+})
+export type JournalEntry = z.infer<typeof JournalEntry>
 
 /** What is known of a chain at one point: the last sequence number, and the hash that the next entry names as `prev`. */
 export type Head = { readonly seq: number; readonly hash: string }

@@ -3,7 +3,7 @@
 
 import { z } from 'zod'
 import { CallState } from './statement.ts'
-import { CallResult } from './wire.ts'
+import { CallResult } from './wire/calls.ts'
 
 export const Position = z.string().regex(/^\d{1,6}\.\d{1,9}\.\d{1,9}$/, 'is no position; those are attempt.stdout.stderr')
 

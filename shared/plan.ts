@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { InputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
-import { LIMITS, MAX_LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
+import { LIMITS, MAX_BUDGET, MAX_LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
 import { TOLD_CHARS } from './told.ts'
 
 const bounded = (max: number) => z.int().min(1).max(max)
@@ -24,6 +24,14 @@ export const Limits = z.strictObject({
   net_connections: bounded(MAX_LIMITS.net_connections).optional(),
 })
 export type Limits = z.infer<typeof Limits>
+
+/** What a run may use: calls, the time that they execute, and denials. */
+export const Budget = z.strictObject({
+  max_calls_per_run: z.int().min(0).max(MAX_BUDGET.max_calls_per_run),
+  execution_timeout_ms: z.int().min(1).max(MAX_BUDGET.execution_timeout_ms),
+  max_denied_per_run: z.int().min(0).max(MAX_BUDGET.max_denied_per_run),
+})
+export type Budget = z.infer<typeof Budget>
 
 export const Tier = z.enum(['B', 'C'])
 export type Tier = z.infer<typeof Tier>

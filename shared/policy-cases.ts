@@ -2,9 +2,13 @@
 // needs, so that whoever judges it (a running edge, or the decision alone) needs nothing else. It judges nothing itself.
 
 import { z } from 'zod'
+import { Name, ToolName } from './fields.ts'
 import { SupposedFiles } from './files.ts'
 import { LIMITS } from './limits.ts'
-import { AgentSpec, Decision, Name, OperatorSpec, ProcessToolSpec, RunSpec, ToolName } from './wire.ts'
+import { Decision } from './wire/calls.ts'
+import { AgentSpec, OperatorSpec } from './wire/principals.ts'
+import { RunSpec } from './wire/runs.ts'
+import { ProcessToolSpec } from './wire/tools.ts'
 
 const Count = z.int().min(0)
 const Spent = z.strictObject({ calls: Count, denied: Count, time_ms: Count, spent: Count, asks: Count }).partial()

@@ -1,9 +1,10 @@
 // What is asked of the edge about a call: that it be made, in a run that there is or in a new one, or only what would come of it.
 
 import { z } from 'zod'
+import { Name, ToolName } from './fields.ts'
 import { FileRefs, InputFiles } from './files.ts'
 import { sha256 } from './json.ts'
-import { Name, RunSpec, ToolName } from './wire.ts'
+import { RunSpec } from './wire/runs.ts'
 
 const Asked = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
 /** `files`: put into the run before, each by its digest; the approval, the grant and the attestation are about these bytes. */

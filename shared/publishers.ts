@@ -2,8 +2,8 @@
 
 import { z } from 'zod'
 import { PublicKey } from './ed25519.ts'
+import { Name, Time } from './fields.ts'
 import { LIMITS } from './limits.ts'
-import { Name, Time } from './wire.ts'
 
 /** A key by its digest, as envelopes name it. */
 export const Kid = z.string().regex(/^ed25519:[0-9a-f]{16}$/)

@@ -1,10 +1,10 @@
 // A tenant's secrets as operators put and list them. A value goes in and never comes out: only a claim hands it on, to the worker.
 
 import { z } from 'zod'
+import { Name, Time, ToolName } from './fields.ts'
 import { LIMITS } from './limits.ts'
 import { isTellable } from './pieces.ts'
 import { HostPort } from './plan.ts'
-import { Name, Time, ToolName } from './wire.ts'
 
 /** Whoever may write tools could name any secret in one: so whoever puts a secret says which tools may have it. */
 const shared = {

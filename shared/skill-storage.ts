@@ -1,7 +1,7 @@
 // What a skill keeps, as operators are shown it: keys and sizes, and no values.
 
 import { z } from 'zod'
-import { Name, Time } from './wire.ts'
+import { Name, Time } from './fields.ts'
 
 /** All that was there, cleared at once. */
 export const Clearing = z.strictObject({ by: Name, at_ms: Time, keys: z.int(), bytes: z.int() })

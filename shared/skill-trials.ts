@@ -2,10 +2,10 @@
 // recorded. What it is sent, and what is told of it.
 
 import { z } from 'zod'
+import { Name, Time } from './fields.ts'
 import { LIMITS } from './limits.ts'
 import { Outcome } from './plan.ts'
 import { UnboundManifest } from './skills.ts'
-import { Name, Time } from './wire.ts'
 
 const Text = z.string().max(LIMITS.trial_text_chars)
 /** `METHOD URL`. */

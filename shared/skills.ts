@@ -1,10 +1,11 @@
 // Skills as they cross the wire: what a publisher signs, and what an operator is told of it.
 
 import { z } from 'zod'
+import { Name, Sha256, Time } from './fields.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from './limits.ts'
 import { Credential, HostPattern, HttpMethod, KeyPrefix, SkillCapability, SkillLimits, SkillVersion } from './plan.ts'
 import { Kid } from './publishers.ts'
-import { Name, Risk, Sha256, Time } from './wire.ts'
+import { Risk } from './wire/tools.ts'
 
 export const SKILL_TYPE = 'application/vnd.countersign.skill+json'
 

@@ -3,9 +3,8 @@
 
 import { z } from 'zod'
 import { digestOf } from './json.ts'
-import { EgressMode, Limits, Tier, Workspace } from './plan.ts'
+import { Budget, EgressMode, Limits, Tier, Workspace } from './plan.ts'
 import { type Facts, ToolRef } from './statement.ts'
-import { Budget } from './wire.ts'
 
 export const PolicySnapshot = z.strictObject({
   format: z.literal('countersign-snapshot/v1'),

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Envelope, Signer } from './dsse.ts'
 import { seal } from './dsse.ts'
 import type { Code } from './failures.ts'
+import { Name, Sha256, Time } from './fields.ts'
 import { OutputFiles } from './files.ts'
 import { PATTERNS } from './ids.ts'
 import type { Json } from './json.ts'
@@ -16,10 +17,6 @@ import { asTold, TOLD_CHARS } from './told.ts'
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
 const PREDICATE_TYPE = 'https://countersign.dev/attestation/v1'
-
-const Sha256 = z.string().regex(PATTERNS.sha256)
-const Name = z.string().regex(PATTERNS.name)
-const Time = z.int().min(0)
 
 export const CallState = z.enum([
   'proposed',
@@ -63,6 +60,8 @@ export const ApprovalFacts = z.strictObject({
 })
 export type ApprovalFacts = z.infer<typeof ApprovalFacts>
 
+export const Effect = z.enum(['allow', 'ask', 'deny'])
+
 /** What the edge vouches for, before anything runs. */
 export const Facts = z.strictObject({
   tenant: z.string().regex(PATTERNS.tenant),
@@ -77,7 +76,7 @@ export const Facts = z.strictObject({
   limits: z.union([Limits, SkillLimits]).nullable(),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(z.string().max(260)).max(64) }).nullable(),
   decision: z.strictObject({
-    effect: z.enum(['allow', 'ask', 'deny']),
+    effect: Effect,
     policies: z.array(z.string().max(128)).max(LIMITS.policies),
     /** Digest of the policy set that decided: floor, and the tenant's active version. */
     policy_set: Sha256,

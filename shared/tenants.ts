@@ -1,6 +1,7 @@
 // Tenants as the operator of the installation sees them.
 
 import { z } from 'zod'
+import { Time } from './fields.ts'
 import { INSTALLATION_LOG, PATTERNS } from './ids.ts'
 import { LIMITS } from './limits.ts'
 
@@ -40,7 +41,6 @@ export const Quota = z.strictObject({
 })
 export type Quota = z.infer<typeof Quota>
 
-const Time = z.int().min(0)
 export const Tenant = z.strictObject({
   name: z.string(),
   state: TenantState,

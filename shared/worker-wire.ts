@@ -3,10 +3,10 @@
 import { z } from 'zod'
 import { Envelope } from './dsse.ts'
 import { PublicKey } from './ed25519.ts'
+import { CallId, Name, RunId, Sha256, Time, WorkerId } from './fields.ts'
 import { LIMITS } from './limits.ts'
 import { ProcessPlan, Tier } from './plan.ts'
 import { CallState } from './statement.ts'
-import { CallId, Name, RunId, Sha256, Time, WorkerId } from './wire.ts'
 import { Advertised, Means, WorkerProof } from './worker-proof.ts'
 
 export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })

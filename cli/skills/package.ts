@@ -3,10 +3,10 @@
 
 import { z } from 'zod'
 import { payloadBytes, type Signer, seal } from '../../shared/dsse.ts'
+import { Name, Sha256 } from '../../shared/fields.ts'
 import { BODY, digestOf, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/skills.ts'
-import { Name, Sha256 } from '../../shared/wire.ts'
 import type { Made, Part, Source } from './made.ts'
 
 const BUILDER = 'countersign:skill-build'

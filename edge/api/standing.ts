@@ -3,7 +3,7 @@
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Standing } from '../../shared/wire.ts'
+import type { Standing } from '../../shared/wire/approvals.ts'
 import type { Verbs } from '../app.ts'
 import { stillCounts } from '../decide.ts'
 import type { Loaded } from '../directory.ts'

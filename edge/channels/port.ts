@@ -3,7 +3,7 @@
 
 import type { ChannelShown } from '../../shared/channels.ts'
 import type { Result } from '../../shared/result.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 
 export type Message = {
   /** The same at each attempt, so that a receiver can tell a repetition. */

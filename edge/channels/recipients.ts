@@ -4,7 +4,7 @@
 
 import type { Channel, ChannelShown } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import type { DeliveryRow } from '../channel-store.ts'
 import { rolesOf } from '../consent.ts'
 import { authorize } from '../decide.ts'

@@ -1,7 +1,7 @@
 // The approval that a test message shows: made up, of no run, and over before it began.
 
 import { sha256 } from '../../shared/json.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 
 export const sample = (now: number): Approval => ({
   id: `apr_${'0'.repeat(26)}_1`,

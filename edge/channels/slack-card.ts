@@ -3,7 +3,7 @@
 // inside.
 
 import { LIMITS } from '../../shared/limits.ts'
-import type { Answer, Approval } from '../../shared/wire.ts'
+import type { Answer, Approval } from '../../shared/wire/approvals.ts'
 import { cut, written } from '../approvals.ts'
 import { afterwards, OUTCOME } from '../page.tsx'
 import type { Message, Notice } from './port.ts'

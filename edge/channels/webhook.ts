@@ -5,7 +5,7 @@ import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign } f
 import type { ChannelSpec } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import { cut } from '../approvals.ts'
 import { faultInAddress } from './outside.ts'
 import type { Medium, Message, Post, Sent } from './port.ts'

@@ -4,7 +4,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { LiveState } from '../../shared/live-output.ts'
 import type { CallState } from '../../shared/statement.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { written } from '../approvals.ts'
 import type { News, Stream } from '../live-output.ts'
 import { Prose, Time } from '../page.tsx'

@@ -1,7 +1,7 @@
 // What was asked and how it ended, newest first.
 
 import { LIMITS } from '../../shared/limits.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import { written } from '../approvals.ts'
 import { Time } from '../page.tsx'
 import { ConsolePage } from './frame.tsx'

@@ -2,7 +2,7 @@
 // where all of it is shown.
 
 import { LIMITS } from '../../shared/limits.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import type { InboxPage, InboxQuery, Waiting } from '../inbox-store.ts'
 import { left } from '../page.tsx'
 import { ConsolePage, FormToken, IsOver } from './frame.tsx'

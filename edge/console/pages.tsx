@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Unfolded } from '../approvals.ts'
 import { ChangeFields, ChangeStep, type Draft } from '../change-page.tsx'
 import { After, Answers, Facts, Further, hasAnswered, left, OUTCOME, Risk } from '../page.tsx'

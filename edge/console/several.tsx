@@ -1,7 +1,7 @@
 // Several answers at once: those that ask exactly the same, each answered by itself, and what came of each.
 
 import { LIMITS } from '../../shared/limits.ts'
-import type { Answer, Approval } from '../../shared/wire.ts'
+import type { Answer, Approval } from '../../shared/wire/approvals.ts'
 import { Prose, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
 import { allOf } from './inbox.tsx'

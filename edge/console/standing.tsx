@@ -1,6 +1,6 @@
 // The answers that stand for further calls: what each covers in words, until when, and the way to take it back.
 
-import type { Standing } from '../../shared/wire.ts'
+import type { Standing } from '../../shared/wire/approvals.ts'
 import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'

@@ -2,7 +2,7 @@
 // clock and the counters of then; the agent and the operators of now. Pure, and asks the one `decide` that live calls are decided by.
 
 import type { RehearsedEffect } from '../../shared/routes/rehearsal.ts'
-import type { Decision } from '../../shared/wire.ts'
+import type { Decision } from '../../shared/wire/calls.ts'
 import { decide, decideAgain } from '../decide.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from '../directory.ts'
 import type { Answered, CallRecord, Status } from '../lifecycle.ts'

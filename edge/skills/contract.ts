@@ -1,7 +1,7 @@
 // The contract that a skill's tool is registered with, made of its manifest. Pure: whoever tells what will be decided of it reads the same one.
 
 import { capabilitiesIn, type UnboundManifest } from '../../shared/skills.ts'
-import type { ToolSpec } from '../../shared/wire.ts'
+import type { ToolSpec } from '../../shared/wire/tools.ts'
 
 /** Members that there are. */
 const some = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>

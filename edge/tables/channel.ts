@@ -3,7 +3,7 @@
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { ChannelSpec, Delivery, DeliveryState } from '../../shared/channels.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Notice } from '../channels/port.ts'
 
 export const channels = sqliteTable('channels', {

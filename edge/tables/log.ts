@@ -2,7 +2,7 @@
 
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import type { Decision } from '../../shared/wire.ts'
+import type { Decision } from '../../shared/wire/calls.ts'
 
 export const leaves = sqliteTable(
   'leaves',

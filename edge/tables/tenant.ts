@@ -5,7 +5,9 @@ import type { Envelope } from '../../shared/dsse.ts'
 import type { Tier } from '../../shared/plan.ts'
 import type { Skill, SkillState } from '../../shared/skills.ts'
 import type { Quota, TenantState } from '../../shared/tenants.ts'
-import type { AgentSpec, Approval, OperatorSpec, Standing, ToolSpec } from '../../shared/wire.ts'
+import type { Approval, Standing } from '../../shared/wire/approvals.ts'
+import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
+import type { ToolSpec } from '../../shared/wire/tools.ts'
 
 /** One row: the directory's version, which every change increments, the times of set-up, and the installation's decisions. */
 export const meta = sqliteTable('meta', {

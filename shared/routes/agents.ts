@@ -3,16 +3,20 @@
 import { z } from 'zod'
 import { Bundle } from '../bundle.ts'
 import type { Code } from '../failures.ts'
+import { CallId, RunId, Sha256 } from '../fields.ts'
 import { HeldFile } from '../files.ts'
+import { JournalEntry } from '../journal.ts'
 import { LIMITS } from '../limits.ts'
 import { LIVE_EVENTS, Position } from '../live-output.ts'
 import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../proposed-call.ts'
 import { PolicySnapshot } from '../snapshot.ts'
-import * as wire from '../wire.ts'
+import { Call, DryRun } from '../wire/calls.ts'
+import { Run, RunSpec } from '../wire/runs.ts'
+import { ToolSummary } from '../wire/tools.ts'
 import { Bytes, Events, list, number, routes } from './route.ts'
 
-const run = z.strictObject({ run: wire.RunId })
-const call = z.strictObject({ run: wire.RunId, call: wire.CallId })
+const run = z.strictObject({ run: RunId })
+const call = z.strictObject({ run: RunId, call: CallId })
 const PROPOSE: readonly Code[] = [
   'invalid_arguments',
   'idempotency_key_reused',
@@ -29,9 +33,9 @@ export const AGENTS = routes({
     callers: ['agent'],
     action: 'run.create',
     summary: 'Make a run: one task, one budget',
-    body: wire.RunSpec,
+    body: RunSpec,
     status: 201,
-    result: wire.Run,
+    result: Run,
     failures: ['idempotency_key_reused'],
   },
   putFile: {
@@ -39,13 +43,13 @@ export const AGENTS = routes({
     path: '/v1/runs/{run}/files/{sha256}',
     callers: ['agent'],
     action: 'file.put',
-    params: z.strictObject({ run: wire.RunId, sha256: wire.Sha256 }),
+    params: z.strictObject({ run: RunId, sha256: Sha256 }),
     summary: 'Put a file into a run, for calls to bring; the body is its bytes',
     body: Bytes,
     raw: true,
     body_bytes: LIMITS.file_bytes,
     status: 200,
-    result: z.strictObject({ sha256: wire.Sha256, bytes: z.int() }),
+    result: z.strictObject({ sha256: Sha256, bytes: z.int() }),
     failures: ['not_found', 'digest_mismatch', 'too_many_files', 'files_full', 'run_cancelled'],
   },
   listFiles: {
@@ -68,7 +72,7 @@ export const AGENTS = routes({
     summary: 'Propose a call; answers at once, or after `Prefer: wait=N` seconds at most',
     body: ProposedCall,
     status: 200,
-    result: wire.Call,
+    result: Call,
     failures: ['not_found', 'no_such_file', ...PROPOSE],
   },
   proposeCallInNewRun: {
@@ -79,7 +83,7 @@ export const AGENTS = routes({
     summary: 'Propose a call in a run of its own',
     body: ProposedCallInNewRun,
     status: 200,
-    result: wire.Call,
+    result: Call,
     failures: PROPOSE,
   },
   readRun: {
@@ -90,7 +94,7 @@ export const AGENTS = routes({
     params: run,
     summary: 'Read a run',
     status: 200,
-    result: wire.Run,
+    result: Run,
     failures: ['not_found'],
   },
   cancelRun: {
@@ -101,7 +105,7 @@ export const AGENTS = routes({
     params: run,
     summary: 'Cancel a run and every call of it that has not ended',
     status: 200,
-    result: wire.Run,
+    result: Run,
     failures: ['not_found'],
   },
   readCall: {
@@ -112,7 +116,7 @@ export const AGENTS = routes({
     params: call,
     summary: 'Read a call; `Prefer: wait=N` waits for its end',
     status: 200,
-    result: wire.Call,
+    result: Call,
     failures: ['not_found'],
   },
   followCall: {
@@ -136,7 +140,7 @@ export const AGENTS = routes({
     path: '/v1/runs/{run}/calls/{call}/files/{sha256}',
     callers: ['agent', 'operator'],
     action: 'run.read',
-    params: call.extend({ sha256: wire.Sha256 }),
+    params: call.extend({ sha256: Sha256 }),
     summary: 'Read a file that a call brought or left, as it is',
     status: 200,
     result: Bytes,
@@ -173,7 +177,7 @@ export const AGENTS = routes({
     params: call,
     summary: 'What would be decided of a call now, why, and what would change it',
     status: 200,
-    result: wire.DryRun,
+    result: DryRun,
     failures: ['not_found'],
   },
   cancelCall: {
@@ -184,7 +188,7 @@ export const AGENTS = routes({
     params: call,
     summary: 'Cancel a call; a running process is killed',
     status: 200,
-    result: wire.Call,
+    result: Call,
     failures: ['not_found', 'already_ended'],
   },
   readJournal: {
@@ -196,7 +200,7 @@ export const AGENTS = routes({
     query: z.strictObject({ after: number(1e9).default(0) }),
     summary: 'The hash-chained events of a run, a page at a time',
     status: 200,
-    result: list(wire.JournalEntry),
+    result: list(JournalEntry),
     failures: ['not_found'],
   },
   streamEvents: {
@@ -218,7 +222,7 @@ export const AGENTS = routes({
     action: 'tool.list',
     summary: 'The tools that the caller may see',
     status: 200,
-    result: list(wire.ToolSummary),
+    result: list(ToolSummary),
     failures: [],
   },
   decide: {
@@ -229,7 +233,7 @@ export const AGENTS = routes({
     summary: 'What would be decided, why, and what would change it; no effect',
     body: SupposedCall,
     status: 200,
-    result: wire.DryRun,
+    result: DryRun,
     failures: ['invalid_arguments'],
   },
 })

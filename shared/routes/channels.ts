@@ -2,11 +2,11 @@
 
 import { z } from 'zod'
 import * as channels from '../channels.ts'
+import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import * as wire from '../wire.ts'
 import { list, routes } from './route.ts'
 
-const named = z.strictObject({ name: wire.Name })
+const named = z.strictObject({ name: Name })
 
 export const CHANNELS = routes({
   listChannels: {
@@ -110,10 +110,10 @@ export const CHANNELS = routes({
     action: 'channel.delegate',
     summary:
       'While you are away, have another operator asked too, through the channels that write to you by name, about what you are asked; it gives them no right',
-    body: z.strictObject({ to: wire.Name, for_s: z.int().min(60).max(LIMITS.delegation_s) }),
+    body: z.strictObject({ to: Name, for_s: z.int().min(60).max(LIMITS.delegation_s) }),
     status: 200,
     /** The channels that write to you by name and know where to write to them: they are asked through no other. */
-    result: channels.Delegation.extend({ through: z.array(wire.Name) }),
+    result: channels.Delegation.extend({ through: z.array(Name) }),
     failures: ['delegate_refused'],
   },
   deleteDelegation: {

@@ -1,13 +1,16 @@
 // What operators may do.
 
 import { z } from 'zod'
+import { ApprovalId, CallId, Name, ToolName, WorkerId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { CallState } from '../statement.ts'
-import * as wire from '../wire.ts'
+import { Answer, Approval, Editable, ListedApproval, Revision } from '../wire/approvals.ts'
+import { Agent, AgentSpec, Operator, OperatorSpec, WithKey } from '../wire/principals.ts'
+import { ProcessToolSpec, RegisteredTool } from '../wire/tools.ts'
 import { ProvenWorker, Worker } from '../worker-wire.ts'
 import { list, number, routes } from './route.ts'
 
-const named = z.strictObject({ name: wire.Name })
+const named = z.strictObject({ name: Name })
 const Done = z.strictObject({ done: z.literal(true) })
 
 export const OPERATORS = routes({
@@ -21,12 +24,12 @@ export const OPERATORS = routes({
       status: z.enum(['pending', 'ended', 'all']).default('pending'),
       /** `once`: of those that wait and ask exactly the same, one, with how many there are. */
       alike: z.enum(['each', 'once']).default('each'),
-      group: wire.Approval.shape.group.optional(),
+      group: Approval.shape.group.optional(),
       /** The last of the page before. */
-      after: wire.ApprovalId.optional(),
+      after: ApprovalId.optional(),
     }),
     status: 200,
-    result: list(wire.ListedApproval),
+    result: list(ListedApproval),
     failures: [],
   },
   askMetrics: {
@@ -59,7 +62,7 @@ export const OPERATORS = routes({
     summary: 'Approvals in the order of their last change; `Prefer: wait=N` waits for the next. Without `after` none: only where to begin',
     query: z.strictObject({ after: number(Number.MAX_SAFE_INTEGER).optional() }),
     status: 200,
-    result: z.strictObject({ items: z.array(z.strictObject({ seq: z.int(), approval: wire.Approval })), latest: z.int() }),
+    result: z.strictObject({ items: z.array(z.strictObject({ seq: z.int(), approval: Approval })), latest: z.int() }),
     failures: [],
   },
   readApproval: {
@@ -67,10 +70,10 @@ export const OPERATORS = routes({
     path: '/v1/approvals/{id}',
     callers: ['operator'],
     action: 'approval.list',
-    params: z.strictObject({ id: wire.ApprovalId }),
+    params: z.strictObject({ id: ApprovalId }),
     summary: 'One approval',
     status: 200,
-    result: wire.Approval,
+    result: Approval,
     failures: ['not_found'],
   },
   answerApproval: {
@@ -78,11 +81,11 @@ export const OPERATORS = routes({
     path: '/v1/approvals/{id}/decision',
     callers: ['operator'],
     action: 'approval.decide',
-    params: z.strictObject({ id: wire.ApprovalId }),
+    params: z.strictObject({ id: ApprovalId }),
     summary: 'Approve or deny; or approve with other `arguments`, which are decided anew and reach no further',
-    body: wire.Answer,
+    body: Answer,
     status: 200,
-    result: wire.Approval,
+    result: Approval,
     failures: [
       'not_found',
       'already_answered',
@@ -101,10 +104,10 @@ export const OPERATORS = routes({
     path: '/v1/approvals/{id}/arguments',
     callers: ['operator'],
     action: 'approval.list',
-    params: z.strictObject({ id: wire.ApprovalId }),
+    params: z.strictObject({ id: ApprovalId }),
     summary: 'The arguments that an approval asks about, to change them: hidden values stand as the card shows them',
     status: 200,
-    result: wire.Editable,
+    result: Editable,
     failures: ['not_found'],
   },
   previewAnswer: {
@@ -112,11 +115,11 @@ export const OPERATORS = routes({
     path: '/v1/approvals/{id}/preview',
     callers: ['operator'],
     action: 'approval.decide',
-    params: z.strictObject({ id: wire.ApprovalId }),
+    params: z.strictObject({ id: ApprovalId }),
     summary: 'What a yes to changed arguments would come to; nothing is recorded',
     body: z.strictObject({ arguments: z.record(z.string(), z.unknown()) }),
     status: 200,
-    result: wire.Revision,
+    result: Revision,
     failures: ['not_found', 'already_answered', 'invalid_arguments', 'denied', 'edit_too_wide', 'conflict', 'limit_reached'],
   },
   revokeLinks: {
@@ -124,11 +127,11 @@ export const OPERATORS = routes({
     path: '/v1/approvals/{id}/links',
     callers: ['operator'],
     action: 'approval.decide',
-    params: z.strictObject({ id: wire.ApprovalId }),
+    params: z.strictObject({ id: ApprovalId }),
     summary: 'Take back the links to an approval, of one operator or of all; it waits on, and is answered otherwise',
-    query: z.strictObject({ of: wire.Name.optional() }),
+    query: z.strictObject({ of: Name.optional() }),
     status: 200,
-    result: wire.Approval,
+    result: Approval,
     failures: ['not_found', 'already_answered', 'already_ended'],
   },
   listCalls: {
@@ -142,7 +145,7 @@ export const OPERATORS = routes({
     result: list(
       z.strictObject({
         seq: z.int(),
-        call: wire.CallId,
+        call: CallId,
         agent: z.string(),
         tool: z.string(),
         state: CallState,
@@ -157,11 +160,11 @@ export const OPERATORS = routes({
     path: '/v1/tools/{name}',
     callers: ['operator'],
     action: 'tool.write',
-    params: z.strictObject({ name: wire.ToolName }),
+    params: z.strictObject({ name: ToolName }),
     summary: 'Register a tool; every change is a new version',
-    body: wire.ProcessToolSpec,
+    body: ProcessToolSpec,
     status: 200,
-    result: wire.RegisteredTool,
+    result: RegisteredTool,
     failures: ['invalid_schema', 'limit_reached', 'tool_breaks_policies'],
   },
   readTool: {
@@ -169,10 +172,10 @@ export const OPERATORS = routes({
     path: '/v1/tools/{name}',
     callers: ['operator'],
     action: 'tool.list',
-    params: z.strictObject({ name: wire.ToolName }),
+    params: z.strictObject({ name: ToolName }),
     summary: 'A tool as registered',
     status: 200,
-    result: wire.RegisteredTool,
+    result: RegisteredTool,
     failures: ['not_found'],
   },
   deleteTool: {
@@ -180,7 +183,7 @@ export const OPERATORS = routes({
     path: '/v1/tools/{name}',
     callers: ['operator'],
     action: 'tool.write',
-    params: z.strictObject({ name: wire.ToolName }),
+    params: z.strictObject({ name: ToolName }),
     summary: 'Withdraw a tool; its versions stay on record',
     status: 200,
     result: Done,
@@ -193,9 +196,9 @@ export const OPERATORS = routes({
     action: 'agent.write',
     params: named,
     summary: 'Make or change an agent; a new one’s key is in the answer, once',
-    body: wire.AgentSpec,
+    body: AgentSpec,
     status: 200,
-    result: wire.WithKey(wire.Agent.shape),
+    result: WithKey(Agent.shape),
     failures: ['limit_reached'],
   },
   listAgents: {
@@ -205,7 +208,7 @@ export const OPERATORS = routes({
     action: 'agent.read',
     summary: 'Agents',
     status: 200,
-    result: list(wire.Agent),
+    result: list(Agent),
     failures: [],
   },
   rotateAgentKey: {
@@ -216,7 +219,7 @@ export const OPERATORS = routes({
     params: named,
     summary: 'A new key; the old one ends at once',
     status: 200,
-    result: wire.WithKey(wire.Agent.shape),
+    result: WithKey(Agent.shape),
     failures: ['not_found'],
   },
   deleteAgent: {
@@ -237,9 +240,9 @@ export const OPERATORS = routes({
     action: 'operator.write',
     params: named,
     summary: 'Make or change an operator; a new one’s key is in the answer, once',
-    body: wire.OperatorSpec,
+    body: OperatorSpec,
     status: 200,
-    result: wire.WithKey(wire.Operator.shape),
+    result: WithKey(Operator.shape),
     failures: ['limit_reached'],
   },
   listOperators: {
@@ -249,7 +252,7 @@ export const OPERATORS = routes({
     action: 'operator.read',
     summary: 'Operators',
     status: 200,
-    result: list(wire.Operator),
+    result: list(Operator),
     failures: [],
   },
   rotateOperatorKey: {
@@ -260,7 +263,7 @@ export const OPERATORS = routes({
     params: named,
     summary: 'A new key; the old one ends at once',
     status: 200,
-    result: wire.WithKey(wire.Operator.shape),
+    result: WithKey(Operator.shape),
     failures: ['not_found'],
   },
   deleteOperator: {
@@ -280,7 +283,7 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'worker.enroll',
     summary: 'A token that enrols one worker, once, within 15 minutes',
-    body: z.strictObject({ pool: wire.Name.default('default') }),
+    body: z.strictObject({ pool: Name.default('default') }),
     status: 201,
     result: z.strictObject({ token: z.string(), expires_at: z.int() }),
     failures: [],
@@ -300,7 +303,7 @@ export const OPERATORS = routes({
     path: '/v1/workers/{worker}',
     callers: ['operator'],
     action: 'worker.read',
-    params: z.strictObject({ worker: wire.WorkerId }),
+    params: z.strictObject({ worker: WorkerId }),
     summary: 'One worker, with the proof that it signed',
     status: 200,
     result: ProvenWorker,
@@ -311,7 +314,7 @@ export const OPERATORS = routes({
     path: '/v1/workers/{worker}',
     callers: ['operator'],
     action: 'worker.revoke',
-    params: z.strictObject({ worker: wire.WorkerId }),
+    params: z.strictObject({ worker: WorkerId }),
     summary: 'Revoke a worker, at once; what it runs ends indeterminate',
     status: 200,
     result: Done,

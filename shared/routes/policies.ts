@@ -1,9 +1,9 @@
 // What operators may do with policies: each set is a version for good, one of them is in force, and every change says which it changes.
 
 import { z } from 'zod'
+import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { CaseResult, SentCases } from '../policy-cases.ts'
-import * as wire from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
 export const versioned = z.strictObject({
@@ -13,7 +13,7 @@ export const versioned = z.strictObject({
     .transform(Number),
 })
 const Texts = z.record(z.string(), z.string())
-const PutTexts = z.record(wire.Name, z.string().max(LIMITS.policy_bytes))
+const PutTexts = z.record(Name, z.string().max(LIMITS.policy_bytes))
 const Time = z.int().min(0)
 
 /** RFC 9110 §13.1.1: `*`, or tags of versions. A weak tag, or one of another kind, names no version and so matches none. */

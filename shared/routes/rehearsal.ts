@@ -2,8 +2,9 @@
 // anything.
 
 import { z } from 'zod'
+import { CallId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import * as wire from '../wire.ts'
+import { Decision } from '../wire/calls.ts'
 import { versioned, Warnings } from './policies.ts'
 import { routes } from './route.ts'
 
@@ -15,7 +16,7 @@ export type RehearsedEffect = z.infer<typeof Effect>
 const kind = { from: Effect, now: Effect, to: Effect }
 
 const Flip = z.strictObject({
-  call: wire.CallId,
+  call: CallId,
   agent: z.string(),
   tool: z.string(),
   /** When the call ended. */
@@ -48,11 +49,11 @@ const Rehearsal = z.strictObject({
 })
 export type Rehearsal = z.infer<typeof Rehearsal>
 
-const Decided = wire.Decision.shape.effect
+const Decided = Decision.shape.effect
 const ShadowCount = z.strictObject({ from: Decided, to: Decided, count: z.int() })
 export type ShadowCount = z.infer<typeof ShadowCount>
 const ShadowDifference = z.strictObject({
-  call: wire.CallId,
+  call: CallId,
   agent: z.string(),
   tool: z.string(),
   at_ms: z.int(),

@@ -1,8 +1,8 @@
 // What operators may do about secrets. There is no route that tells a value.
 
 import { z } from 'zod'
+import { Name } from '../fields.ts'
 import { Secret, SecretSpec } from '../secrets.ts'
-import { Name } from '../wire.ts'
 import { list, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })

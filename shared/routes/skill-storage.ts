@@ -1,9 +1,9 @@
 // What operators may do about what skills keep: look how much it is, and clear it.
 
 import { z } from 'zod'
+import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { Clearing, SkillStorage } from '../skill-storage.ts'
-import { Name } from '../wire.ts'
 import { routes } from './route.ts'
 
 const named = z.strictObject({ id: Name })

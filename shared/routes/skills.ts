@@ -2,10 +2,11 @@
 
 import { z } from 'zod'
 import { PublicKey } from '../ed25519.ts'
+import { Name } from '../fields.ts'
+import { JournalEntry } from '../journal.ts'
 import { LIMITS } from '../limits.ts'
 import { Kid, Publisher, PublisherKeys } from '../publishers.ts'
 import { DeniedPart, DeniedPartSpecs, RollBack, Skill, SkillPackage, SkillRef } from '../skills.ts'
-import { JournalEntry, Name } from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })

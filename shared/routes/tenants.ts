@@ -1,9 +1,10 @@
 // Routes of the operator of the installation, who manages tenants and can read nothing inside them.
 
 import { z } from 'zod'
+import { Name } from '../fields.ts'
+import { JournalEntry } from '../journal.ts'
 import { LIMITS } from '../limits.ts'
 import { Quota, Tenant, TenantName, TenantUse } from '../tenants.ts'
-import * as wire from '../wire.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ tenant: TenantName })
@@ -27,9 +28,9 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.create',
     summary: 'Create a tenant; the response holds the key of its first operator, once',
-    body: z.strictObject({ name: TenantName, operator: wire.Name.default('root'), quota: Quota.partial().default({}) }),
+    body: z.strictObject({ name: TenantName, operator: Name.default('root'), quota: Quota.partial().default({}) }),
     status: 201,
-    result: Tenant.extend({ operator: wire.Name, key: z.string() }),
+    result: Tenant.extend({ operator: Name, key: z.string() }),
     failures: ['conflict', 'limit_reached'],
   },
   readTenant: {
@@ -101,7 +102,7 @@ export const TENANTS = routes({
     summary: 'List the journal of changes to tenants, in order and hash-chained; each entry is a leaf of the log `installation`',
     query: z.strictObject({ after: number(1e9).default(0) }),
     status: 200,
-    result: list(wire.JournalEntry),
+    result: list(JournalEntry),
     failures: [],
   },
 })

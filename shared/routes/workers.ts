@@ -1,8 +1,8 @@
 // What workers ask.
 
 import { z } from 'zod'
+import { CallId, Sha256 } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { CallId, Sha256 } from '../wire.ts'
 import * as wire from '../worker-wire.ts'
 import { Bytes, routes } from './route.ts'
 

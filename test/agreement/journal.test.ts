@@ -1,10 +1,9 @@
 // The journal's chain: whatever is changed, removed, inserted or moved in it is found, except at an end that nobody kept the head of.
 
 import { describe, expect, test } from 'vitest'
-import { GENESIS, linkOf, verifyChain } from '../../shared/journal.ts'
+import type { JournalEntry } from '../../shared/journal.ts'
+import { JournalEntry as Entry, GENESIS, linkOf, verifyChain } from '../../shared/journal.ts'
 import { canonical, sha256 } from '../../shared/json.ts'
-import type { JournalEntry } from '../../shared/wire.ts'
-import { JournalEntry as Entry } from '../../shared/wire.ts'
 import { changed, others, paths, reached } from './tamper.ts'
 
 const CALL = 'call_01KA5XJ3M0000000000000000A_1'

@@ -4,7 +4,7 @@
 
 import type { Client } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { median } from './slice.ts'
 import { doesNothing } from './subjects.ts'
 

@@ -4,7 +4,7 @@
 import type { Client, Output } from '../../shared/client.ts'
 import { bearer, client } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
-import type { ProcessToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import type { Request } from './connection.ts'
 import type { Load } from './load.ts'
 

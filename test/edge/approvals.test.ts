@@ -2,7 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { answersOf } from '../../edge/page.tsx'
-import type { Approval, Call } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

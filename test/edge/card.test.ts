@@ -6,7 +6,7 @@ import { marker, Redaction } from '../../edge/redaction.ts'
 import { pathFault } from '../../shared/files.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
-import type { Capability, Tool } from '../../shared/wire.ts'
+import type { Capability, Tool } from '../../shared/wire/tools.ts'
 import { decision } from '../lifecycle/calls.ts'
 
 const NOW = 1_800_000_000_000

@@ -2,7 +2,8 @@
 
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import type { Call, RunSpec } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import type { RunSpec } from '../../shared/wire/runs.ts'
 import { browserForTests } from '../support/browser.ts'
 import { signedIn } from '../support/console-page.ts'
 import { ConsoleSession } from '../support/console-session.ts'

@@ -3,7 +3,7 @@
 
 import { afterAll, expect, test } from 'vitest'
 import type { Credential } from '../../shared/plan.ts'
-import type { ProcessToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { processPlan } from '../support/process-plan.ts'

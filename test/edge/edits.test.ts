@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../shared/json.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { ConsoleSession } from '../support/console-session.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'

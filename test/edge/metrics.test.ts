@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { sample } from '../../edge/channels/sample.ts'
 import { asksPeople, openMetrics, waited } from '../../edge/metrics.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { eventually } from '../support/hurt-stack.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

@@ -3,7 +3,8 @@
 
 import { expect, test } from 'vitest'
 import { bearer, type Client, client } from '../../shared/client.ts'
-import type { AgentSpec, Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import type { AgentSpec } from '../../shared/wire/principals.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

@@ -3,9 +3,9 @@
 import { expect, test } from 'vitest'
 import { covers, plansFor } from '../../edge/planner.ts'
 import { DEFAULT_BUDGET, DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'
-import type { ProcessPlan } from '../../shared/plan.ts'
+import type { Budget, ProcessPlan } from '../../shared/plan.ts'
 import { Plan as PlanSchema } from '../../shared/plan.ts'
-import type { Budget, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec as ToolSpec } from '../../shared/wire/tools.ts'
 import { processPlan } from '../support/process-plan.ts'
 
 type Executor = ToolSpec['executor']

@@ -4,7 +4,7 @@
 import { afterAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { countersign } from '../support/countersign.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

@@ -15,7 +15,7 @@ import { ROUTES } from '../../shared/api.ts'
 import { ChannelSpec } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ok } from '../../shared/result.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 import { APP, type Block, buttonsOf, CHANNEL, faultIn, press, SECRET, send, TEAM, TOKEN } from '../support/fake-slack.ts'
 
 /** As Slack's documents have it: an app's secret, a request of it, and its signature. */

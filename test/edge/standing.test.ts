@@ -2,7 +2,8 @@
 // else; as long as it was given for, its giver may give it, and nobody took it back.
 
 import { expect, test } from 'vitest'
-import type { Call, RunSpec } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import type { RunSpec } from '../../shared/wire/runs.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { grantOf, PeerWorker } from '../support/peer-worker.ts'

@@ -4,7 +4,7 @@
 import type { Page } from 'playwright-core'
 import { beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { browserForTests } from '../support/browser.ts'
 import { signedIn } from '../support/console-page.ts'
 import { Desk, granted } from '../support/desk.ts'

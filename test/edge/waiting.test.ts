@@ -1,8 +1,7 @@
 // Waiting for a call, by `Prefer: wait` or by the event stream: never longer than asked for, never a gap, never anything twice.
 
 import { afterEach, expect, test } from 'vitest'
-import { GENESIS, verifyChain } from '../../shared/journal.ts'
-import { JournalEntry } from '../../shared/wire.ts'
+import { GENESIS, JournalEntry, verifyChain } from '../../shared/journal.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { EventStream } from '../support/event-stream.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

@@ -1,4 +1,5 @@
-// What a plan would be on macOS and Windows, as golden text. Nothing runs there: that they refuse to start is in test/worker/refusals.
+// The plans for macOS and Windows, compared as text. They are unproven: nothing here runs on either system. test/worker/refusals tests that a
+// worker refuses to start there, and test/worker/error-kinds that it refuses each call.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +9,7 @@ import { planOf } from './arena.ts'
 
 const GOLDEN = join(import.meta.dirname, '..', 'golden', 'elsewhere.json')
 
-test('the command and the limits are as the golden file says', () => {
+test('plans for macOS and Windows equal the golden file', () => {
   const seen = {
     macOS: onMacOS(planOf(['wc', '-c', 'a b'], { env: { GREETING: 'hello "world"' }, cwd: 'sub' }), '/Users/w/call-1'),
     Windows: onWindows(planOf(['C:\\tools\\wc.exe', '-c'], { tier: 'B' }), 'C:/w/call-1'),
@@ -17,7 +18,7 @@ test('the command and the limits are as the golden file says', () => {
   expect(seen).toEqual(JSON.parse(readFileSync(GOLDEN, 'utf8')))
 })
 
-test('a path of the host is a parameter of the profile, and no text of it', () => {
+test('on macOS a path of the host is a parameter of the profile, never a part of its text', () => {
   const hostile = '/Users/w")(allow default)("'
   const planned = onMacOS(planOf(['true']), hostile)
   const argv = planned.ok ? planned.value.argv : []
@@ -29,7 +30,7 @@ test('a path of the host is a parameter of the profile, and no text of it', () =
   expect(argv.slice(argv.indexOf('-p') + 1, argv.indexOf('-p') + 2)[0]).toMatch(/^\(version 1\)\n\(deny default\)/)
 })
 
-test('what the system can’t keep is refused, never weakened', () => {
+test('a plan that macOS or Windows can’t enforce is refused, never weakened', () => {
   const hosts = { egress: { mode: 'strict' as const, hosts: ['example.org:443'] } }
   const unavailable = { ok: false, error: { kind: 'refused', code: 'sandbox_unavailable' } }
   expect(onMacOS(planOf(['true'], { tier: 'B' }), '/w')).toMatchObject(unavailable)
@@ -42,7 +43,7 @@ test('what the system can’t keep is refused, never weakened', () => {
 })
 
 test.each(['cmd', 'CMD.EXE', 'C:\\Windows\\System32\\cmd.exe', 'run.bat', 'C:/tools/x.CMD'])(
-  'no wrapper of %s reads arguments (seed T55)',
+  'on Windows %s is refused, because it parses its arguments by its own rules (seed T55)',
   (program) => {
     const planned = onWindows(planOf([program, '/c', 'echo %PATH% ! " \r\n'], { tier: 'B' }), 'C:/w')
     expect(planned).toMatchObject({ ok: false, error: { code: 'invalid_input' } })

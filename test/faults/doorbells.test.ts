@@ -5,7 +5,7 @@ import { Queue } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { callId } from '../../shared/ids.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
 import { attested, journalOf } from '../support/record.ts'
 

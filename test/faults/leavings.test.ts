@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { removeDelegated } from '../../infra/delegate.ts'
 import { readSecrets } from '../../infra/state.ts'
-import { ProcessToolSpec } from '../../shared/wire.ts'
+import { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { about, boundTo, eventually, HurtStack, must, processesWith, strike } from '../support/hurt-stack.ts'
 import { journalOf } from '../support/record.ts'
 

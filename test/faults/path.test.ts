@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import {
   arrivesTwice,
   asItShould,

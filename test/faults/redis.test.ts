@@ -4,7 +4,7 @@ import { cpSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { eventually, HurtStack, insist, revive, strike } from '../support/hurt-stack.ts'
 import { attested, journalOf } from '../support/record.ts'
 

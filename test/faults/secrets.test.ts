@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/json.ts'
-import type { ProcessToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { refusal } from '../support/desk.ts'
 import { eventually, HurtStack, must, revive, strike } from '../support/hurt-stack.ts'
 import { fileOf, runFileOf } from '../support/object-file.ts'

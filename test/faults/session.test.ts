@@ -4,7 +4,7 @@ import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { bearer, client } from '../../shared/client.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { HurtStack, insist, must, revive, strike } from '../support/hurt-stack.ts'
 
 const hurt = await HurtStack.start()

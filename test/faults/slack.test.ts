@@ -3,7 +3,7 @@
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { Delivery } from '../../shared/channels.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import {
   APP,
   buttonsOf,

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { HurtStack, insist, must } from '../support/hurt-stack.ts'
 import { attested, endsIn, journalOf, logHolds } from '../support/record.ts'
 

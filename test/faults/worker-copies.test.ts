@@ -12,7 +12,7 @@ import { client } from '../../shared/client.ts'
 import { type PrivateJwk, signerFromJwk } from '../../shared/dsse.ts'
 import { signRequest } from '../../shared/http-signature.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { about, eventually, HurtStack, must, processesWith, revive, strike } from '../support/hurt-stack.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 

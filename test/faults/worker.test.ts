@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { about, boundTo, eventually, HurtStack, must, processesWith, revive, strike } from '../support/hurt-stack.ts'
 import { attested, endsIn, journalOf } from '../support/record.ts'
 

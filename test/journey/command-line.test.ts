@@ -15,7 +15,7 @@ import { parse } from '../../cli/parse.ts'
 import { ROOT } from '../../infra/state.ts'
 import { mintKey } from '../../shared/ids.ts'
 import { digestOf, sha256 } from '../../shared/json.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { countersign } from '../support/countersign.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-cli-'))

@@ -2,7 +2,7 @@
 
 import type { Event, Proposal, Status } from '../../edge/lifecycle.ts'
 import { step } from '../../edge/lifecycle.ts'
-import type { Decision } from '../../shared/wire.ts'
+import type { Decision } from '../../shared/wire/calls.ts'
 
 export const T0 = 1_800_000_000_000
 export const EXPIRY = T0 + 60_000

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { explain } from '../../edge/explain.ts'
-import type { Decision } from '../../shared/wire.ts'
+import type { Decision } from '../../shared/wire/calls.ts'
 import type { Asked } from '../support/explained.ts'
 import { explained, groundsOf, OPERATOR, PERMIT } from '../support/explained.ts'
 

@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { DEFAULTS } from '../../edge/policies.ts'
 import { checkToolChange } from '../../edge/policy-check.ts'
-import type { ProcessToolSpec } from '../../shared/wire.ts'
+import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { toolSpec } from '../support/desk.ts'
 
 const schema = { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } }, required: ['amount'] }

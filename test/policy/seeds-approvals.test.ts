@@ -3,7 +3,7 @@
 // policy.
 
 import { expect, test } from 'vitest'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/lone-worker.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

@@ -2,9 +2,10 @@
 // no error of its own and no restart of the edge makes it matter or lose count.
 
 import { afterAll, afterEach, expect, test } from 'vitest'
+import type { JournalEntry } from '../../shared/journal.ts'
 import { verifyChain } from '../../shared/journal.ts'
 import type { ShadowCount } from '../../shared/routes/rehearsal.ts'
-import type { Call, JournalEntry } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { eventually } from '../support/hurt-stack.ts'
 import { PeerWorker } from '../support/peer-worker.ts'

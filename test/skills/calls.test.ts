@@ -4,7 +4,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { verifyBundle } from '../../shared/bundle.ts'
 import type { SkillManifest } from '../../shared/skills.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { Desk, granted, refusal } from '../support/desk.ts'
 import { answer, CLOCK, component, LOG, type Parts, Publisher, RANDOM, says, text } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'

@@ -5,7 +5,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../shared/limits.ts'
 import type { SkillManifest } from '../../shared/skills.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { answer, component, LOG, type Parts, Publisher, RANDOM } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'

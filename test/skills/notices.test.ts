@@ -4,7 +4,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { ChannelSpec, Delivery } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { eventually, HurtStack, insist, must, revive, strike, type Wish } from '../support/hurt-stack.ts'
 import { argumentsOf, type Does, poster, WAITS_FOR, waitingPoster } from '../support/keeper.ts'
 import { fileOf } from '../support/object-file.ts'

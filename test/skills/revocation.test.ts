@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { verifyBundle } from '../../shared/bundle.ts'
 import { MAX_SKILL_LIMITS } from '../../shared/limits.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { Desk, granted } from '../support/desk.ts'
 import { component, type Parts, Publisher } from '../support/skill.ts'
 import { sharedStack } from '../support/stack.ts'

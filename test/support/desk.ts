@@ -4,7 +4,9 @@
 import type { DevInfo } from '../../infra/seed.ts'
 import { bearer, type Client, client, type Problem } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
-import type { AgentSpec, Call, ProcessToolSpec as ToolSpec } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import type { AgentSpec } from '../../shared/wire/principals.ts'
+import type { ProcessToolSpec as ToolSpec } from '../../shared/wire/tools.ts'
 
 /** The value of an answer that must be a success. */
 export function granted<T>(answer: Result<T, Problem>): T {

@@ -8,7 +8,7 @@ import type { CedarValueJson } from '../../edge/policy.ts'
 import { about, ask, compile, readable } from '../../edge/policy.ts'
 import { Redaction } from '../../edge/redaction.ts'
 import type { Explanation } from '../../shared/explanation.ts'
-import type { Decision } from '../../shared/wire.ts'
+import type { Decision } from '../../shared/wire/calls.ts'
 
 export const NOBODY = {
   granted: false,

@@ -1,7 +1,7 @@
 // A call as somebody follows it: its event stream, and each event by the schema that clients read it by.
 
 import { LIVE_EVENTS } from '../../shared/live-output.ts'
-import type { Call } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { EventStream, type StreamEvent } from './event-stream.ts'
 import { eventually } from './lone-worker.ts'
 

@@ -2,10 +2,11 @@
 // the log rebuilt from its leaves. It throws where something does not hold.
 
 import { verifyBundle } from '../../shared/bundle.ts'
+import type { JournalEntry } from '../../shared/journal.ts'
 import { GENESIS, verifyChain } from '../../shared/journal.ts'
 import { append, leafHash, root } from '../../shared/merkle.ts'
 import type { Statement } from '../../shared/statement.ts'
-import type { Call, JournalEntry } from '../../shared/wire.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import { eventually, type HurtStack, insist, must } from './hurt-stack.ts'
 
 /** The call's attestation, verified offline; and that it tells of this call's end. */

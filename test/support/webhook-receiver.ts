@@ -6,7 +6,7 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo } from 'node:net'
 import { Webhook, WebhookVerificationError } from 'standardwebhooks'
 import type { Notice } from '../../edge/channels/port.ts'
-import type { Approval } from '../../shared/wire.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
 
 export type Came = {
   readonly at: number

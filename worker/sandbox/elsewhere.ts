@@ -1,6 +1,7 @@
-// Owns what a plan would be on macOS and Windows: the exact command under `sandbox-exec`, and the limits of a Job Object. Pure, and no
-// more than that: nothing has ever run in either, so a worker there refuses to start (host.ts). A promise that the system can't keep is
-// refused here too, never weakened (L8).
+// Owns what a plan would become on macOS and Windows: the exact command under `sandbox-exec`, and the limits of a Job Object. UNPROVEN: no
+// call has ever run in either, and no canary has tested them. So the worker refuses both systems at run time, once at its start and again
+// for each call (`wrongPlatform` in host-programs.ts), and nothing in the worker imports this file. Pure. It refuses a plan whose promises
+// the system can't keep, and never weakens one (L8).
 
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -69,7 +70,7 @@ const UI_RESTRICTIONS = [
   'SYSTEMPARAMETERS',
   'WRITECLIPBOARD',
 ]
-/** `cmd` reads its arguments by rules of its own, so no argv reaches it as it is (seed T55). */
+/** `cmd` reads its arguments by rules of its own, so no argv reaches it unchanged. */
 const OWN_RULES = /(?:^|[\\/])(?:cmd(?:\.exe)?|[^\\/]*\.(?:bat|cmd))$/i
 
 /** Tier B alone: a Job Object limits resources and isolates nothing. */

@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os'
 import type { ProcessPlan as Plan } from '../../shared/plan.ts'
 import { type Admitted, rlimitsOf, waitingFor } from './argv.ts'
 import type { Equipment } from './equipment.ts'
-import { deliveryOf, gate } from './gate.ts'
+import { deliveryOf, gate, packed } from './gate.ts'
 import { obstacles } from './host.ts'
 import { type Setting, settle } from './place.ts'
 import { type Started, start } from './start.ts'
@@ -72,7 +72,7 @@ export class PreparedStock {
     const delivery = deliveryOf(rlimitsOf(plan, this.#equipment.host), env, plan.executor.argv)
     if (!one.gone && performance.now() - one.since <= this.#stale_ms) {
       try {
-        one.started.wired.release(delivery, stdin)
+        one.started.wired.release(packed(delivery, stdin))
         return { setting: one.setting, started: one.started, delivery }
       } catch {
         // It was not released, so nothing ran (L2).

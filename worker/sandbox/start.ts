@@ -4,9 +4,16 @@
 
 import { execa } from 'execa'
 import type { Command } from './argv.ts'
-import type { Equipment } from './equipment.ts'
-import type { End, Spawned } from './spawner.ts'
-import { type Inlets, type Wiring, wire } from './wiring.ts'
+import type { PipeStock } from './pipes.ts'
+import type { End, Spawned, Spawner } from './spawner.ts'
+import { type Inlets, type OpenFiles, type Wiring, wire } from './wiring.ts'
+
+/** What a start takes from the worker's equipment. */
+export type StartSupplies = OpenFiles & {
+  readonly pipes: PipeStock
+  /** Undefined where the worker starts sandboxes itself. */
+  readonly spawner: Spawner | undefined
+}
 
 export type Started = {
   readonly command: Command
@@ -17,10 +24,10 @@ export type Started = {
 }
 
 /** Throws what the system said when it has no descriptors left; nothing stays open then. */
-export async function start(equipment: Equipment, command: Command, inlets: Inlets): Promise<Started> {
-  const wired = wire(equipment, command, await equipment.pipes.take(pipesFor(command, inlets)), inlets)
+export async function start(supplies: StartSupplies, command: Command, inlets: Inlets): Promise<Started> {
+  const wired = wire(supplies, command, await supplies.pipes.take(pipesFor(command, inlets)), inlets)
   try {
-    const spawned = (await equipment.spawner?.spawn(command, wired.stdio)) ?? spawn(command, wired)
+    const spawned = (await supplies.spawner?.spawn(command, wired.stdio)) ?? spawn(command, wired)
     wired.handedOver()
     return { command, wired, ...spawned }
   } catch (error) {

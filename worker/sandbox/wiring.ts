@@ -6,15 +6,25 @@ import type { Socket } from 'node:net'
 import { type Command, FD } from './argv.ts'
 import { contentOf, fill, inputFile, namelessFile, reopen } from './descriptors.ts'
 import { FIRST_GROUP_FD, GROUP_FDS } from './enter.ts'
-import type { Equipment } from './equipment.ts'
-import { packed } from './gate.ts'
 import type { OutputCapture } from './output.ts'
 import { type Blank, inputPipe, outputPipe } from './pipes.ts'
+import type { SocketMode } from './seccomp.ts'
 import type { Lent } from './spawner.ts'
 import type { VeiledStream } from './veil.ts'
 
 /** What is still in the pipes when every process is gone is read within this time. */
 const DRAIN_MS = 1_000
+
+/** What the worker holds open for all calls, as far as the streams of one need it. */
+export type OpenFiles = {
+  /** A folder for files without a name. */
+  readonly scratch: string
+  readonly devNull: number
+  /** The compiled filters; undefined where no filter is known for the machine. */
+  readonly filters: Readonly<Record<SocketMode, { readonly fd: number }>> | undefined
+  /** The program of process 1; undefined where none is known for the machine. */
+  readonly init: { readonly fd: number } | undefined
+}
 
 /** The child's input. A gated sandbox is started before it is known. */
 export type Inlets =
@@ -32,8 +42,8 @@ export type Wiring = {
   readonly stderr: Socket
   /** The child has its ends now; ours of them would keep the pipes open. */
   readonly handedOver: () => void
-  /** Gives a gated child what it waits for, once. */
-  readonly release: (delivery: Buffer, stdin: Uint8Array | undefined) => void
+  /** Gives a gated child the content that it waits for, once. */
+  readonly release: (content: Buffer) => void
   /** Ends the sandbox by closing its lifeline: process 1 ends, then everything in it. Does nothing without one or if repeated. */
   readonly letGo: () => void
   /** What bubblewrap wrote. */
@@ -42,7 +52,7 @@ export type Wiring = {
 }
 
 /** Throws what the system said when it has no descriptors left; nothing stays open then. */
-export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks: readonly Blank[], inlets: Inlets): Wiring {
+export function wire(files: OpenFiles, { bwrap, groupFds }: Command, blanks: readonly Blank[], inlets: Inlets): Wiring {
   const lent: number[] = []
   const kept: number[] = []
   const secrets = inlets.gated ? undefined : inlets.secrets
@@ -79,34 +89,34 @@ export function wire(equipment: Equipment, { bwrap, groupFds }: Command, blanks:
   }
   try {
     const [stdout, stderr] = [output(), output()]
-    const stdio: Lent[] = [readEnd(equipment, inlets, lend), writes(stdout.childEnd), writes(stderr.childEnd)]
+    const stdio: Lent[] = [readEnd(files, inlets, lend), writes(stdout.childEnd), writes(stderr.childEnd)]
     let status: number | undefined
     if (bwrap !== undefined) {
-      const filter = equipment.filters?.[bwrap.sockets]
-      if (filter === undefined || equipment.init === undefined) throw new Error('tier C without a filter or an init')
-      stdio[FD.args] = reads(lend(namelessFile(equipment.scratch, bwrap.options)))
+      const filter = files.filters?.[bwrap.sockets]
+      if (filter === undefined || files.init === undefined) throw new Error('tier C without a filter or an init')
+      stdio[FD.args] = reads(lend(namelessFile(files.scratch, bwrap.options)))
       stdio[FD.seccomp] = reads(lend(reopen(filter.fd)))
-      stdio[FD.init] = reads(lend(reopen(equipment.init.fd)))
+      stdio[FD.init] = reads(lend(reopen(files.init.fd)))
       const life = inputPipe(needed(unused.shift()))
       lifeline = life.ours
       stdio[FD.lifeline] = reads(lend(life.childEnd))
-      status = keep(namelessFile(equipment.scratch))
+      status = keep(namelessFile(files.scratch))
       stdio[FD.status] = writes(status)
       for (const [index, name] of bwrap.secrets.entries())
-        stdio[FD.secrets + index] = reads(lend(inputFile(equipment.scratch, Buffer.from(secrets?.[name] ?? missing(name)))))
+        stdio[FD.secrets + index] = reads(lend(inputFile(files.scratch, Buffer.from(secrets?.[name] ?? missing(name)))))
     }
     for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = groupFds.length === GROUP_FDS ? writes(fd) : reads(fd)
     let release: Wiring['release'] = () => {
       throw new Error('only a gated child waits')
     }
     if (inlets.gated) {
-      const delivery = keep(namelessFile(equipment.scratch))
+      const delivery = keep(namelessFile(files.scratch))
       const gate = inputPipe(needed(unused.shift()))
       keep(gate.ours)
       stdio[FD.delivery] = reads(lend(reopen(delivery)))
       stdio[FD.release] = reads(lend(gate.childEnd))
-      release = (content, stdin) => {
-        fill(delivery, packed(content, stdin))
+      release = (content) => {
+        fill(delivery, content)
         writeSync(gate.ours, '!') // last: what was handed over is whole before it is read
       }
     }
@@ -134,7 +144,7 @@ const writes = (fd: number): Lent => ({ fd, to: 'write' })
  * Standard input, where it is already known: a file, which unlike a FIFO can be opened again as /dev/stdin and needs no writer. The spawner
  * gives the tool a sealed copy of it (sealed.ts). The gate delivers standard input that becomes known later.
  */
-function readEnd({ devNull, scratch }: Equipment, inlets: Inlets, lend: (fd: number) => number): Lent {
+function readEnd({ devNull, scratch }: OpenFiles, inlets: Inlets, lend: (fd: number) => number): Lent {
   if (inlets.gated || inlets.stdin === undefined) return reads(devNull)
   return { fd: lend(inputFile(scratch, inlets.stdin)), to: 'input' }
 }

@@ -9,7 +9,7 @@ import { directoryFrom } from '../../../edge/directory.ts'
 import { about, compile } from '../../../edge/policy.ts'
 import { checkPolicies } from '../../../edge/policy-check.ts'
 import { DEFAULT_BUDGET } from '../../../shared/limits.ts'
-import type { Tool } from '../../../shared/wire.ts'
+import type { Tool } from '../../../shared/wire/tools.ts'
 
 const TOOL: Tool = {
   name: 'bench.pay',

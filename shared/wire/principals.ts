@@ -1,0 +1,29 @@
+// Agents and operators, as operators register and see them.
+
+import { z } from 'zod'
+import { Name, Time, ToolName } from '../fields.ts'
+import { LIMITS } from '../limits.ts'
+import { Budget } from '../plan.ts'
+
+export const AgentSpec = z.strictObject({
+  /** Tools that this agent may call; `*` is every registered tool. */
+  tools: z.array(z.union([ToolName, z.literal('*')])).max(LIMITS.tools),
+  /** Channels that its runs may come from; absent means any. */
+  channels: z.array(Name).max(64).optional(),
+  groups: z.array(Name).max(32).optional(),
+  /** Operators who are responsible for it; by default the one who creates it. Policy may forbid them to approve its calls. */
+  owners: z.array(Name).max(16).optional(),
+  budget: Budget.partial().optional(),
+  /** Bytes of files that all of its runs may hold together. */
+  files_bytes: z.int().min(0).max(LIMITS.agent_files_bytes).optional(),
+  pool: Name.optional(),
+})
+export type AgentSpec = z.infer<typeof AgentSpec>
+
+export const OperatorSpec = z.strictObject({ roles: z.array(Name).max(16) })
+export type OperatorSpec = z.infer<typeof OperatorSpec>
+
+export const Agent = AgentSpec.extend({ name: Name, created_at_ms: Time })
+export const Operator = OperatorSpec.extend({ name: Name, created_at_ms: Time })
+/** `key` is returned once, when it is created. */
+export const WithKey = <T extends z.ZodRawShape>(shape: T) => z.strictObject({ ...shape, key: z.string().optional() })
