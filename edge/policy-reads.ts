@@ -1,13 +1,13 @@
-// What a policy can read, found in its syntax tree: Cedar names attributes literally, so an attribute that appears nowhere
-// can't matter and need not be handed over. Whatever this can't follow counts as read whole.
+// Finds the attributes that a policy can read, in its syntax tree. Cedar names attributes literally, so an attribute that
+// appears nowhere can't change the decision and is not passed to the engine. Anything this can't follow counts as read whole.
 
 import type { CedarValueJson, PolicyJson } from '@cedar-policy/cedar-wasm/web'
 
-/** How much of a value is read: all of it, or what is in some of its attributes. */
+/** The part of a value that is read: all of it, or parts of some of its attributes. */
 export type Reading = 'whole' | ReadonlyMap<string, Reading>
 export type Reads = {
   readonly context: Reading
-  /** More of the resource is read than its identity. */
+  /** Whether more of the resource is read than its identity. */
   readonly resource: boolean
 }
 
@@ -18,32 +18,32 @@ export function readsOf(policy: PolicyJson): Reads {
     const path = pathOf(node)
     if (path !== undefined) readings.push(along(path))
     else if (typeof node === 'object' && node !== null) {
-      // An entity that is named, or found in an attribute of another, may be the resource.
+      // A literal entity, or one found in an attribute of another, may be the resource.
       if (isVar(node, 'resource') || '__entity' in node || '.' in node || 'getTag' in node) resource = true
-      for (const [operator, part] of Object.entries(node)) walk(operator === 'in' ? lookedInto(part) : part)
+      for (const [operator, part] of Object.entries(node)) walk(operator === 'in' ? readByIn(part) : part)
     }
   }
   walk(policy.conditions)
   return { context: joined(readings), resource }
 }
 
-/** Of `x in Role::"a"`, the entity on the left is looked into; one that is written on the right is only a name. */
-function lookedInto(part: unknown): unknown {
-  if (isWritten(part)) return undefined
-  return typeof part === 'object' && part !== null && 'left' in part && 'right' in part && isWritten(part.right) ? part.left : part
+/** `x in Role::"a"` reads the entity on the left; a literal entity on the right is only a name. */
+function readByIn(part: unknown): unknown {
+  if (isLiteral(part)) return undefined
+  return typeof part === 'object' && part !== null && 'left' in part && 'right' in part && isLiteral(part.right) ? part.left : part
 }
 
-function isWritten(node: unknown): boolean {
+function isLiteral(node: unknown): boolean {
   if (typeof node !== 'object' || node === null) return false
-  if ('Set' in node) return Array.isArray(node.Set) && node.Set.every(isWritten)
+  if ('Set' in node) return Array.isArray(node.Set) && node.Set.every(isLiteral)
   return 'Value' in node && typeof node.Value === 'object' && node.Value !== null && '__entity' in node.Value
 }
 
 const isVar = (node: unknown, name: string): boolean => typeof node === 'object' && node !== null && 'Var' in node && node.Var === name
 
 /**
- * `['args', 'amount']` for `context.args.amount`, for `context.args has amount` and for `context has args.amount`; undefined where the way
- * does not begin at the context.
+ * The path `['args', 'amount']` for `context.args.amount`, `context.args has amount` and `context has args.amount`; undefined if the
+ * expression does not begin at the context.
  */
 export function pathOf(node: unknown): string[] | undefined {
   if (isVar(node, 'context')) return []
@@ -55,7 +55,7 @@ export function pathOf(node: unknown): string[] | undefined {
   return before !== undefined && names.every((name) => typeof name === 'string') ? [...before, ...names] : undefined
 }
 
-/** Every record of a tree, as they are written. */
+/** Every record of a tree, in source order. */
 export function* nodesIn(tree: unknown): Generator<Readonly<Record<string, unknown>>> {
   const left = [tree]
   while (left.length > 0) {
@@ -68,7 +68,7 @@ export function* nodesIn(tree: unknown): Generator<Readonly<Record<string, unkno
 
 const along = ([first, ...rest]: readonly string[]): Reading => (first === undefined ? 'whole' : new Map([[first, along(rest)]]))
 
-/** What is read by any of them. */
+/** The union of several readings. */
 function joined(all: readonly Reading[]): Reading {
   const byName = new Map<string, Reading[]>()
   for (const reading of all) {
@@ -92,7 +92,7 @@ export const together = (all: readonly Reads[]): Reads => ({
   resource: all.some((reads) => reads.resource),
 })
 
-/** Of a value, what is read of it. A value that only looks like a record (a decimal, an entity) has no attributes to leave out. */
+/** The part of a value that is read. A decimal or an entity only looks like a record; it is never cut. */
 export function readPart(reading: Reading, value: CedarValueJson): CedarValueJson {
   if (reading === 'whole' || typeof value !== 'object' || value === null || Array.isArray(value)) return value
   if ('__extn' in value || '__entity' in value) return value
@@ -104,6 +104,6 @@ export function readPart(reading: Reading, value: CedarValueJson): CedarValueJso
   return part
 }
 
-/** What a human's yes changes in the context. */
+/** The attributes of the context that a human's yes changes. */
 const APPROVAL = ['approval', 'allow_sensitive_tools']
 export const readsApproval = ({ context }: Reads): boolean => context === 'whole' || APPROVAL.some((name) => context.has(name))

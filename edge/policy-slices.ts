@@ -1,10 +1,10 @@
-// Which policies of a set can matter to a question, told by their scopes alone. A scope is decided by identities, types and the
-// action's groups, never by data, and it never errs: so what it rules out changes neither an answer nor an error. Whatever this can't rule
-// out stays in. Pure: it knows no engine.
+// Selects the policies of a set that can apply to a request, by their scopes alone. A scope depends on identities, types and
+// the action's groups, never on data, and it can't fail: leaving out a policy whose scope does not match changes neither the
+// answer nor an error. A policy that can't be ruled out stays in.
 
 import type { EntityJson, EntityUidJson, PolicyJson, TypeAndId } from '@cedar-policy/cedar-wasm/web'
 
-/** Who would do what to what, and what is known of them: a question without its context. */
+/** A request without its context: principal, action, resource and their entities. */
 export type Subject = {
   readonly principal: TypeAndId
   readonly action: string
@@ -12,18 +12,18 @@ export type Subject = {
   readonly entities: readonly EntityJson[]
 }
 
-/** What one end of a scope demands; nothing, where who is in what would have to be known. */
+/** The type or entity that a scope requires. Empty if the match depends on group membership. */
 type Pin = { readonly type?: string; readonly uid?: string }
 export type Scope = {
   readonly principal: Pin
-  /** One of these must be the action, or be among its groups where they count; `null` for any action. */
+  /** The action must be one of these, or in one of them if `groups` is set; `null` for any action. */
   readonly actions: { readonly uids: readonly string[]; readonly groups: boolean } | null
   readonly resource: Pin
 }
 
-/** No type has a blank in it, so no two entities share a text. */
+/** Unambiguous, because no type contains a blank. */
 const textOf = ({ type, id }: TypeAndId): string => `${type} ${id}`
-/** In either of the forms of its JSON. */
+/** Cedar's JSON has two forms of an entity's id. */
 export const idOf = (uid: EntityUidJson): TypeAndId => ('__entity' in uid ? uid.__entity : uid)
 
 export function scopeOf({ principal, action, resource }: PolicyJson): Scope {
@@ -53,7 +53,7 @@ const couldBe = ({ type, uid }: Pin, kind: string): boolean =>
 
 const GROUPS = ['tool.execute', 'skill.execute'].map((id) => textOf({ type: 'Action', id }))
 
-/** Which calls of tools a scope covers: all of them, or some by their actions' names. */
+/** The tools whose calls a scope covers: all of them, or a list of names. */
 export function toolsIn({ principal, actions, resource }: Scope): 'all' | readonly string[] {
   if (!couldBe(principal, 'Agent') || !couldBe(resource, 'Tool')) return []
   if (actions === null || (actions.groups && actions.uids.some((uid) => GROUPS.includes(uid)))) return 'all'
@@ -61,60 +61,60 @@ export function toolsIn({ principal, actions, resource }: Scope): 'all' | readon
   return actions.uids.flatMap((uid) => (uid.startsWith(prefix) ? [uid.slice(prefix.length)] : []))
 }
 
-/** Every group that any action among the entities is said to be in: more than this action's own do no harm. */
+/** The groups of all actions among the entities. Groups of other actions do no harm: they only keep more policies in. */
 const groupsOf = ({ entities }: Subject): string[] =>
   entities.flatMap(({ uid, parents }) => (idOf(uid).type === 'Action' ? parents.map((parent) => textOf(idOf(parent))) : []))
 
-/** Questions remembered with their slices, and members of those; past these, they are found anew. */
+/** Bounds of the two caches below: subjects, and policies in slices. A full cache is emptied. */
 const KEPT = 5_000
 const MEMBERS_KEPT = 200_000
 /**
- * Members of slices that stand by themselves. What needn't be asked costs a question 1 µs; a slice that is parsed anew, 100 for each
- * member.
+ * The number of policies in slices that the engine parses separately. An unneeded policy costs a request 1 µs; parsing a slice costs
+ * 100 µs for each policy.
  */
-const ALONE = 5_000
+const PARSED_SEPARATELY = 5_000
 
 /**
- * Cuts a set into slices: for a subject, the members whose scope it may meet, made into what the caller keeps of them. Each slice is made
- * once, however many subjects share it. Where there are too many, the rest stand `within` the whole set: they are asked with it.
+ * Returns a function that maps a subject to its slice: the members whose scope can match it, converted by `make`. Subjects with the same
+ * members share one slice. Beyond `PARSED_SEPARATELY`, further slices are evaluated `within` the whole set.
  */
 export function slicer<M extends { readonly scope: Scope }, S>(
   members: readonly M[],
   make: (members: readonly M[], within: S | null) => S,
 ): (subject: Subject) => S {
   let kept = 0
-  let alone = 0
+  let separate = 0
   let whole: S | undefined
   const named = new Set(members.flatMap(({ scope: { principal, resource } }) => [principal.uid, resource.uid]))
-  // Of an entity that no scope names, only the type counts.
-  const told = (entity: TypeAndId): string => (named.has(textOf(entity)) ? textOf(entity) : entity.type)
+  // An entity that no scope names matters only by its type.
+  const keyOf = (entity: TypeAndId): string => (named.has(textOf(entity)) ? textOf(entity) : entity.type)
   const bySubject = new Map<string, S>()
   const byMembers = new Map<string, S>()
   return (subject) => {
     const { principal, resource } = subject
     const groups = groupsOf(subject)
-    const key = JSON.stringify([told(principal), subject.action, told(resource), ...groups])
+    const key = JSON.stringify([keyOf(principal), subject.action, keyOf(resource), ...groups])
     const known = bySubject.get(key)
     if (known !== undefined) return known
     const action = textOf({ type: 'Action', id: subject.action })
-    const meets = ({ scope: { principal: who, actions, resource: what } }: M): boolean =>
+    const matches = ({ scope: { principal: who, actions, resource: what } }: M): boolean =>
       fits(who, principal) && fits(what, resource) && (actions === null || covers(actions, action, groups))
-    const chosen = members.flatMap((member, index) => (meets(member) ? [index] : []))
+    const chosen = members.flatMap((member, index) => (matches(member) ? [index] : []))
     const name = chosen.join()
     if (bySubject.size >= KEPT || kept > MEMBERS_KEPT) {
       bySubject.clear()
       byMembers.clear()
-      kept = alone = 0
+      kept = separate = 0
     }
     let slice = byMembers.get(name)
     if (slice === undefined) {
       kept += chosen.length
-      const isAlone = alone + chosen.length <= ALONE
-      if (isAlone) alone += chosen.length
+      const isSeparate = separate + chosen.length <= PARSED_SEPARATELY
+      if (isSeparate) separate += chosen.length
       else whole ??= make(members, null)
       slice = make(
         chosen.flatMap((index) => members[index] ?? []),
-        isAlone ? null : (whole ?? null),
+        isSeparate ? null : (whole ?? null),
       )
       byMembers.set(name, slice)
     }

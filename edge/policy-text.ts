@@ -1,6 +1,6 @@
-// Policies as text, before and beside the engine: how much of it there is, how deeply it nests, and where in which file
-// something stands. The engine recurses on a stack of fixed size and dies of what is too deep, so nothing reaches it unread.
-// It knows tokens, not Cedar's grammar: what it lets through may still be refused.
+// Checks the size and nesting of policy texts before the engine parses them, and converts offsets into `file:line:column`.
+// The engine recurses on a fixed stack and an overflow breaks it for good, so every text passes here first. This file reads
+// tokens, not Cedar's grammar: a text that passes may still be invalid.
 
 import type { FieldError } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
@@ -8,31 +8,31 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Err } from '../shared/result.ts'
 import { err } from '../shared/result.ts'
 
-/** A comment, a text, a joint of conditions, a bracket, a separator, or whatever else makes an expression deeper. */
+/** Comments, strings, connectives, brackets, separators, and everything else that makes an expression deeper. */
 const TOKEN = /\/\/[^\n\r]*|"(?:[^"\\]|\\[\s\S])*"?|&&|\|\||::|[()[\]{},;@]|\b(?:if|in|like|is|has|when|unless)\b|[<>=!]=?|[.+*-]/g
-/** Where a line ends is the engine's to say as much as ours: one kind of line end, and nothing else that is not to be seen. */
+/** We and the engine must agree on where a line ends, so other line ends and invisible characters are refused. */
 const CONTROL = /\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]/
 const CLOSES: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{' }
 
-/** Mistakes that are listed; who mends these sees the next. */
+/** The number of mistakes that one answer lists. */
 export const SHOWN = 20
 
-/** A branch inside a branch costs the engine about what eight conditions cost. */
-const JOINTS_OF_A_BRANCH = 8
+/** A nested `if` costs the engine about as much as eight conditions. */
+const CONDITIONS_OF_AN_IF = 8
 
 type Level = { opened: string; here: number; deepest: number }
 
-/** One pass over one file's tokens. `here` counts what nests in the part of a list or conjunction being read; the deepest part counts. */
-class Reading {
-  /** What the engine may not be shown. */
+/** One pass over a file's tokens. `here` is the depth of the current member of a list or conjunction; the deepest member counts. */
+class TextReader {
+  /** Mistakes because of which the engine must not see the text. */
   readonly unfit: FieldError[] = []
-  /** Names that only look like the name of something. */
+  /** Names with characters that only look like others. */
   readonly lookAlikes: FieldError[] = []
   statements = 0
   readonly #file: string
   readonly #text: string
   #levels: Level[] = [{ opened: '', here: 0, deepest: 0 }]
-  #joints = 0
+  #conditions = 0
   #tooDeep = false
 
   constructor(file: string, text: string) {
@@ -54,15 +54,15 @@ class Reading {
   #take(token: string, before: string, at: number): void {
     const level = this.#levels.at(-1)
     if (level === undefined) return
-    if (this.#tooDeep && token !== ';') return // what follows is read with the next policy
+    if (this.#tooDeep && token !== ';') return // skip the rest of this policy
     if (token.startsWith('"')) {
-      // Names of ours are plain ASCII.
+      // All our names are plain ASCII.
       if (before === '::' && this.lookAlikes.length < SHOWN && !/^"[\x20-\x5b\x5d-\x7e]*"$/.test(token))
-        this.lookAlikes.push(this.#error(at, `nothing has a name like ${token}`, 'write it in plain ASCII, without escapes'))
+        this.lookAlikes.push(this.#error(at, `no name can contain the characters of ${token}`, 'write it in plain ASCII, without escapes'))
     } else if (token === ';') this.#end()
     else if (token === ',' || token === '@') level.here = 0
-    else if (token === '&&' || token === '||' || token === 'when' || token === 'unless') this.#joint(level, 1, at)
-    else if (token === 'if') this.#joint(level, JOINTS_OF_A_BRANCH, at)
+    else if (token === '&&' || token === '||' || token === 'when' || token === 'unless') this.#condition(level, 1, at)
+    else if (token === 'if') this.#condition(level, CONDITIONS_OF_AN_IF, at)
     else if ('([{'.includes(token)) this.#open(level, token, at)
     else if (CLOSES[token] !== undefined) this.#close(level, CLOSES[token])
     else if (token !== '::') this.#deeper(level, at)
@@ -71,14 +71,14 @@ class Reading {
   #end(): void {
     this.statements++
     this.#levels = [{ opened: '', here: 0, deepest: 0 }]
-    this.#joints = 0
+    this.#conditions = 0
     this.#tooDeep = false
   }
 
-  #joint(level: Level, weight: number, at: number): void {
+  #condition(level: Level, weight: number, at: number): void {
     level.here = 0
-    this.#joints += weight
-    if (this.#joints > LIMITS.policy_conditions) this.#refuse(at, `more than ${LIMITS.policy_conditions} conditions in one policy`)
+    this.#conditions += weight
+    if (this.#conditions > LIMITS.policy_conditions) this.#refuse(at, `more than ${LIMITS.policy_conditions} conditions in one policy`)
   }
 
   #open(level: Level, opened: string, at: number): void {
@@ -86,7 +86,7 @@ class Reading {
     this.#levels.push({ opened, here: 0, deepest: 0 })
   }
 
-  /** What closes nothing is a mistake that the engine names. */
+  /** A closing bracket without an opening one is left for the engine to report. */
   #close(closed: Level, opener: string): void {
     if (closed.opened !== opener) return
     this.#levels.pop()
@@ -104,11 +104,11 @@ class Reading {
 
   #check(at: number): void {
     const depth = this.#levels.reduce((sum, { here }) => sum + here, 0)
-    if (depth > LIMITS.policy_depth) this.#refuse(at, `nested deeper than ${LIMITS.policy_depth}, operators counted`)
+    if (depth > LIMITS.policy_depth) this.#refuse(at, `nested deeper than ${LIMITS.policy_depth} levels; operators count as levels`)
   }
 
   #refuse(at: number, message: string): void {
-    if (this.unfit.length < SHOWN) this.unfit.push(this.#error(at, message, 'write several policies'))
+    if (this.unfit.length < SHOWN) this.unfit.push(this.#error(at, message, 'split it into several policies'))
     this.#tooDeep = true
   }
 
@@ -117,11 +117,11 @@ class Reading {
   }
 }
 
-/** What speaks against showing these files to the engine, and which names in them only look like the name of something. */
+/** Returns the mistakes because of which the engine must not see these files, and names with look-alike characters. */
 export function readTexts(files: Readonly<Record<string, string>>): { unfit: readonly FieldError[]; lookAlikes: readonly FieldError[] } {
-  const readings = Object.entries(files).map(([file, text]) => new Reading(file, text))
+  const readings = Object.entries(files).map(([file, text]) => new TextReader(file, text))
   const statements = readings.reduce((sum, reading) => sum + reading.statements, 0)
-  const message = `${statements} policies, the floor's included; a set holds ${LIMITS.policies} at the most`
+  const message = `the set has ${statements} policies, including the built-in ones; the maximum is ${LIMITS.policies}`
   const tooMany = statements > LIMITS.policies ? [{ at: 'policies', message }] : []
   return { unfit: [...tooMany, ...readings.flatMap(({ unfit }) => unfit)], lookAlikes: readings.flatMap(({ lookAlikes }) => lookAlikes) }
 }
@@ -132,7 +132,7 @@ export function place(file: string, text: string, offset: number): string {
   return `${file}:${before.length}:${[...(before.at(-1) ?? '')].length + 1}`
 }
 
-/** The same for the engine, which counts bytes. */
+/** The same for an offset in bytes, as the engine counts. */
 export const bytePlace = (file: string, text: string, offset: number): string => place(file, text, unitsIn(text, offset))
 export const unitsIn = (text: string, bytes: number): number => Buffer.from(text).toString('utf8', 0, bytes).length
 
