@@ -1,5 +1,5 @@
 // The rules of the house as tables, and the pure functions that hold a tree against them. It reads no disk and prints nothing.
-// A breach says the file, the rule and what to do instead. Loosening a table is a decision: write the reason in DECISIONS.md.
+// A breach says the file, the rule and what to do instead. Loosening a table is a decision: write the reason in docs/decisions/.
 
 import { isBuiltin } from 'node:module'
 import { matchesGlob, posix } from 'node:path'
