@@ -3,7 +3,6 @@
 import { failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Verbs } from '../app.ts'
 import { docsPage } from '../docs.tsx'
 import type { Env } from '../env.ts'
 import { DEFAULT_TENANT, installationObject, logObject, poolObject, tenantObject } from '../env.ts'
@@ -13,6 +12,7 @@ import { metricsText, openMetrics } from '../metrics.ts'
 import { openapi } from '../openapi.ts'
 import { html } from '../page.tsx'
 import { engineAnswers } from '../policy.ts'
+import type { Verbs } from './verb.ts'
 
 type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
 const noTenant = err(failure('not_found', 'no such tenant'))

@@ -8,7 +8,6 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire.ts'
 import { Answer } from '../../shared/wire.ts'
-import type { Verbs } from '../app.ts'
 import type { Link } from '../approvals.ts'
 import { isRevoked, macHolds, needsUnfolding, nonceFor, readLink } from '../approvals.ts'
 import { broughtFile } from '../brought-files.tsx'
@@ -27,6 +26,7 @@ import { answersOf, approvalPage, html, refusalPage } from '../page.tsx'
 import { PAGE_SCRIPT } from '../page-script.ts'
 import { isRunOf } from '../run-id.ts'
 import { partIn } from '../unfolding.tsx'
+import type { Verbs } from './verb.ts'
 
 const INVALID = failure(
   'link_invalid',
