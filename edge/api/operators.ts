@@ -7,10 +7,11 @@ import type { Approval, Tool } from '../../shared/wire.ts'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
+import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
 import { linkOf } from '../link-of.ts'
-import { askMetrics, metricsText, workerMetrics } from '../metrics.ts'
+import { askMetrics, METRICS_TYPE, workerMetrics } from '../metrics.ts'
 import { checkCredentials, checkWorkspace } from '../planner.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema, checkSpends } from '../schemas.ts'
@@ -51,11 +52,12 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async askMetrics({ env, caller }) {
-    return ok(metricsText(askMetrics(await here(env, caller).figures())))
+    return ok(new Response(askMetrics(await here(env, caller).figures()), { headers: headersOf(METRICS_TYPE) }))
   },
 
   async workerMetrics({ env, caller }) {
-    return ok(metricsText(workerMetrics(await here(env, caller).listWorkers(), Date.now())))
+    const text = workerMetrics(await here(env, caller).listWorkers(), Date.now())
+    return ok(new Response(text, { headers: headersOf(METRICS_TYPE) }))
   },
 
   async listChanges({ env, request, caller, query: { after } }) {
