@@ -9,10 +9,10 @@ import type { ToolRef } from '../shared/statement.ts'
 import type { Standing, Tool } from '../shared/wire.ts'
 import { quoted, reachInWords, shownPlan, unticked } from './approvals.ts'
 import { assuranceOf } from './assurance.ts'
+import type { RunRecord } from './call/run.ts'
 import { interprets } from './interpreters.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
 import type { Redaction } from './redaction.ts'
-import type { RunRecord } from './run-record.ts'
 
 /** One that is kept by its session: the key is what it covers. */
 export type Kept = { key: string; standing: Standing; answer: Answered }
