@@ -5,9 +5,9 @@ import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Answer, Approval, ArgumentChange, Decision, DryRun, Revision as Previewed } from '../shared/wire.ts'
+import type { Answer, Approval, Decision, DryRun } from '../shared/wire.ts'
 import { isRevoked, onYesOf, type Unfolded, unfolded, written } from './approvals.ts'
-import { editable, wholeChangesOf } from './argument-changes.ts'
+import { editable, type Preview, wholeChangesOf } from './argument-changes.ts'
 import { assuranceOf, SUREST_WAY } from './assurance.ts'
 import type { RunRow } from './call/run.ts'
 import type { Told } from './decide.ts'
@@ -64,9 +64,6 @@ export type Standings = { key: string; answers: readonly Answered[] }
 
 /** What was found out for a proposal before it is decided. */
 export type Found = { booked: Booked | null; room: Room; standings: Standings | null }
-
-/** What changed arguments would come to; and whatever that leaves out, whole. */
-export type Preview = { preview: Previewed; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 
 /** The reader of an approval, and the way in which they would answer it. */
 export type Reader = { readonly by: string; readonly channel: string }
