@@ -1,15 +1,15 @@
 // What a human is shown, and the link that lets one human answer. Pure. The answer itself is the RunObject's to take.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { DECEIVING } from '../shared/deceiving.ts'
 import type { Change } from '../shared/explanation.ts'
 import { PATTERNS } from '../shared/ids.ts'
-import { canonical, sha256 } from '../shared/json.ts'
+import { canonical } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { broughtBy, type Plan, type ProcessPlan, type SkillPlan } from '../shared/plan.ts'
 import type { Approval, Decision, Tool } from '../shared/wire.ts'
 import { interprets, programOf } from './interpreters.ts'
 import type { AskRecord } from './lifecycle.ts'
+import { isShortened, quoted, readable, written } from './platform/visible-text.ts'
 import type { Redaction } from './redaction.ts'
 import { inWords, rated, wantsMore } from './risk.ts'
 
@@ -165,13 +165,6 @@ function skillInWords({ executor, egress, secrets, credentials = [] }: SkillPlan
   return `in an isolate of the edge (tier A), \`${tool}\` of the skill \`${skill}\` ${version} (sha256 ${digest}), ${reach.join(', ')}`
 }
 
-const EACH_DECEIVING = new RegExp(DECEIVING, 'gu')
-
-/** How long one text of the arguments may be on a card; the first under which the whole fits is taken. */
-const LENGTHS = [2_000, 400, 80]
-
-/** Whether a card's text was shortened, or may have been: an agent can write what a shortened one says. */
-const isShortened = (text: string): boolean => text.includes(' characters more, sha256 of all ')
 export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean => [command, args].some(isShortened)
 
 /** One of a card's texts with nothing left out but secrets, in parts that a page can hold. */
@@ -190,46 +183,6 @@ export function unfolded(prompt: Approval['prompt'], args: Record<string, unknow
       const parts = text.match(new RegExp(`[\\s\\S]{1,${LIMITS.page_chars}}`, 'gu')) ?? []
       return { title, characters: text.length, parts }
     })
-}
-
-/** JSON in which everything shows as what it is, and that means the same. */
-export const unambiguous = (json: string): string =>
-  json.replace(EACH_DECEIVING, (char) =>
-    Array.from({ length: char.length }, (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''),
-  )
-
-/** Whatever would not show as what it is, as its number. */
-export const written = (text: string): string => text.replace(EACH_DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
-
-/** JSON for human eyes: nothing renders as something else, and what is left out says how much and what it digests to. */
-export function readable(value: unknown): string {
-  const indent = Array.isArray(value) ? undefined : 2
-  const whole = JSON.stringify(value, null, indent)
-  const texts = whole.length <= LIMITS.card_chars ? LENGTHS.slice(0, 1) : LENGTHS
-  const fitting = texts
-    .map((length) => JSON.stringify(shortened(value, length), null, indent))
-    .find(({ length }) => length <= LIMITS.card_chars)
-  return written(fitting ?? cut(whole, LIMITS.card_chars))
-}
-
-/** A text inside of our words: it ends where its quotes do, and no mark of ours is in it. */
-export const quoted = (text: string): string => unticked(readable(text))
-export const unticked = (text: string): string => text.replaceAll('`', '\\u{60}')
-
-/** Head and tail: what matters is often put last. Well-formed: half a character is none, and not every receiver takes one. */
-export function cut(text: string, length: number): string {
-  if (text.length <= length) return text
-  const half = Math.floor(length / 2)
-  const [head, tail] = [text.slice(0, half).toWellFormed(), text.slice(-half).toWellFormed()]
-  return `${head} … ${text.length - 2 * half} characters more, sha256 of all ${sha256(text).slice(0, 16)} … ${tail}`
-}
-
-function shortened(value: unknown, length: number): unknown {
-  if (typeof value === 'string') return cut(value, length)
-  if (Array.isArray(value)) return value.map((item) => shortened(item, length))
-  if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [cut(name, length), shortened(item, length)]))
-  return value
 }
 
 // ── Links ─────────────────────────────────────────────────────────────────────────────────────────────────────────

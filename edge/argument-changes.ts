@@ -7,7 +7,8 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { ArgumentChange, Revision } from '../shared/wire.ts'
-import { cut, type Unfolded, written } from './approvals.ts'
+import type { Unfolded } from './approvals.ts'
+import { cut, written } from './platform/visible-text.ts'
 import { HIDDEN, type Redaction } from './redaction.ts'
 
 /** The result that edited arguments would have, and in `whole` the full text of everything that it shortens. */

@@ -7,11 +7,12 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { ToolRef } from '../shared/statement.ts'
 import type { Standing, Tool } from '../shared/wire.ts'
-import { quoted, reachInWords, shownPlan, unticked } from './approvals.ts'
+import { reachInWords, shownPlan } from './approvals.ts'
 import { assuranceOf } from './assurance.ts'
 import type { RunRecord } from './call/run.ts'
 import { interprets } from './interpreters.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
+import { quoted, unticked } from './platform/visible-text.ts'
 import type { Redaction } from './redaction.ts'
 
 /** One that is kept by its session: the key is what it covers. */
