@@ -4,7 +4,7 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Answer, Approval } from '../../shared/wire.ts'
-import { afterwards, OUTCOME } from '../page.tsx'
+import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
 import { cut, written } from '../platform/visible-text.ts'
 import type { Message, Notice } from './port.ts'
 
