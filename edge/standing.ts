@@ -7,7 +7,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { ToolRef } from '../shared/statement.ts'
 import type { Standing, Tool } from '../shared/wire.ts'
-import { reachInWords, shownPlan } from './approvals.ts'
+import { reachInWords, shownPlan } from './approvals/plan-words.ts'
 import { assuranceOf } from './assurance.ts'
 import type { RunRecord } from './call/run.ts'
 import { interprets } from './interpreters.ts'
@@ -17,6 +17,9 @@ import type { Redaction } from './redaction.ts'
 
 /** One that is kept by its session: the key is what it covers. */
 export type Kept = { key: string; standing: Standing; answer: Answered }
+
+/** How long a yes may stand in seconds, longest first: the span of a session, then the spans of timeboxed answers. */
+export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 
 /** For how long an answer stands; 0: for its call alone. */
 export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): number =>

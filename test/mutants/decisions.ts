@@ -98,7 +98,7 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'links',
-    file: 'edge/approvals.ts',
+    file: 'edge/approvals/link.ts',
     tests: ['test/edge/link.test.ts'],
     lines: [
       ['canonical({ use, tenant,', 'canonical({ tenant,', 'The nonce of a form passes for a link.'],
