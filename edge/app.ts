@@ -2,9 +2,8 @@
 
 import { Hono } from 'hono'
 import type { z } from 'zod'
-import type { RouteName, Routes } from '../shared/api.ts'
+import type { RouteName } from '../shared/api.ts'
 import { ROUTES } from '../shared/api.ts'
-import type { Output } from '../shared/client.ts'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -26,6 +25,7 @@ import { skillRoutes } from './api/skills.ts'
 import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing.ts'
 import { tenantRoutes } from './api/tenants.ts'
+import type { Verbs } from './api/verb.ts'
 import { workerRoutes } from './api/workers.ts'
 import { permitted } from './decide.ts'
 import { SUSPENDED } from './directory.ts'
@@ -47,24 +47,6 @@ import {
 } from './intake.ts'
 import { logError } from './log.ts'
 import { problem } from './problem.ts'
-
-type Part<R extends Route, K extends 'params' | 'query' | 'headers' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
-
-/** What a verb is given: a request that has passed every check of its route. */
-export type Incoming<N extends RouteName> = {
-  env: Env
-  request: Request
-  params: Part<Routes[N], 'params'>
-  query: Part<Routes[N], 'query'>
-  headers: Part<Routes[N], 'headers'>
-  body: Part<Routes[N], 'body'>
-} & (Routes[N] extends { callers: readonly ('anyone' | 'link' | 'slack' | 'console' | 'installation')[] }
-  ? { caller: null }
-  : { caller: Identified })
-
-/** A verb answers with the route's result; with a Response where the route is not JSON or has a status to choose. */
-export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
-export type Verbs<N extends RouteName> = { [K in N]: Verb<K> }
 
 const VERBS: Verbs<RouteName> = {
   ...agentRoutes,

@@ -4,7 +4,7 @@
 import type { Collected } from '../shared/channels.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { err } from '../shared/result.ts'
-import { sealFor } from './approvals.ts'
+import { sealFor } from './approvals/link.ts'
 import type { ApprovalRow, ChannelStore, DeliveryRow, NoticeRow } from './channel-store.ts'
 import { after, begun, dropped, waiting } from './channels/attempt.ts'
 import { mediumOf } from './channels/media.ts'

@@ -14,45 +14,20 @@ import type { Capability, Tool } from '../shared/wire/tools.ts'
 import type { ArgumentCheck } from './arguments.ts'
 import { argumentCheck } from './arguments.ts'
 import { actionGroups, capabilitiesOf, isSensitive } from './capabilities.ts'
+import type { EnabledSkill } from './directory/enabled-skill.ts'
+import type { Directory, Gatekeeper, Member } from './directory/gatekeeper.ts'
 import type { Env, Identity } from './env.ts'
 import { identityOf, tenantObject } from './env.ts'
 import { logError } from './log.ts'
 import { readyUnderFloor, repairSet, suspendedSet } from './policies.ts'
-import type { EntityJson, PolicySet, PolicyTexts } from './policy.ts'
-import type { ListedKeys } from './publisher-store.ts'
+import type { EntityJson, PolicySet } from './policy.ts'
 import { marker, Redaction } from './redaction.ts'
-import type { SealedSecret } from './sealing.ts'
 import { Sealing } from './sealing.ts'
-import type { EnabledSkill } from './skill-store.ts'
-import type { TenantObject } from './tenant-object.ts'
 import type { ArgumentTypes } from './typed-arguments.ts'
 import { argumentTypes } from './typed-arguments.ts'
-import type { HeldSecret, Vault } from './vault.ts'
+import type { Vault } from './vault.ts'
 import { openVault, SUPPOSED_VAULT } from './vault.ts'
 import type { EnrolledWorker } from './worker-gate.ts'
-
-export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: number }
-
-/** What the TenantObject hands out. */
-export type Directory = {
-  tenant: string
-  state: TenantState
-  version: number
-  agents: Member<AgentSpec>[]
-  operators: Member<OperatorSpec>[]
-  tools: Tool[]
-  policies: { version: number; texts: PolicyTexts }
-  /** What shadows them, if anything does. */
-  shadow: { version: number; since: number; texts: PolicyTexts } | null
-  /** Those that are enrolled, not those that were. */
-  workers: EnrolledWorker[]
-  secrets: HeldSecret[]
-  /** What they were before: nobody is handed it, and no text may show it. */
-  formerSecrets: SealedSecret[]
-  /** Those that are enabled, each in the version that is. */
-  skills: EnabledSkill[]
-  publishers: ListedKeys[]
-}
 
 export type Principal = {
   kind: 'Agent' | 'Operator' | 'Worker'
@@ -106,9 +81,6 @@ export const SUSPENDED = failure('tenant_suspended', 'the operator of the instal
 const NO_ONE = { agents: [], operators: [], workers: [] }
 
 const cache = new Map<string, Loaded>()
-
-/** What every request asks a tenant's object, which answers from memory. */
-export type Gatekeeper = Pick<TenantObject, 'directory' | 'admitWorker' | 'takeStoredCall'>
 
 /**
  * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an

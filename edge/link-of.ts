@@ -1,7 +1,7 @@
 // The link that an approval gives one operator, made wherever it is shown or sent. Whether they may answer is for who calls to ask.
 
 import type { Approval } from '../shared/wire/approvals.ts'
-import { isRevoked, linkFor } from './approvals.ts'
+import { isRevoked, linkFor } from './approvals/link.ts'
 import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'
 import { identityOf } from './env.ts'

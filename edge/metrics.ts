@@ -2,7 +2,6 @@
 
 import type { Approval } from '../shared/wire/approvals.ts'
 import type { ProvenWorker } from '../shared/worker-wire.ts'
-import { headersOf } from './headers.ts'
 
 /** Upper bounds in seconds. Up to two, nobody has read what they answered. */
 const BOUNDS_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400] as const
@@ -27,7 +26,8 @@ export function waited({ status, answers, requested_at, expires_at }: Approval, 
   return { channel: answer?.channel ?? 'none', outcome: status, bucket: bucket < 0 ? BOUNDS_S.length : bucket, wait_ms }
 }
 
-export const metricsText = (text: string): Response => new Response(text, { headers: headersOf('text/plain; version=0.0.4') })
+/** The content type of the text format of Prometheus. */
+export const METRICS_TYPE = 'text/plain; version=0.0.4'
 
 type Sample = readonly [name: string, labels: Readonly<Record<string, string>>, value: number]
 

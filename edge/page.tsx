@@ -8,10 +8,12 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { Approval, Edit } from '../shared/wire/approvals.ts'
-import { type Unfolded, written } from './approvals.ts'
+import { afterwards, OUTCOME } from './approvals/outcome-words.ts'
+import type { Unfolded } from './approvals.ts'
 import { BroughtFiles } from './brought-files.tsx'
 import { headersOf } from './headers.ts'
 import { PAGE_SCRIPT } from './page-script.ts'
+import { written } from './platform/visible-text.ts'
 import { secondsOf } from './standing.ts'
 import { pageStyle } from './style.ts'
 import { Wholes } from './unfolding.tsx'
@@ -72,23 +74,6 @@ export function left(ms: number): string {
   return minutes >= 2 ? `${minutes} minutes` : `${Math.max(0, Math.floor(ms / 1000))} seconds`
 }
 
-export const OUTCOME: Record<Approval['status'], string> = {
-  pending: 'Your answer is recorded; others are still asked',
-  approved: 'Approved',
-  denied: 'Denied',
-  expired: 'Expired: not enough people answered in time',
-  cancelled: 'Cancelled before it was decided',
-}
-
-/** What an answer leads to, for whoever still has the page open. */
-const AFTER: Record<Approval['status'], string> = {
-  pending: 'The call waits until enough people have answered.',
-  approved: 'Exactly this call may run, once.',
-  denied: 'The call will not run.',
-  expired: 'The call will not run. The agent can ask again.',
-  cancelled: 'The call will not run.',
-}
-
 /** The risk of a call and the reason for it. */
 export function Risk({ risk, risk_ground: ground }: Pick<Approval['prompt'], 'risk' | 'risk_ground'>) {
   return (
@@ -121,12 +106,6 @@ export function Answers({ answers }: Pick<Approval, 'answers'>) {
 }
 
 export const answersOf = ({ answers }: Approval): string => (<Answers answers={answers} />).toString()
-
-/** A yes that stands lets more run than this call. */
-export function afterwards({ status, answers }: Approval): string {
-  const wide = status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')
-  return wide ? 'This call may run, once. Further ones of its kind may run without a question, while the answer stands.' : AFTER[status]
-}
 
 export const After = ({ approval }: { approval: Approval }) => <>{afterwards(approval)}</>
 

@@ -8,12 +8,10 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Publisher, PublisherKey, RevokedKey } from '../shared/publishers.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
+import type { ListedKeys } from './directory/gatekeeper.ts'
 import type { SkillJournal } from './skill-journal-store.ts'
 import type { Change, Database } from './tables/open.ts'
 import { publisherKeys, revokedKeys, skills } from './tables/tenant.ts'
-
-/** What a package is held against: public keys by publisher. */
-export type ListedKeys = { readonly name: string; readonly keys: readonly string[] }
 
 export class PublisherStore {
   readonly #db: Database

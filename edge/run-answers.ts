@@ -5,11 +5,13 @@ import type { Failure } from '../shared/failures.ts'
 import { failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { Answer, Approval, ArgumentChange, Revision as Previewed } from '../shared/wire/approvals.ts'
+import type { Answer, Approval } from '../shared/wire/approvals.ts'
 import type { Decision, DryRun } from '../shared/wire/calls.ts'
-import { isRevoked, onYesOf, type Unfolded, unfolded, written } from './approvals.ts'
-import { editable, wholeChangesOf } from './argument-changes.ts'
+import { isRevoked } from './approvals/link.ts'
+import { onYesOf, type Unfolded, unfolded } from './approvals.ts'
+import { editable, type Preview, wholeChangesOf } from './argument-changes.ts'
 import { assuranceOf, SUREST_WAY } from './assurance.ts'
+import type { RunRow } from './call/run.ts'
 import type { Told } from './decide.ts'
 import { stillCounts } from './decide.ts'
 import type { Loaded } from './directory.ts'
@@ -18,6 +20,7 @@ import type { Env } from './env.ts'
 import { sessionObject } from './env.ts'
 import type { Answered, CallRecord, Event } from './lifecycle.ts'
 import { withAnswer } from './lifecycle.ts'
+import { written } from './platform/visible-text.ts'
 import type { NewCall } from './proposal.ts'
 import { byHumans, decideAnew, judgeAgain } from './proposal.ts'
 import type { Redaction } from './redaction.ts'
@@ -25,7 +28,6 @@ import type { Revision } from './revision.ts'
 import { revise } from './revision.ts'
 import type { Booked, Ledger } from './run-ledger.ts'
 import type { Room } from './run-outbox.ts'
-import type { RunRow } from './run-record.ts'
 import { approvalView } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import type { UsedBy } from './shadow.ts'
@@ -65,9 +67,6 @@ export type Standings = { key: string; answers: readonly Answered[] }
 
 /** What was found out for a proposal before it is decided. */
 export type Found = { booked: Booked | null; room: Room; standings: Standings | null }
-
-/** What changed arguments would come to; and whatever that leaves out, whole. */
-export type Preview = { preview: Previewed; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 
 /** The reader of an approval, and the way in which they would answer it. */
 export type Reader = { readonly by: string; readonly channel: string }

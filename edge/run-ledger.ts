@@ -2,6 +2,7 @@
 // are the calls themselves. It decides nothing.
 
 import { ulid } from '../shared/ids.ts'
+import type { RunRecord, RunRow } from './call/run.ts'
 import type { Loaded } from './directory.ts'
 import type { Env } from './env.ts'
 import { agentQuestions, sessionObject } from './env.ts'
@@ -10,7 +11,6 @@ import { hasEnded } from './lifecycle.ts'
 import { isRead } from './policy-reads.ts'
 import type { Asked, Knowing } from './proposal.ts'
 import { spentBy } from './proposal.ts'
-import type { RunRecord, RunRow } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import type { AgentUse, Counters, Share, Used } from './usage.ts'
 import { countersOf, shareOf, sum } from './usage.ts'

@@ -1,64 +1,19 @@
-// A run and its calls as they are stored, and as the wire sees them. Pure views; it decides nothing.
+// Views of a stored run and its calls: for the wire, for the journal, and as the facts of statements. Pure; it decides nothing.
 
 import type { InputFile } from '../shared/files.ts'
 import { callId } from '../shared/ids.ts'
 import { digestOf } from '../shared/json.ts'
-import { DEFAULT_BUDGET } from '../shared/limits.ts'
 import type { LiveEnd } from '../shared/live-output.ts'
-import type { Budget } from '../shared/plan.ts'
 import type { ApprovalFacts, Facts } from '../shared/statement.ts'
 import type { Approval } from '../shared/wire/approvals.ts'
 import type { Call, CallResult } from '../shared/wire/calls.ts'
 import type { Run } from '../shared/wire/runs.ts'
 import { optionsFor } from './approvals.ts'
 import { assuranceOf } from './assurance.ts'
+import type { Kept, RunRecord, RunRow } from './call/run.ts'
 import type { AskRecord, CallRecord, Status } from './lifecycle.ts'
 import { hasEnded } from './lifecycle.ts'
-import type { RunFolder } from './run-folder.ts'
 import { subjectOf } from './standing.ts'
-
-/** What a run is from its first moment on. */
-export type RunRecord = {
-  id: string
-  tenant: string
-  agent: string
-  /** Since when there is that agent: one that is made again under its name is another. */
-  agentSince: number
-  session: string
-  channel: string | null
-  device: string | null
-  budget: Budget
-  /** Digest of what was asked for, so that an idempotency key is not reused for something else. */
-  fingerprint: string
-  createdAt: number
-}
-
-/** An agent's budget stands in for the default; a run may only ask for less. */
-type AskedBudget = { [K in keyof Budget]?: Budget[K] | undefined }
-export function budgetOf(
-  { budget: agent = {} }: { budget?: AskedBudget | undefined },
-  { budget: run = {} }: { budget?: AskedBudget | undefined } = {},
-): Budget {
-  const of = (name: keyof Budget): number => Math.min(agent[name] ?? DEFAULT_BUDGET[name], run[name] ?? Number.POSITIVE_INFINITY)
-  return {
-    max_calls_per_run: of('max_calls_per_run'),
-    execution_timeout_ms: of('execution_timeout_ms'),
-    max_denied_per_run: of('max_denied_per_run'),
-  }
-}
-
-export type RunRow = {
-  record: RunRecord
-  cancelled: boolean
-  calls: number
-  allowed: number
-  denied: number
-  seq: number
-  head: string
-  logged: number
-  folder: RunFolder | null
-}
-export type Kept = { stdout: Buffer; stderr: Buffer }
 
 export function runView({ record, cancelled, allowed, denied, seq, head }: RunRow): Run {
   const { id, agent, session, channel, device, budget, createdAt } = record

@@ -12,6 +12,7 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Grant } from '../shared/statement.ts'
 import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, sealGrant, statementOf } from '../shared/statement.ts'
+import type { EnabledSkill } from './directory/enabled-skill.ts'
 import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { channelObject, identityOf, outsideOf, skillObject } from './env.ts'
@@ -22,13 +23,13 @@ import type { Answers, RunAccess } from './run-answers.ts'
 import { factsOf } from './run-record.ts'
 import type { RunStore } from './run-store.ts'
 import { finishedOf } from './settlement.ts'
-import type { EnabledSkill } from './skill-store.ts'
+import { placesOfSkills, turnsOfSkills } from './skills/execution/scheduler.ts'
 import { HostSide } from './skills/host.ts'
 import type { Kept } from './skills/keeping.ts'
 import { disabled, type Performed, perform, unseen } from './skills/perform.ts'
-import { type Caller, Places } from './skills/places.ts'
+import type { Caller } from './skills/places.ts'
 import { endedAnyway, promised, told } from './skills/promised.ts'
-import { type Turn, Turns } from './skills/turns.ts'
+import type { Turn } from './skills/turns.ts'
 
 type Done = Performed & { readonly connections: readonly Connection[] }
 type Claimed = {
@@ -39,13 +40,6 @@ type Claimed = {
   readonly skill: EnabledSkill
   readonly secrets: Readonly<Record<string, string>>
 }
-
-/**
- * Of this process: so many are claimed at a time, each of which may hold all the memory that a skill may have; and one runs. Who waits for the
- * first is not claimed yet, and the time of who waits for the second runs from its claim.
- */
-export const placesOfSkills = new Places(12)
-export const turnsOfSkills = new Turns(1)
 
 /** Nobody's call has a place for so long: claimed, run and settled. */
 const PLACE_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms

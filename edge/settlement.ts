@@ -13,8 +13,8 @@ import { err, ok } from '../shared/result.ts'
 import type { Facts, Grant } from '../shared/statement.ts'
 import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
 import type { Settlement } from '../shared/worker-wire.ts'
+import type { Kept } from './call/run.ts'
 import type { Attested, EndState, Finished } from './lifecycle.ts'
-import type { Kept } from './run-record.ts'
 
 export type WorkerKey = { id: string; kid: string; x: string }
 export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }

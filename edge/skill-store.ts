@@ -10,14 +10,13 @@ import { err, ok } from '../shared/result.ts'
 import type { RollBack, Skill, SkillEntry, SkillManifest, SkillPackage, SkillState } from '../shared/skills.ts'
 import { SKILL_TYPE, toolNames } from '../shared/skills.ts'
 import type { DeniedParts } from './denied-part-store.ts'
+import type { EnabledSkill } from './directory/enabled-skill.ts'
 import type { SkillJournal } from './skill-journal-store.ts'
 import type { CodeFile } from './skills/isolate.ts'
 import type { Change, Database } from './tables/open.ts'
 import { skillParts, skills, skillTools } from './tables/tenant.ts'
 import type { ToolStore } from './tool-store.ts'
 
-/** What a call of it has to know. */
-export type EnabledSkill = Pick<Skill, 'id' | 'version' | 'digest' | 'component' | 'modules'>
 /** As one of many. */
 export type ListedSkill = Omit<Skill, 'manifest' | 'modules' | 'contents' | 'changes'> & {
   readonly manifest: Pick<SkillManifest, 'description' | 'publisher'>

@@ -8,15 +8,19 @@ import type { Plan } from '../shared/plan.ts'
 import type { ToolRef } from '../shared/statement.ts'
 import type { Standing } from '../shared/wire/approvals.ts'
 import type { Tool } from '../shared/wire/tools.ts'
-import { quoted, reachInWords, shownPlan, unticked } from './approvals.ts'
+import { reachInWords, shownPlan } from './approvals/plan-words.ts'
 import { assuranceOf } from './assurance.ts'
+import type { RunRecord } from './call/run.ts'
 import { interprets } from './interpreters.ts'
 import type { Answered, CallRecord } from './lifecycle.ts'
+import { quoted, unticked } from './platform/visible-text.ts'
 import type { Redaction } from './redaction.ts'
-import type { RunRecord } from './run-record.ts'
 
 /** One that is kept by its session: the key is what it covers. */
 export type Kept = { key: string; standing: Standing; answer: Answered }
+
+/** How long a yes may stand in seconds, longest first: the span of a session, then the spans of timeboxed answers. */
+export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 
 /** For how long an answer stands; 0: for its call alone. */
 export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): number =>

@@ -3,16 +3,16 @@
 import { failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Verbs } from '../app.ts'
 import { docsPage } from '../docs.tsx'
 import type { Env } from '../env.ts'
 import { DEFAULT_TENANT, installationObject, logObject, poolObject, tenantObject } from '../env.ts'
 import { headersOf } from '../headers.ts'
 import { isTenant } from '../known-tenants.ts'
-import { metricsText, openMetrics } from '../metrics.ts'
+import { METRICS_TYPE, openMetrics } from '../metrics.ts'
 import { openapi } from '../openapi.ts'
 import { html } from '../page.tsx'
 import { engineAnswers } from '../policy.ts'
+import type { Verbs } from './verb.ts'
 
 type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
 const noTenant = err(failure('not_found', 'no such tenant'))
@@ -48,7 +48,8 @@ export const openRoutes: Verbs<Names> = {
   },
   async metrics({ env }) {
     const ended = await logObject(env, DEFAULT_TENANT).endedCalls()
-    return ok(metricsText(openMetrics(ended, await tenantObject(env, DEFAULT_TENANT).figures())))
+    const text = openMetrics(ended, await tenantObject(env, DEFAULT_TENANT).figures())
+    return ok(new Response(text, { headers: headersOf(METRICS_TYPE) }))
   },
 
   async openapi({ env }) {

@@ -1,11 +1,11 @@
 // What operators may do about the tenant's channels.
 
 import { ok } from '../../shared/result.ts'
-import type { Verbs } from '../app.ts'
 import { reachedThrough, unknownIn } from '../channels/recipients.ts'
 import type { Env } from '../env.ts'
 import { channelObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
+import type { Verbs } from './verb.ts'
 
 type Names =
   | 'listChannels'

@@ -3,13 +3,13 @@
 
 import { ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
-import type { Verbs } from '../app.ts'
 import { callPage, inWords, isLeaving, SCRIPT, shownText } from '../console/call.tsx'
 import { sessionOf } from '../console/session.ts'
 import { withScript } from '../live.ts'
 import { heardAt, outputStream } from '../output-stream.ts'
 import { html } from '../page.tsx'
 import { form, page, permitted, placeOf, seeOther } from './console-doors.ts'
+import type { Verbs } from './verb.ts'
 
 export type CallNames = 'consoleCall' | 'consoleOutput' | 'consoleCancel'
 

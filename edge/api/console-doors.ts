@@ -7,7 +7,6 @@ import { PATTERNS, split } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
-import type { Incoming, Verb } from '../app.ts'
 import { refusedPage, signInPage } from '../console/frame.tsx'
 import type { Session } from '../console/session.ts'
 import { isFormOf, sessionOf } from '../console/session.ts'
@@ -18,6 +17,7 @@ import { fromOurPage } from '../form-origin.ts'
 import { readForm } from '../intake.ts'
 import { html } from '../page.tsx'
 import { isRunOf } from '../run-id.ts'
+import type { Incoming, Verb } from './verb.ts'
 
 type Names = keyof typeof CONSOLE
 

@@ -6,9 +6,7 @@ import { PATTERNS, split } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
-import type { Approval } from '../../shared/wire/approvals.ts'
-import { Answer } from '../../shared/wire/approvals.ts'
-import type { Verbs } from '../app.ts'
+import { Answer, type Approval } from '../../shared/wire/approvals.ts'
 import { needsUnfolding } from '../approvals.ts'
 import { broughtFile } from '../brought-files.tsx'
 import { argumentsIn, asksForChange, changedIn, type Draft, textToChange } from '../change-page.tsx'
@@ -38,6 +36,7 @@ import { form, page, permitted, placeOf, seeOther, signInAgain, wayBack } from '
 import type { SkillNames } from './console-skills.ts'
 import { reasonIn, saidIn } from './links.ts'
 import { standingOf, takeBack } from './standing.ts'
+import type { Verbs } from './verb.ts'
 
 type Names = Exclude<keyof typeof CONSOLE, CallNames | SkillNames>
 

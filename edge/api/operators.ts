@@ -5,18 +5,19 @@ import { split } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import type { Verbs } from '../app.ts'
 import { authorize } from '../decide.ts'
 import type { Env } from '../env.ts'
 import { identityOf, logObject, runObject, tenantObject } from '../env.ts'
+import { headersOf } from '../headers.ts'
 import type { Identified } from '../intake.ts'
 import { waitMs } from '../intake.ts'
 import { linkOf } from '../link-of.ts'
-import { askMetrics, metricsText, workerMetrics } from '../metrics.ts'
+import { askMetrics, METRICS_TYPE, workerMetrics } from '../metrics.ts'
 import { checkCredentials, checkWorkspace } from '../planner.ts'
 import { isRunOf } from '../run-id.ts'
 import { checkSchema, checkSpends } from '../schemas.ts'
 import { argumentTypes, typeText } from '../typed-arguments.ts'
+import type { Verbs } from './verb.ts'
 
 type Names =
   | 'listApprovals'
@@ -52,11 +53,12 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async askMetrics({ env, caller }) {
-    return ok(metricsText(askMetrics(await here(env, caller).figures())))
+    return ok(new Response(askMetrics(await here(env, caller).figures()), { headers: headersOf(METRICS_TYPE) }))
   },
 
   async workerMetrics({ env, caller }) {
-    return ok(metricsText(workerMetrics(await here(env, caller).listWorkers(), Date.now())))
+    const text = workerMetrics(await here(env, caller).listWorkers(), Date.now())
+    return ok(new Response(text, { headers: headersOf(METRICS_TYPE) }))
   },
 
   async listChanges({ env, request, caller, query: { after } }) {

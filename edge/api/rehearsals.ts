@@ -3,12 +3,12 @@
 import type { Output } from '../../shared/client.ts'
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Verbs } from '../app.ts'
 import { candidateOf } from '../candidate.ts'
 import type { Env } from '../env.ts'
 import { logObject, tenantObject } from '../env.ts'
 import { allWarnings } from '../policy-intent.ts'
 import { rehearse } from '../rehearsal/log.ts'
+import type { Verbs } from './verb.ts'
 
 export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow' | 'putPolicyShadow'> = {
   async rehearsePolicyVersion({ env, caller: { directory }, params: { version }, body }) {

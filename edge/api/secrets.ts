@@ -1,8 +1,8 @@
 // What operators may do about secrets.
 
 import { ok } from '../../shared/result.ts'
-import type { Verbs } from '../app.ts'
 import { tenantObject } from '../env.ts'
+import type { Verbs } from './verb.ts'
 
 export const secretRoutes: Verbs<'listSecrets' | 'putSecret' | 'deleteSecret'> = {
   async listSecrets({ env, caller: { directory } }) {

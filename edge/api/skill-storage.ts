@@ -1,8 +1,8 @@
 // What operators may do about what skills keep. A name that is no skill's keeps nothing.
 
 import { ok } from '../../shared/result.ts'
-import type { Verbs } from '../app.ts'
 import { skillObject } from '../env.ts'
+import type { Verbs } from './verb.ts'
 
 export const skillStorageRoutes: Verbs<'readSkillStorage' | 'clearSkillStorage'> = {
   async readSkillStorage({ env, caller, params, query }) {

@@ -2,8 +2,8 @@
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Verbs } from '../app.ts'
 import { skillObject } from '../env.ts'
+import type { Verbs } from './verb.ts'
 
 export const skillTrialRoutes: Verbs<'trySkill'> = {
   async trySkill({ env, caller: { directory, principal }, body: { manifest, component, trials } }) {

@@ -4,12 +4,12 @@ import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Standing } from '../../shared/wire/approvals.ts'
-import type { Verbs } from '../app.ts'
 import { stillCounts } from '../decide.ts'
 import type { Loaded } from '../directory.ts'
 import type { Env } from '../env.ts'
 import { sessionObject, tenantObject } from '../env.ts'
 import { agentAskedFor } from '../intake.ts'
+import type { Verbs } from './verb.ts'
 
 export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSession'> = {
   async listStanding({ env, caller: { directory } }) {

@@ -3,8 +3,8 @@
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { TENANTS } from '../../shared/routes/tenants.ts'
-import type { Verbs } from '../app.ts'
 import { installationObject } from '../env.ts'
+import type { Verbs } from './verb.ts'
 
 export const tenantRoutes: Verbs<keyof typeof TENANTS> = {
   async listTenants({ env, query }) {

@@ -6,13 +6,13 @@ import { keyHash, parseKey, split } from '../../shared/ids.ts'
 import { parseJson } from '../../shared/json.ts'
 import { err, ok } from '../../shared/result.ts'
 import { Statement } from '../../shared/statement.ts'
-import type { Verbs } from '../app.ts'
 import type { Env } from '../env.ts'
 import { identityOf, runObject, tenantObject } from '../env.ts'
 import type { Identified } from '../intake.ts'
 import { isTenant } from '../known-tenants.ts'
 import { isRunOf } from '../run-id.ts'
 import { type EnrolledWorker, WORKER_IN_USE } from '../worker-gate.ts'
+import type { Verbs } from './verb.ts'
 
 export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {
   async enroll({ env, body: { token, x, name } }) {

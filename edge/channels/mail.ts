@@ -3,7 +3,7 @@
 
 import { html } from 'hono/html'
 import { LIMITS } from '../../shared/limits.ts'
-import { cut, written } from '../approvals.ts'
+import { cut, written } from '../platform/visible-text.ts'
 import type { Message, Noted } from './port.ts'
 
 /** The same at each attempt: a provider that knows a repetition by its key wants the same content under it. */

@@ -1,10 +1,6 @@
-// The way out for channels (N14): which addresses may be written to, and the one `fetch` that does. Asked when a channel is put and at
-// every attempt. What a name resolves to is the network's to judge, at connection: infra/workerd.ts gives it no private address,
-// Cloudflare has none.
-
-import { LIMITS } from '../../shared/limits.ts'
-import { err, ok } from '../../shared/result.ts'
-import type { Answered, Post } from './port.ts'
+// Outbound requests (N14): the addresses that may be requested, and the network that they go through. Callers check an address when it is
+// stored and again before each request. The address that a name resolves to is checked by the network when it connects: infra/workerd.ts
+// allows it no private address, and Cloudflare has none.
 
 /** Names that mean something inside of a network alone. */
 const INSIDE = /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|lan|home|home\.arpa|arpa|onion|invalid)$/
@@ -41,37 +37,4 @@ export function stoodInFor(to: string, standIns: StandIns): string {
   const { origin, pathname, search } = new URL(to)
   const standIn = standIns[origin]
   return standIn === undefined ? to : `${standIn}${pathname}${search}`
-}
-
-/** Nothing of the answer but its status, unless the adapter has to read it. */
-export function postThrough({ outside, standIns }: { outside: Outside; standIns: StandIns | undefined }): Post {
-  return async ({ to, headers, body }, read) => {
-    const fault = faultInAddress(to, standIns !== undefined)
-    if (fault !== undefined) return err({ again: false, why: fault })
-    const signal = AbortSignal.timeout(LIMITS.delivery_ms)
-    try {
-      const answer = await outside.fetch(stoodInFor(to, standIns ?? {}), { method: 'POST', redirect: 'manual', headers, body, signal })
-      const text = read === 'read' ? await beginning(answer) : await answer.body?.cancel().then(() => '')
-      return ok({ status: answer.status, pause_ms: pauseIn(answer.headers.get('retry-after')), text: text ?? '' } satisfies Answered)
-    } catch {
-      // What the runtime says of a connection tells what lies behind a name; the caller learns that there was none.
-      return err({ again: true, why: signal.aborted ? `no answer within ${LIMITS.delivery_ms} ms` : 'it could not be reached' })
-    }
-  }
-}
-
-async function beginning(answer: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
-    chunks.push(chunk)
-    size += chunk.byteLength
-    if (size >= LIMITS.delivery_answer_bytes) break // which cancels the rest
-  }
-  return Buffer.concat(chunks).subarray(0, LIMITS.delivery_answer_bytes).toString('utf8')
-}
-
-/** In seconds; the form with a date is as good as none. */
-function pauseIn(header: string | null): number | undefined {
-  return header !== null && /^[0-9]{1,6}$/.test(header) ? Math.min(Number(header) * 1_000, LIMITS.delivery_pause_max_ms) : undefined
 }

@@ -4,8 +4,8 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Answer, Approval } from '../../shared/wire/approvals.ts'
-import { cut, written } from '../approvals.ts'
-import { afterwards, OUTCOME } from '../page.tsx'
+import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
+import { cut, written } from '../platform/visible-text.ts'
 import type { Message, Notice } from './port.ts'
 
 type Piece = { type: 'text'; text: string; style?: { bold?: true; code?: true } }

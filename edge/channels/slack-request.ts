@@ -9,7 +9,7 @@ import { BODY, parseJson } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { sameText } from '../approvals.ts'
+import { sameText } from '../approvals/link.ts'
 import { parseForm } from '../forms.ts'
 import { FIELDS, type Pressed } from './slack-card.ts'
 

@@ -2,8 +2,8 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import { written } from '../approvals.ts'
 import { Time } from '../page.tsx'
+import { written } from '../platform/visible-text.ts'
 import { ConsolePage } from './frame.tsx'
 import { glimpse } from './inbox.tsx'
 import type { Session } from './session.ts'

@@ -3,8 +3,8 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { RollBack, Skill } from '../../shared/skills.ts'
-import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
+import { written } from '../platform/visible-text.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 import { limitsOf, powersOf, reachOf, unguarded } from './skill-words.ts'

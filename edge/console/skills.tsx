@@ -2,8 +2,8 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Skill, SkillState } from '../../shared/skills.ts'
-import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
+import { written } from '../platform/visible-text.ts'
 import type { ListedSkill } from '../skill-store.ts'
 import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'

@@ -1,8 +1,8 @@
 // The answers that stand for further calls: what each covers in words, until when, and the way to take it back.
 
 import type { Standing } from '../../shared/wire/approvals.ts'
-import { written } from '../approvals.ts'
 import { Prose, Time } from '../page.tsx'
+import { written } from '../platform/visible-text.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 

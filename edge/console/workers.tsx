@@ -2,8 +2,8 @@
 
 import type { Means, Part, WorkerProof } from '../../shared/worker-proof.ts'
 import type { ProvenWorker } from '../../shared/worker-wire.ts'
-import { written } from '../approvals.ts'
 import { Time } from '../page.tsx'
+import { written } from '../platform/visible-text.ts'
 import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'
 

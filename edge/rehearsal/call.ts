@@ -3,11 +3,11 @@
 
 import type { RehearsedEffect } from '../../shared/routes/rehearsal.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
+import type { RunRecord } from '../call/run.ts'
 import { decide, decideAgain } from '../decide.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from '../directory.ts'
 import type { Answered, CallRecord, Status } from '../lifecycle.ts'
 import { isRead } from '../policy-reads.ts'
-import type { RunRecord } from '../run-record.ts'
 import type { Used } from '../usage.ts'
 
 /** Why a call can't be decided again. */

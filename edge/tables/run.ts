@@ -2,9 +2,9 @@
 
 import { isNotNull, sql } from 'drizzle-orm'
 import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import type { RunRecord } from '../call/run.ts'
 import type { CallRecord } from '../lifecycle.ts'
 import type { RunFolder } from '../run-folder.ts'
-import type { RunRecord } from '../run-record.ts'
 
 /** One row. Counters stand apart from the document because each call changes them. */
 export const run = sqliteTable('run', {

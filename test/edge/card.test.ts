@@ -1,7 +1,8 @@
 // What a human is shown: all of the call, nothing that looks like something else, and nothing that they need not know.
 
 import { expect, test } from 'vitest'
-import { askRecord, cut, needsUnfolding, unfolded } from '../../edge/approvals.ts'
+import { askRecord, needsUnfolding, unfolded } from '../../edge/approvals.ts'
+import { cut } from '../../edge/platform/visible-text.ts'
 import { marker, Redaction } from '../../edge/redaction.ts'
 import { pathFault } from '../../shared/files.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../shared/limits.ts'

@@ -2,7 +2,7 @@
 
 import { createHmac, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { linkFor, macHolds, nonceFor, readLink } from '../../edge/approvals.ts'
+import { linkFor, macHolds, nonceFor, readLink } from '../../edge/approvals/link.ts'
 
 const key = Buffer.alloc(32, 7)
 const bound = {

@@ -2,7 +2,6 @@
 // comes of it, and it can't pass for a question of Countersign's.
 
 import { expect, test } from 'vitest'
-import { written } from '../../edge/approvals.ts'
 import { email } from '../../edge/channels/email.ts'
 import { noticeMail } from '../../edge/channels/mail.ts'
 import { rfc5322 } from '../../edge/channels/mime.ts'
@@ -10,6 +9,7 @@ import type { Noted, Post, Posted } from '../../edge/channels/port.ts'
 import { slack, slackWebhook } from '../../edge/channels/slack.ts'
 import { noticeCard } from '../../edge/channels/slack-card.ts'
 import { signed, webhook } from '../../edge/channels/webhook.ts'
+import { written } from '../../edge/platform/visible-text.ts'
 import { ChannelSpec } from '../../shared/channels.ts'
 import { ok } from '../../shared/result.ts'
 import { APP, CHANNEL, faultIn, SECRET, TEAM, TOKEN } from '../support/fake-slack.ts'

@@ -98,7 +98,7 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'links',
-    file: 'edge/approvals.ts',
+    file: 'edge/approvals/link.ts',
     tests: ['test/edge/link.test.ts'],
     lines: [
       ['canonical({ use, tenant,', 'canonical({ tenant,', 'The nonce of a form passes for a link.'],
@@ -124,18 +124,25 @@ export const DECISIONS: readonly Held[] = [
     file: 'edge/approvals.ts',
     tests: ['test/edge/card.test.ts'],
     lines: [
-      [
-        'return written(fitting ?? cut(whole, LIMITS.card_chars))',
-        'return fitting ?? cut(whole, LIMITS.card_chars)',
-        'Text on a card reads backwards, or has invisible parts.',
-      ],
-      ["text.replaceAll('`', '\\\\u{60}')", 'text', 'An argument ends the quotes on a card and goes on in our words.'],
       ['readable(redaction.of(args))', 'readable(args)', 'Secrets in arguments are shown to every approver and channel.'],
       [
         'readable(redaction.ofArgv(plan.executor.argv, args))',
         'readable(plan.executor.argv)',
         'Secrets in a command line are shown to every approver and channel.',
       ],
+    ],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/platform/visible-text.ts',
+    tests: ['test/edge/card.test.ts'],
+    lines: [
+      [
+        'return written(fitting ?? cut(whole, LIMITS.card_chars))',
+        'return fitting ?? cut(whole, LIMITS.card_chars)',
+        'Text on a card reads backwards, or has invisible parts.',
+      ],
+      ["text.replaceAll('`', '\\\\u{60}')", 'text', 'An argument ends the quotes on a card and goes on in our words.'],
       ['sha256(text).slice(0, 16)', "''", 'A shortened text on a card has no digest of the omitted part.'],
     ],
   },

@@ -57,13 +57,20 @@ export const PEOPLE: readonly Held[] = [
         'if (!NAMED.test(host))',
         'The edge sends requests to hosts of its own network by their names.',
       ],
+      ["if (url.protocol !== 'https:') return", 'if (false) return', 'Questions and links are sent in the clear.'],
+    ],
+  },
+  {
+    area: 'addresses',
+    file: 'edge/channels/post.ts',
+    tests: ['test/edge/webhook.test.ts'],
+    lines: [
       [
         'if (fault !== undefined) return err({ again: false',
         'if (false) return err({ again: false',
         'The edge sends to a webhook that was stored before a rule forbade its address.',
       ],
       ["redirect: 'manual'", "redirect: 'follow'", 'A webhook’s receiver redirects the edge to an address inside.'],
-      ["if (url.protocol !== 'https:') return", 'if (false) return', 'Questions and links are sent in the clear.'],
     ],
   },
   {

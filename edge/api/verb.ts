@@ -1,0 +1,27 @@
+// The contract between the router and the verbs of edge/api: the input of a verb, and what it returns. Types alone.
+
+import type { z } from 'zod'
+import type { RouteName, Routes } from '../../shared/api.ts'
+import type { Output } from '../../shared/client.ts'
+import type { Result } from '../../shared/result.ts'
+import type { Route } from '../../shared/routes/route.ts'
+import type { Env } from '../env.ts'
+import type { Identified } from '../intake.ts'
+
+type Part<R extends Route, K extends 'params' | 'query' | 'headers' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
+
+/** The input of a verb: a request that has passed every check of its route. */
+export type Incoming<N extends RouteName> = {
+  env: Env
+  request: Request
+  params: Part<Routes[N], 'params'>
+  query: Part<Routes[N], 'query'>
+  headers: Part<Routes[N], 'headers'>
+  body: Part<Routes[N], 'body'>
+} & (Routes[N] extends { callers: readonly ('anyone' | 'link' | 'slack' | 'console' | 'installation')[] }
+  ? { caller: null }
+  : { caller: Identified })
+
+/** A verb returns the route's result, or a Response where the route is not JSON or chooses its status. */
+export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
+export type Verbs<N extends RouteName> = { [K in N]: Verb<K> }

@@ -1,0 +1,49 @@
+// A run as it is stored, and the budget that it gets. Pure.
+
+import { DEFAULT_BUDGET } from '../../shared/limits.ts'
+import type { Budget } from '../../shared/plan.ts'
+import type { RunFolder } from '../run-folder.ts'
+
+/** The facts of a run that never change. */
+export type RunRecord = {
+  id: string
+  tenant: string
+  agent: string
+  /** When the agent was created. An agent that is created again under the same name is another agent. */
+  agentSince: number
+  session: string
+  channel: string | null
+  device: string | null
+  budget: Budget
+  /** Digest of the request, so that an idempotency key is not reused for another request. */
+  fingerprint: string
+  createdAt: number
+}
+
+/** An agent's budget replaces the default; a run may only ask for less. */
+type AskedBudget = { [K in keyof Budget]?: Budget[K] | undefined }
+export function budgetOf(
+  { budget: agent = {} }: { budget?: AskedBudget | undefined },
+  { budget: run = {} }: { budget?: AskedBudget | undefined } = {},
+): Budget {
+  const of = (name: keyof Budget): number => Math.min(agent[name] ?? DEFAULT_BUDGET[name], run[name] ?? Number.POSITIVE_INFINITY)
+  return {
+    max_calls_per_run: of('max_calls_per_run'),
+    execution_timeout_ms: of('execution_timeout_ms'),
+    max_denied_per_run: of('max_denied_per_run'),
+  }
+}
+
+export type RunRow = {
+  record: RunRecord
+  cancelled: boolean
+  calls: number
+  allowed: number
+  denied: number
+  seq: number
+  head: string
+  logged: number
+  folder: RunFolder | null
+}
+/** The stored output of a call. */
+export type Kept = { stdout: Buffer; stderr: Buffer }

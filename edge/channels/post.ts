@@ -1,0 +1,40 @@
+// The `post` that the outbox passes to an adapter: one POST to an address that may be requested (N14), without redirects, with a deadline
+// and with a limit on how much of the answer is read.
+
+import { LIMITS } from '../../shared/limits.ts'
+import { err, ok } from '../../shared/result.ts'
+import { faultInAddress, type Outside, type StandIns, stoodInFor } from './outside.ts'
+import type { Answered, Post } from './port.ts'
+
+/** Discards the body of the answer, unless the adapter asks to read it. */
+export function postThrough({ outside, standIns }: { outside: Outside; standIns: StandIns | undefined }): Post {
+  return async ({ to, headers, body }, read) => {
+    const fault = faultInAddress(to, standIns !== undefined)
+    if (fault !== undefined) return err({ again: false, why: fault })
+    const signal = AbortSignal.timeout(LIMITS.delivery_ms)
+    try {
+      const answer = await outside.fetch(stoodInFor(to, standIns ?? {}), { method: 'POST', redirect: 'manual', headers, body, signal })
+      const text = read === 'read' ? await beginning(answer) : await answer.body?.cancel().then(() => '')
+      return ok({ status: answer.status, pause_ms: pauseIn(answer.headers.get('retry-after')), text: text ?? '' } satisfies Answered)
+    } catch {
+      // The runtime's error would reveal what is behind a name, so the caller learns only that the request failed.
+      return err({ again: true, why: signal.aborted ? `no answer within ${LIMITS.delivery_ms} ms` : 'it could not be reached' })
+    }
+  }
+}
+
+async function beginning(answer: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+    chunks.push(chunk)
+    size += chunk.byteLength
+    if (size >= LIMITS.delivery_answer_bytes) break // which cancels the rest
+  }
+  return Buffer.concat(chunks).subarray(0, LIMITS.delivery_answer_bytes).toString('utf8')
+}
+
+/** The header in seconds. The form with a date is ignored. */
+function pauseIn(header: string | null): number | undefined {
+  return header !== null && /^[0-9]{1,6}$/.test(header) ? Math.min(Number(header) * 1_000, LIMITS.delivery_pause_max_ms) : undefined
+}

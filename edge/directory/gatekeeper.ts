@@ -1,0 +1,48 @@
+// The contract between a tenant's object and the isolates that admit its requests. Types alone.
+
+import type { SignatureInput } from '../../shared/http-signature.ts'
+import type { Result } from '../../shared/result.ts'
+import type { TenantState } from '../../shared/tenants.ts'
+import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
+import type { Tool } from '../../shared/wire/tools.ts'
+import type { PolicyTexts } from '../policy.ts'
+import type { SealedSecret } from '../sealing.ts'
+import type { HeldSecret } from '../vault.ts'
+import type { EnrolledWorker } from '../worker-gate.ts'
+import type { EnabledSkill } from './enabled-skill.ts'
+
+/** A publisher's public keys, which verify its packages. */
+export type ListedKeys = { readonly name: string; readonly keys: readonly string[] }
+
+export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: number }
+
+/** A tenant as its object returns it: everything that a decision depends on. */
+export type Directory = {
+  tenant: string
+  state: TenantState
+  version: number
+  agents: Member<AgentSpec>[]
+  operators: Member<OperatorSpec>[]
+  tools: Tool[]
+  policies: { version: number; texts: PolicyTexts }
+  /** The version in shadow, if there is one. */
+  shadow: { version: number; since: number; texts: PolicyTexts } | null
+  /** Enrolled workers alone. */
+  workers: EnrolledWorker[]
+  secrets: HeldSecret[]
+  /** Former values of secrets. No call gets them, and the redaction still masks them. */
+  formerSecrets: SealedSecret[]
+  /** Each enabled skill, in its enabled version. */
+  skills: EnabledSkill[]
+  publishers: ListedKeys[]
+}
+
+/** The methods of a tenant's object that every request calls. It answers them from memory. */
+export type Gatekeeper = {
+  /** Returns `null` if the known version is the present one. */
+  directory: (known: number) => Promise<Directory | null>
+  /** Checks the freshness of a signed request, then returns what `directory` returns. */
+  admitWorker: (input: SignatureInput, known: number) => Promise<Result<Directory | null>>
+  /** Counts a proposal against the quota; `null` if that needs storage. */
+  takeStoredCall: () => Result<true> | null
+}
