@@ -11,14 +11,18 @@ const files = globSync('test/**/*.test.ts', { cwd: import.meta.dirname })
 const sharing = files.filter((file) => /\bshared(?:Stack|State)\b/.test(readFileSync(file, 'utf8')))
 /** What the whole machine has, before and after: nobody else may start or end anything meanwhile. */
 const counting = [
-  'test/escape/many.test.ts',
-  'test/escape/orphans.test.ts',
+  'test/escape/process/many.test.ts',
+  'test/escape/process/orphans.test.ts',
   'test/faults/child.test.ts',
   'test/faults/leavings.test.ts',
   'test/journey/start.test.ts',
 ]
 /** Attacks from inside: played once more in sandboxes that were set up before their call was known. */
-const attacking = files.filter((file) => /^test\/escape\/(?:counts|files|kernel|limits|processes|seeds|syscalls)\.test\.ts$/.test(file))
+const attacking = files.filter((file) =>
+  /^test\/escape\/(?:files\/files|kernel\/(?:kernel|syscalls)|limits\/(?:counted-resources|limits)|process\/(?:processes|program-starts))\.test\.ts$/.test(
+    file,
+  ),
+)
 
 const common = {
   pool: 'forks',
@@ -70,7 +74,7 @@ export default defineConfig({
           server,
           name: 'shared',
           include: sharing,
-          globalSetup: ['test/support/shared-stack.ts'],
+          globalSetup: ['test/support/stack/shared-stack.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 2 },
         },

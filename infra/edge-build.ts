@@ -15,7 +15,7 @@ const SOURCES = [
   'shared',
   'policies',
   'migrations',
-  'infra/bindgen.ts',
+  'infra/jco-engine.ts',
   'package-lock.json',
   'wrangler.toml',
   'wrangler.transpiler.toml',

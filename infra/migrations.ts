@@ -1,9 +1,20 @@
-// npm run migrations: what changed in edge/tables becomes a new migration of each object class that keeps anything, by drizzle-kit. It
+// npm run migrations: what changed in the tables of a room (edge/*/tables.ts) becomes a new migration of each object class that keeps anything, by drizzle-kit. It
 // applies nothing: the objects do that when they open.
 
 import { spawnSync } from 'node:child_process'
 
-for (const object of ['tenant', 'run', 'session', 'log', 'channel', 'skill', 'installation']) {
+/** Object class → the room whose tables it keeps. */
+const ROOMS = {
+  tenant: 'tenant',
+  run: 'run',
+  session: 'session',
+  log: 'log',
+  channel: 'channels',
+  skill: 'skills',
+  installation: 'installation',
+}
+
+for (const [object, room] of Object.entries(ROOMS)) {
   const args = [
     'generate',
     '--dialect',
@@ -11,7 +22,7 @@ for (const object of ['tenant', 'run', 'session', 'log', 'channel', 'skill', 'in
     '--driver',
     'durable-sqlite',
     '--schema',
-    `edge/tables/${object}.ts`,
+    `edge/${room}/tables.ts`,
     '--out',
     `migrations/${object}`,
   ]

@@ -3,7 +3,7 @@
 
 import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { lowCounts, SYSCTL_FILE, sysctlLines } from '../worker/sandbox/host-counts.ts'
+import { lowCounts, SYSCTL_FILE, sysctlLines } from '../worker/sandbox/limits/host-counts.ts'
 import { makeUser, userNamed, WORKER_USER } from './packages.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { sayOnStderr as say, setUp } from './setup.ts'
@@ -22,7 +22,7 @@ function give(path: string, name: string): void {
   if (lstatSync(path).isDirectory()) for (const entry of readdirSync(path)) give(join(path, entry), name)
 }
 
-/** Raises the settings that let one call use up what all calls share (worker/sandbox/host-counts.ts). Never lowers one. */
+/** Raises the settings that let one call use up what all calls share (worker/sandbox/limits/host-counts.ts). Never lowers one. */
 function raiseCounts(): void {
   const low = lowCounts((path) => (existsSync(path) ? readFileSync(path, 'latin1') : ''))
   if (low.length === 0) return

@@ -4,7 +4,7 @@
 import { existsSync, rmSync, symlinkSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { pdeathsig, type Spec } from './child.ts'
+import { pdeathsig, type Spec } from './child-process.ts'
 import { type Secrets, type State, sha256, writePrivate } from './state.ts'
 
 /** What every key and channel of ours begins with; the access list admits nothing else. */

@@ -5,9 +5,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { z } from 'zod'
-import type { Keys } from '../shared/bundle.ts'
-import { bearer, type Client, client, type Problem } from '../shared/client.ts'
+import type { Keys } from '../shared/evidence/bundle.ts'
 import { err, ok, type Result } from '../shared/result.ts'
+import { bearer, type Client, client, type Problem } from '../shared/routes/client.ts'
 import { ProcessToolSpec } from '../shared/wire/tools.ts'
 import { type Refusal, ROOT, type State, TENANT, writePrivate } from './state.ts'
 

@@ -2,10 +2,10 @@
 // `npm start`, the demo, the tests and the benchmark all come through here. Nothing of it outlives the process that started it.
 
 import { rmSync } from 'node:fs'
-import type { Client } from '../shared/client.ts'
 import { type Err, err, ok, type Result } from '../shared/result.ts'
-import { Child } from './child.ts'
-import { removeDelegated } from './delegate.ts'
+import type { Client } from '../shared/routes/client.ts'
+import { Child } from './child-process.ts'
+import { removeDelegated } from './delegate-cgroup.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { type DevInfo, enrolmentToken, operatorClient, readKeys, seed } from './seed.ts'
 import { type Ready, type Say, setUp } from './setup.ts'

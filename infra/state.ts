@@ -19,7 +19,7 @@ import {
 import { createServer } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { PrivateJwk } from '../shared/dsse.ts'
+import type { PrivateJwk } from '../shared/evidence/dsse.ts'
 import { mintInstallationKey, mintKey } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 

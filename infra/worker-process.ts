@@ -5,10 +5,10 @@ import { spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { err, ok, type Result } from '../shared/result.ts'
-import { asWorker, type User } from './as-worker.ts'
-import { pdeathsig, type Spec } from './child.ts'
+import { pdeathsig, type Spec } from './child-process.ts'
 import { userNamed, WORKER_USER } from './packages.ts'
 import { redisUrl } from './redis.ts'
+import { asWorker, type User } from './run-as-user.ts'
 import { type Refusal, ROOT, type Secrets, type State, TENANT, writePrivate } from './state.ts'
 
 export type WorkerAt = {

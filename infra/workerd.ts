@@ -4,9 +4,9 @@
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { keyHash } from '../shared/ids.ts'
-import { pdeathsig, type Spec } from './child.ts'
+import { pdeathsig, type Spec } from './child-process.ts'
 import { TRANSPILER } from './edge-build.ts'
-import { outsideNetwork } from './outside.ts'
+import { outsideNetwork } from './public-network.ts'
 import { redisUrl } from './redis.ts'
 import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
 

@@ -8,10 +8,10 @@ import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
-import { Limits, Tier } from '../shared/plan.ts'
+import { Limits, Tier } from '../shared/plan/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
-import { readAuthorities } from './sandbox/authorities.ts'
-import { faultOf, OwnProfiles } from './sandbox/own-profiles.ts'
+import { readAuthorities } from './sandbox/network/trusted-cas.ts'
+import { faultOf, OwnProfiles } from './sandbox/plan/operator-profiles.ts'
 
 /** A sentence for the person who set it. */
 export type Refusal = string

@@ -3,15 +3,15 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Tier } from '../shared/plan.ts'
+import type { Tier } from '../shared/plan/plan.ts'
+import { SPOOL_BOUNDS, Spool } from './calls/spool.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
-import { type Identity, keyPath, pins, readIdentity } from './identity.ts'
-import { openLink, openUnsigned } from './link.ts'
-import { prove, withEquipment } from './proof.ts'
-import { examineRedis } from './queue.ts'
-import { lowCounts, SYSCTL_FILE } from './sandbox/host-counts.ts'
-import { PreparedStock } from './sandbox/prepared.ts'
-import { SPOOL_BOUNDS, Spool } from './spool.ts'
+import { openLink, openUnsigned } from './link/client.ts'
+import { type Identity, keyPath, pins, readIdentity } from './link/identity.ts'
+import { prove, withEquipment } from './proof/proof.ts'
+import { examineRedis } from './queue/doorbells.ts'
+import { lowCounts, SYSCTL_FILE } from './sandbox/limits/host-counts.ts'
+import { PreparedStock } from './sandbox/warm-stock.ts'
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }
 type Tell = (check: string, ok: boolean, found: string, fix: string) => void

@@ -5,10 +5,10 @@
 import { parseArgs } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'
 import { type Config, enrolmentToken, type Refusal, readConfig, refuseRoot } from './config.ts'
-import { openLog } from './log.ts'
-import { closeInheritedDescriptors } from './sandbox/descriptors.ts'
-import { wrongPlatform } from './sandbox/host.ts'
-import { machineOf } from './sandbox/syscalls.ts'
+import { closeInheritedDescriptors } from './host/file-descriptors.ts'
+import { openLog } from './host/log.ts'
+import { machineOf } from './sandbox/kernel/syscalls.ts'
+import { wrongPlatform } from './sandbox/plan/host-programs.ts'
 
 const USAGE = `countersign-worker: runs the tool calls that a Countersign edge has granted, each in a sandbox, and signs what happened.
 
@@ -50,8 +50,8 @@ type Command = (config: Config, request: Request) => Promise<Result<void, Refusa
 /** Each is loaded when it is asked for: `run` does not stay in this process, and `--help` needs none of them. */
 const COMMANDS: Readonly<Record<string, Command>> = {
   enroll: async (config, { json }) => {
-    const { enrol, makeHome } = await import('./identity.ts')
-    const { prove, withEquipment } = await import('./proof.ts')
+    const { enrol, makeHome } = await import('./link/identity.ts')
+    const { prove, withEquipment } = await import('./proof/proof.ts')
     const home = makeHome(config.home)
     if (!home.ok) return home
     const token = enrolmentToken() ?? (await readToken())
@@ -64,7 +64,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     return ok(undefined)
   },
   run: async ({ home }, { path, json }) => {
-    const { serveInSecondLife } = await import('./slim.ts')
+    const { serveInSecondLife } = await import('./re-exec.ts')
     await serveInSecondLife(home, ['--config', path, ...(json ? ['--json'] : [])])
     return err('this system can’t replace a process (execve); the worker needs Linux')
   },

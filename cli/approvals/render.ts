@@ -1,9 +1,9 @@
 // Renders an approval and its edits as text. What others wrote is on its own line or behind a bar, with control characters escaped.
 
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
-import { standingInWords } from '../standing.ts'
-import type { Paint } from '../text.ts'
-import { columns, fileCount, inline, quoted, time } from '../text.ts'
+import type { Paint } from '../shell/terminal-text.ts'
+import { columns, fileCount, inline, quoted, time } from '../shell/terminal-text.ts'
+import { standingInWords } from './standing.ts'
 
 export function showApproval(approval: Approval, paint: Paint): string {
   const { id, status, prompt, digest, call, requested_at, expires_at, answers, url, links_revoked, edits = [] } = approval

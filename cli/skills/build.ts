@@ -2,17 +2,17 @@
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { payloadBytes } from '../../shared/dsse.ts'
-import { canonical, sha256 } from '../../shared/json.ts'
+import { canonical, sha256 } from '../../shared/bytes/json.ts'
+import { payloadBytes } from '../../shared/evidence/dsse.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
-import { capabilitiesIn, type UnboundManifest } from '../../shared/skills.ts'
-import { command, type Trouble } from '../command.ts'
-import { writeText } from '../files.ts'
-import { columns, inline } from '../text.ts'
-import { DIST, FOLDER, readSkill } from './folder.ts'
+import { capabilitiesIn, type UnboundManifest } from '../../shared/wire/skills.ts'
+import { command, type Trouble } from '../shell/command.ts'
+import { writeText } from '../shell/files.ts'
+import { columns, inline } from '../shell/terminal-text.ts'
 import { pack, payloadOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
+import { DIST, FOLDER, readSkill } from './source-folder.ts'
 
 export const packageOf = (folder: string, { id, version }: Pick<UnboundManifest, 'id' | 'version'>): string =>
   join(folder, DIST, `${id}-${version}.skill.json`)
@@ -30,7 +30,7 @@ export const build = command({
     const { manifest } = skill.value
     const signer = signerOf(manifest.publisher, flags.signer)
     if (!signer.ok) return signer
-    const { make } = await import('./made.ts') // with compilers and engines, which nobody else waits for
+    const { make } = await import('./compile.ts') // with compilers and engines, which nobody else waits for
     const made = await make(skill.value)
     if (!made.ok) return made
     const packed = pack(payloadOf(manifest, made.value), signer.value)

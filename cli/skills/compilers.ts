@@ -6,11 +6,11 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Trouble } from '../command.ts'
-import { trouble } from '../command.ts'
-import { surroundings } from '../config.ts'
+import type { Trouble } from '../shell/command.ts'
+import { trouble } from '../shell/command.ts'
+import { surroundings } from '../shell/config.ts'
+import type { Part } from './compile.ts'
 import { installed, readPackageJson } from './javascript/package-json.ts'
-import type { Part } from './made.ts'
 
 /** A first build of much Rust takes minutes. */
 const COMPILE_MS = 10 * 60_000

@@ -2,10 +2,10 @@
 // imports what its manifest names, and nothing else.
 
 import { componentEmbed, componentNew, parse } from '@bytecodealliance/jco-transpile/wasm-tools'
-import type { SkillCapability } from '../../shared/plan.ts'
+import type { SkillCapability } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { WORLD } from '../../shared/skill-world.ts'
+import { WORLD } from '../../shared/wire/skill-world.ts'
 
 /** Modules that stand between the main one and the world, each by the name that the main one imports it by. */
 export type Between = { readonly name: string; readonly text: string; readonly imports: 'world' | 'nothing' }

@@ -2,12 +2,12 @@
 // bound by its digest, and all of it signed. Nothing in it says when or where, so that the same skill is the same package, byte for byte.
 
 import { z } from 'zod'
-import { payloadBytes, type Signer, seal } from '../../shared/dsse.ts'
+import { BODY, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { payloadBytes, type Signer, seal } from '../../shared/evidence/dsse.ts'
 import { Name, Sha256 } from '../../shared/fields.ts'
-import { BODY, digestOf, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/skills.ts'
-import type { Made, Part, Source } from './made.ts'
+import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/wire/skills.ts'
+import type { Made, Part, Source } from './compile.ts'
 
 const BUILDER = 'countersign:skill-build'
 

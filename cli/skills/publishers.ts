@@ -1,9 +1,9 @@
 // Whose signature under a skill counts: publishers and their keys, put on the list, taken off it, and revoked by operators.
 
 import { ok } from '../../shared/result.ts'
-import type { Command } from '../command.ts'
-import { command } from '../command.ts'
-import { inline, listing, time } from '../text.ts'
+import type { Command } from '../shell/command.ts'
+import { command } from '../shell/command.ts'
+import { inline, listing, time } from '../shell/terminal-text.ts'
 
 const NAME = { NAME: 'the publisher’s name' } as const
 

@@ -1,10 +1,10 @@
 // What operators may do about the tenant's channels.
 
 import { ok } from '../../shared/result.ts'
+import type { Env } from '../bindings.ts'
+import { channelObject } from '../bindings.ts'
 import { reachedThrough, unknownIn } from '../channels/recipients.ts'
-import type { Env } from '../env.ts'
-import { channelObject } from '../env.ts'
-import type { Identified } from '../intake.ts'
+import type { Identified } from '../http/intake.ts'
 import type { Verbs } from './verb.ts'
 
 type Names =

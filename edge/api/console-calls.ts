@@ -3,12 +3,12 @@
 
 import { ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
-import { callPage, inWords, isLeaving, SCRIPT, shownText } from '../console/call.tsx'
+import { callPage, inWords, isLeaving, SCRIPT, shownText } from '../console/call-page.tsx'
 import { sessionOf } from '../console/session.ts'
-import { withScript } from '../live.ts'
-import { heardAt, outputStream } from '../output-stream.ts'
-import { html } from '../page.tsx'
-import { form, page, permitted, placeOf, seeOther } from './console-doors.ts'
+import { html } from '../pages/approval-page.tsx'
+import { withScript } from '../pages/page-stream.ts'
+import { heardAt, outputStream } from './call-event-stream.ts'
+import { form, page, permitted, placeOf, seeOther } from './console-session.ts'
 import type { Verbs } from './verb.ts'
 
 export type CallNames = 'consoleCall' | 'consoleOutput' | 'consoleCancel'

@@ -1,13 +1,13 @@
 // What operators may try policies on without enforcing them: calls that were, and calls as they come.
 
-import type { Output } from '../../shared/client.ts'
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
-import { candidateOf } from '../candidate.ts'
-import type { Env } from '../env.ts'
-import { logObject, tenantObject } from '../env.ts'
-import { allWarnings } from '../policy-intent.ts'
-import { rehearse } from '../rehearsal/log.ts'
+import type { Output } from '../../shared/routes/client.ts'
+import type { Env } from '../bindings.ts'
+import { logObject, tenantObject } from '../bindings.ts'
+import { allWarnings } from '../policy/lint.ts'
+import { candidateOf } from '../rehearsal/candidate.ts'
+import { rehearse } from '../rehearsal/over-log.ts'
 import type { Verbs } from './verb.ts'
 
 export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow' | 'putPolicyShadow'> = {

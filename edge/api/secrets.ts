@@ -1,7 +1,7 @@
 // What operators may do about secrets.
 
 import { ok } from '../../shared/result.ts'
-import { tenantObject } from '../env.ts'
+import { tenantObject } from '../bindings.ts'
 import type { Verbs } from './verb.ts'
 
 export const secretRoutes: Verbs<'listSecrets' | 'putSecret' | 'deleteSecret'> = {

@@ -1,7 +1,7 @@
 // What operators may do about what skills keep. A name that is no skill's keeps nothing.
 
 import { ok } from '../../shared/result.ts'
-import { skillObject } from '../env.ts'
+import { skillObject } from '../bindings.ts'
 import type { Verbs } from './verb.ts'
 
 export const skillStorageRoutes: Verbs<'readSkillStorage' | 'clearSkillStorage'> = {

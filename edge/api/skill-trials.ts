@@ -2,7 +2,7 @@
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
-import { skillObject } from '../env.ts'
+import { skillObject } from '../bindings.ts'
 import type { Verbs } from './verb.ts'
 
 export const skillTrialRoutes: Verbs<'trySkill'> = {

@@ -4,11 +4,11 @@
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
-import { FORGED, looksSigned } from '../channels/slack-request.ts'
-import { channelObject } from '../env.ts'
-import { headersOf } from '../headers.ts'
-import { readBody } from '../intake.ts'
-import { isTenant } from '../known-tenants.ts'
+import { channelObject } from '../bindings.ts'
+import { FORGED, looksSigned } from '../channels/slack/request.ts'
+import { readBody } from '../http/intake.ts'
+import { isTenant } from '../http/known-tenants.ts'
+import { headersOf } from '../http/response-headers.ts'
 import type { Verbs } from './verb.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })

@@ -1,9 +1,9 @@
-// Verbs of the operator of the installation. Policy has already permitted the request (edge/installation.ts).
+// Verbs of the operator of the installation. Policy has already permitted the request (edge/installation/installation.ts).
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { TENANTS } from '../../shared/routes/tenants.ts'
-import { installationObject } from '../env.ts'
+import { installationObject } from '../bindings.ts'
 import type { Verbs } from './verb.ts'
 
 export const tenantRoutes: Verbs<keyof typeof TENANTS> = {

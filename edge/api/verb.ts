@@ -1,12 +1,12 @@
 // The contract between the router and the verbs of edge/api: the input of a verb, and what it returns. Types alone.
 
 import type { z } from 'zod'
-import type { RouteName, Routes } from '../../shared/api.ts'
-import type { Output } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
+import type { RouteName, Routes } from '../../shared/routes/all.ts'
+import type { Output } from '../../shared/routes/client.ts'
 import type { Route } from '../../shared/routes/route.ts'
-import type { Env } from '../env.ts'
-import type { Identified } from '../intake.ts'
+import type { Env } from '../bindings.ts'
+import type { Identified } from '../http/intake.ts'
 
 type Part<R extends Route, K extends 'params' | 'query' | 'headers' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
 

@@ -1,17 +1,17 @@
 // What workers ask: enrol once, then claim, stream, settle and say that they live.
 
-import { payloadBytes } from '../../shared/dsse.ts'
+import { parseJson } from '../../shared/bytes/json.ts'
+import { payloadBytes } from '../../shared/evidence/dsse.ts'
+import { Statement } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import { keyHash, parseKey, split } from '../../shared/ids.ts'
-import { parseJson } from '../../shared/json.ts'
 import { err, ok } from '../../shared/result.ts'
-import { Statement } from '../../shared/statement.ts'
-import type { Env } from '../env.ts'
-import { identityOf, runObject, tenantObject } from '../env.ts'
-import type { Identified } from '../intake.ts'
-import { isTenant } from '../known-tenants.ts'
-import { isRunOf } from '../run-id.ts'
-import { type EnrolledWorker, WORKER_IN_USE } from '../worker-gate.ts'
+import type { Env } from '../bindings.ts'
+import { identityOf, runObject, tenantObject } from '../bindings.ts'
+import type { Identified } from '../http/intake.ts'
+import { isTenant } from '../http/known-tenants.ts'
+import { isRunOf } from '../run/run-id.ts'
+import { type EnrolledWorker, WORKER_IN_USE } from '../workers/request-freshness.ts'
 import type { Verbs } from './verb.ts'
 
 export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {

@@ -5,8 +5,8 @@
 // old name, can't use older links. An approval ends with its answer, which makes a link single-use.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { canonical } from '../../shared/bytes/json.ts'
 import { PATTERNS } from '../../shared/ids.ts'
-import { canonical } from '../../shared/json.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 
 export type Link = { tenant: string; approval: string; approver: string; expiresAt: number; mac: string }

@@ -1,9 +1,9 @@
 // A plan in sentences for approvers: where the call runs, what it can reach and its limits. Pure.
 
-import type { Plan, ProcessPlan, SkillPlan } from '../../shared/plan.ts'
-import { interprets, programOf } from '../interpreters.ts'
+import type { Plan, ProcessPlan, SkillPlan } from '../../shared/plan/plan.ts'
 import { quoted } from '../platform/visible-text.ts'
-import type { Redaction } from '../redaction.ts'
+import type { Redaction } from '../secrets/redaction.ts'
+import { interprets, programOf } from '../tools/interpreters.ts'
 
 /**
  * Masks secrets in the parts of a plan that an agent can name. Each text is masked alone, because a match that spans several texts would

@@ -1,8 +1,8 @@
 // A run as it is stored, and the budget that it gets. Pure.
 
 import { DEFAULT_BUDGET } from '../../shared/limits.ts'
-import type { Budget } from '../../shared/plan.ts'
-import type { RunFolder } from '../run-folder.ts'
+import type { Budget } from '../../shared/plan/plan.ts'
+import type { RunFolder } from './shared-folder.ts'
 
 /** The facts of a run that never change. */
 export type RunRecord = {

@@ -1,9 +1,9 @@
 // Which kinds of channels there are.
 
-import type { ChannelSpec } from '../../shared/channels.ts'
-import { email } from './email.ts'
-import type { Medium } from './port.ts'
-import { slack, slackWebhook } from './slack.ts'
+import type { ChannelSpec } from '../../shared/wire/channels.ts'
+import { email } from './email/email.ts'
+import type { Medium } from './medium.ts'
+import { slack, slackWebhook } from './slack/slack.ts'
 import { webhook } from './webhook.ts'
 
 export function mediumOf(spec: ChannelSpec): Medium {

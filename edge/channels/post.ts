@@ -3,8 +3,8 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
-import { faultInAddress, type Outside, type StandIns, stoodInFor } from './outside.ts'
-import type { Answered, Post } from './port.ts'
+import { faultInAddress, type Outside, type StandIns, stoodInFor } from '../platform/outbound-fetch.ts'
+import type { Answered, Post } from './medium.ts'
 
 /** Discards the body of the answer, unless the adapter asks to read it. */
 export function postThrough({ outside, standIns }: { outside: Outside; standIns: StandIns | undefined }): Post {

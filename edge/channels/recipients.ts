@@ -2,13 +2,13 @@
 // its settings comes to nobody, told to whoever puts a channel or goes away. Pure. It refuses no channel: an operator may be made after
 // one that names them.
 
-import type { Channel, ChannelShown } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import type { DeliveryRow } from '../channel-store.ts'
-import { rolesOf } from '../consent.ts'
-import { authorize } from '../decide.ts'
-import type { Loaded, Principal } from '../directory.ts'
+import type { Channel, ChannelShown } from '../../shared/wire/channels.ts'
+import { rolesOf } from '../decision/approval-context.ts'
+import { authorize } from '../decision/decide.ts'
+import type { Loaded, Principal } from '../directory/directory.ts'
+import type { DeliveryRow } from './store.ts'
 
 /** `null`: whoever reads it. */
 export function recipientsOf({ operators }: Loaded, shown: ChannelShown): readonly string[] | null {

@@ -2,14 +2,14 @@
 // key of its own, or hands the link to its recipient. Nothing that it answers is read.
 
 import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
-import type { ChannelSpec } from '../../shared/channels.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
+import type { ChannelSpec } from '../../shared/wire/channels.ts'
+import { faultInAddress } from '../platform/outbound-fetch.ts'
 import { cut } from '../platform/visible-text.ts'
-import { faultInAddress } from './outside.ts'
-import type { Medium, Message, Post, Sent } from './port.ts'
-import { taken } from './port.ts'
+import type { Medium, Message, Post, Sent } from './medium.ts'
+import { taken } from './medium.ts'
 
 const TYPES = { asked: 'approval.requested', ended: 'approval.ended', test: 'channel.test' } as const
 

@@ -3,7 +3,7 @@
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES } from '../../shared/failures.ts'
-import { NotDone, Page, Prose } from '../page.tsx'
+import { NotDone, Page, Prose } from '../pages/approval-page.tsx'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
 
@@ -16,7 +16,7 @@ const PLACES = {
 } as const
 export type Place = keyof typeof PLACES
 
-/** `script`: the one that the page's rules let in (edge/live.ts). */
+/** `script`: the one that the page's rules let in (edge/pages/page-stream.ts). */
 type Frame = { title: string; session: Session; place?: Place; script?: string; children?: unknown }
 
 export function ConsolePage({ title, session, place, script, children }: Frame) {
@@ -51,7 +51,7 @@ export function ConsolePage({ title, session, place, script, children }: Frame) 
   )
 }
 
-/** Hidden until the page follows nothing more while somebody writes there: what they have written stays (edge/page-script.ts). */
+/** Hidden until the page follows nothing more while somebody writes there: what they have written stays (edge/pages/page-script.ts). */
 export function IsOver({ here }: { here: string }) {
   return (
     <p class="alert" role="alert" id="over" hidden>

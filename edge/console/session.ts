@@ -7,11 +7,11 @@ import { keyHash, parseKey } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { directoryOf, SUSPENDED } from '../directory.ts'
-import type { Env } from '../env.ts'
-import { identityOf, tenantObject } from '../env.ts'
-import type { Identified } from '../intake.ts'
-import { isTenant } from '../known-tenants.ts'
+import type { Env } from '../bindings.ts'
+import { identityOf, tenantObject } from '../bindings.ts'
+import { directoryOf, SUSPENDED } from '../directory/directory.ts'
+import type { Identified } from '../http/intake.ts'
+import { isTenant } from '../http/known-tenants.ts'
 
 /** `token` is the cookie's secret, `form` what each form of this session carries: a hash of the token that is not the one stored. */
 export type Session = Identified & { token: string; form: string }

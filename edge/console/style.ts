@@ -1,4 +1,4 @@
-// What the console adds to the look of our pages: a wider frame on wide screens, cards, a filter. Contrast and sizes are as edge/style.ts
+// What the console adds to the look of our pages: a wider frame on wide screens, cards, a filter. Contrast and sizes are as edge/pages/style.ts
 // says.
 
 export const consoleStyle = `

@@ -1,6 +1,6 @@
 // A skill as calls use it.
 
-import type { Skill } from '../../shared/skills.ts'
+import type { Skill } from '../../shared/wire/skills.ts'
 
 /** The part of an enabled version that a call needs. */
 export type EnabledSkill = Pick<Skill, 'id' | 'version' | 'digest' | 'component' | 'modules'>

@@ -1,14 +1,14 @@
 // The contract between a tenant's object and the isolates that admit its requests. Types alone.
 
-import type { SignatureInput } from '../../shared/http-signature.ts'
+import type { SignatureInput } from '../../shared/evidence/http-signature.ts'
 import type { Result } from '../../shared/result.ts'
-import type { TenantState } from '../../shared/tenants.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
+import type { TenantState } from '../../shared/wire/tenants.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import type { PolicyTexts } from '../policy.ts'
-import type { SealedSecret } from '../sealing.ts'
-import type { HeldSecret } from '../vault.ts'
-import type { EnrolledWorker } from '../worker-gate.ts'
+import type { PolicyTexts } from '../policy/engine.ts'
+import type { SealedSecret } from '../secrets/sealing.ts'
+import type { HeldSecret } from '../secrets/vault.ts'
+import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import type { EnabledSkill } from './enabled-skill.ts'
 
 /** A publisher's public keys, which verify its packages. */

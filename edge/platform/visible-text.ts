@@ -1,7 +1,7 @@
 // Text that others wrote, made safe to show to people: without characters that look like others or like nothing, and cut to a length. Pure.
 
-import { DECEIVING } from '../../shared/deceiving.ts'
-import { sha256 } from '../../shared/json.ts'
+import { DECEIVING } from '../../shared/bytes/confusable-characters.ts'
+import { sha256 } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 
 const EACH_DECEIVING = new RegExp(DECEIVING, 'gu')

@@ -1,9 +1,9 @@
 // What operators may do about channels. Settings are put whole, because what is secret of them can't be read back.
 
 import { z } from 'zod'
-import * as channels from '../channels.ts'
 import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
+import * as channels from '../wire/channels.ts'
 import { list, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })

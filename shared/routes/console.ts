@@ -2,7 +2,7 @@
 // action; what changes something answers with a redirect (303) to the page that shows it.
 
 import { z } from 'zod'
-import { Position } from '../live-output.ts'
+import { Position } from '../wire/output-events.ts'
 import { Bytes, number, routes } from './route.ts'
 
 /** Read behind the session: who has none is told to sign in, not which ids there could be. */

@@ -1,13 +1,13 @@
 // What operators may do.
 
 import { z } from 'zod'
+import { CallState } from '../evidence/statement.ts'
 import { ApprovalId, CallId, Name, ToolName, WorkerId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { CallState } from '../statement.ts'
 import { Answer, Approval, Editable, ListedApproval, Revision } from '../wire/approvals.ts'
 import { Agent, AgentSpec, Operator, OperatorSpec, WithKey } from '../wire/principals.ts'
 import { ProcessToolSpec, RegisteredTool } from '../wire/tools.ts'
-import { ProvenWorker, Worker } from '../worker-wire.ts'
+import { ProvenWorker, Worker } from '../wire/workers.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { CaseResult, SentCases } from '../policy-cases.ts'
+import { CaseResult, SentCases } from '../wire/policy-cases.ts'
 import { list, number, routes } from './route.ts'
 
 export const versioned = z.strictObject({

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { Name } from '../fields.ts'
-import { Secret, SecretSpec } from '../secrets.ts'
+import { Secret, SecretSpec } from '../wire/secrets.ts'
 import { list, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })

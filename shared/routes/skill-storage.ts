@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { Clearing, SkillStorage } from '../skill-storage.ts'
+import { Clearing, SkillStorage } from '../wire/skill-storage.ts'
 import { routes } from './route.ts'
 
 const named = z.strictObject({ id: Name })

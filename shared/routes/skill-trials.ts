@@ -1,7 +1,7 @@
 // What authors of skills do before anybody publishes them: try.
 
 import { LIMITS } from '../limits.ts'
-import { Trials, Tried } from '../skill-trials.ts'
+import { Trials, Tried } from '../wire/skill-trials.ts'
 import { list, routes } from './route.ts'
 
 export const SKILL_TRIALS = routes({

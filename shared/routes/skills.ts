@@ -1,12 +1,12 @@
 // What operators do with skills: publish, look, enable, disable, revoke; and say whose signature counts.
 
 import { z } from 'zod'
-import { PublicKey } from '../ed25519.ts'
+import { PublicKey } from '../evidence/ed25519.ts'
+import { JournalEntry } from '../evidence/journal.ts'
 import { Name } from '../fields.ts'
-import { JournalEntry } from '../journal.ts'
 import { LIMITS } from '../limits.ts'
-import { Kid, Publisher, PublisherKeys } from '../publishers.ts'
-import { DeniedPart, DeniedPartSpecs, RollBack, Skill, SkillPackage, SkillRef } from '../skills.ts'
+import { Kid, Publisher, PublisherKeys } from '../wire/publishers.ts'
+import { DeniedPart, DeniedPartSpecs, RollBack, Skill, SkillPackage, SkillRef } from '../wire/skills.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })

@@ -1,10 +1,10 @@
 // Routes of the operator of the installation, who manages tenants and can read nothing inside them.
 
 import { z } from 'zod'
+import { JournalEntry } from '../evidence/journal.ts'
 import { Name } from '../fields.ts'
-import { JournalEntry } from '../journal.ts'
 import { LIMITS } from '../limits.ts'
-import { Quota, Tenant, TenantName, TenantUse } from '../tenants.ts'
+import { Quota, Tenant, TenantName, TenantUse } from '../wire/tenants.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ tenant: TenantName })

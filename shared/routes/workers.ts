@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { CallId, Sha256 } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import * as wire from '../worker-wire.ts'
+import * as wire from '../wire/workers.ts'
 import { Bytes, routes } from './route.ts'
 
 export const WORKERS = routes({

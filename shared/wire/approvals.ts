@@ -1,9 +1,9 @@
 // Approvals: what operators are asked, how they answer, and the answers that apply to later calls.
 
 import { z } from 'zod'
+import { ToolRef } from '../evidence/statement.ts'
 import { ApprovalId, CallId, Name, Sha256, StandingId, Time } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { ToolRef } from '../statement.ts'
 import { Risk } from './tools.ts'
 
 const StandingSeconds = z.int().min(1).max(LIMITS.standing_s)

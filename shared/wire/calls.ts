@@ -1,11 +1,11 @@
 // Calls as agents and operators see them: the decision, the state and the result.
 
 import { z } from 'zod'
-import { DecisionCode, Explanation } from '../explanation.ts'
+import { CallState, Effect } from '../evidence/statement.ts'
 import { ApprovalId, CallId, RunId, Sha256, Time, ToolName } from '../fields.ts'
-import { OutputFiles } from '../files.ts'
-import { Plan } from '../plan.ts'
-import { CallState, Effect } from '../statement.ts'
+import { OutputFiles } from '../plan/call-files.ts'
+import { Plan } from '../plan/plan.ts'
+import { DecisionCode, Explanation } from './explanation.ts'
 
 export const Decision = z.strictObject({
   effect: Effect,

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { Name, Time, ToolName } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { Budget } from '../plan.ts'
+import { Budget } from '../plan/plan.ts'
 
 export const AgentSpec = z.strictObject({
   /** Tools that this agent may call; `*` is every registered tool. */

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { Name, Opaque, RunId, Sha256, Time } from '../fields.ts'
-import { Budget } from '../plan.ts'
+import { Budget } from '../plan/plan.ts'
 
 export const RunSpec = z.strictObject({
   session: Opaque.optional(),

@@ -1,11 +1,11 @@
 // Tools as operators register them, and as operators and agents see them.
 
 import { z } from 'zod'
-import { FromArgument, ProcessExecutor } from '../executor.ts'
+import { ToolRef } from '../evidence/statement.ts'
 import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { Credentials, EgressMode, HostPattern, Limits, SkillExecutor, SkillLimits, Workspace } from '../plan.ts'
-import { ToolRef } from '../statement.ts'
+import { FromArgument, ProcessExecutor } from '../plan/executor.ts'
+import { Credentials, EgressMode, HostPattern, Limits, SkillExecutor, SkillLimits, Workspace } from '../plan/plan.ts'
 
 export const Capability = z.enum(['process_exec', 'network', 'secrets_read', 'filesystem_read', 'filesystem_write', 'artifacts_read'])
 export type Capability = z.infer<typeof Capability>

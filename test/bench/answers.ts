@@ -2,8 +2,8 @@
 // the proposal of a call that nobody has to be asked about: the same way without the answer. When it began is what the worker signed, by
 // the clock of this machine.
 
-import type { Client } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
+import type { Client } from '../../shared/routes/client.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { median } from './slice.ts'
 import { doesNothing } from './subjects.ts'

@@ -6,7 +6,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Child, pdeathsig } from '../../infra/child.ts'
+import { Child, pdeathsig } from '../../infra/child-process.ts'
 import { bundle } from '../../infra/edge-build.ts'
 import { freePort, ROOT } from '../../infra/state.ts'
 import { COMPATIBILITY_DATE, modules } from '../../infra/workerd.ts'

@@ -3,12 +3,12 @@
 
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import type { ProcessPlan as Plan } from '../../shared/plan.ts'
-import { admit, type Command, commandFor, FD } from '../../worker/sandbox/argv.ts'
-import { withoutOurInit } from '../../worker/sandbox/bare.ts'
-import { namelessFile, reopen, scratchFolder } from '../../worker/sandbox/descriptors.ts'
-import { findHost } from '../../worker/sandbox/host.ts'
-import { seccompProgram } from '../../worker/sandbox/seccomp.ts'
+import type { ProcessPlan as Plan } from '../../shared/plan/plan.ts'
+import { namelessFile, reopen, scratchFolder } from '../../worker/host/file-descriptors.ts'
+import { seccompProgram } from '../../worker/sandbox/kernel/seccomp.ts'
+import { admit, type Command, commandFor, FD } from '../../worker/sandbox/plan/argv.ts'
+import { findHost } from '../../worker/sandbox/plan/host-programs.ts'
+import { withoutOurInit } from '../support/worker/bare-command.ts'
 import { answerQuestions } from './peer.ts'
 import { type Extent, measure, type Slice } from './slice.ts'
 

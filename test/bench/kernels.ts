@@ -1,9 +1,9 @@
 // Owns what is measured of metering itself: kernels that compute, each as it was written and as it pays, by turns in one process; and
 // whether each run of a kernel costs the same. Times are those of this process's engine, of the same kind as workerd's.
 
-import { meter } from '../../edge/skills/meter.ts'
-import { assembled } from '../support/skill.ts'
-import { type Exports, fuelled, Instance, Module } from '../support/wasm.ts'
+import { meter } from '../../edge/skills/metering/meter.ts'
+import { assembled } from '../support/skills/skill.ts'
+import { type Exports, fuelled, Instance, Module } from '../support/skills/wasm.ts'
 
 /** `counts`: against what is wanted. What does nothing but call is the dearest there is, and is told beside the others. */
 type Source = { readonly name: string; readonly n: number; readonly counts: boolean; readonly wat: string }

@@ -2,11 +2,11 @@
 // are, the publication of a large one, what as many skills as a tenant may have change, and how soon others are answered while hostile ones burn.
 
 import type { Stack } from '../../infra/stack.ts'
-import { bearer, type Client, client } from '../../shared/client.ts'
 import { MAX_SKILL_LIMITS } from '../../shared/limits.ts'
-import { javaScriptSkill } from '../support/javascript-skill.ts'
-import { component, LOG, type Parts, Publisher, type Unbound } from '../support/skill.ts'
-import * as w from '../support/wasm.ts'
+import { bearer, type Client, client } from '../../shared/routes/client.ts'
+import { javaScriptSkill } from '../support/skills/javascript-skill.ts'
+import { component, LOG, type Parts, Publisher, type Unbound } from '../support/skills/skill.ts'
+import * as w from '../support/skills/wasm.ts'
 import { bytesOf, Connection, type Request } from './connection.ts'
 import { type Kernel, timeKernels } from './kernels.ts'
 import type { Load } from './load.ts'

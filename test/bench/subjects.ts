@@ -1,9 +1,9 @@
 // Owns what is measured: the tools, the agent and the runs that the bench makes through the API, and the requests that come of them.
 // Calls go to as many runs as there are clients, one each, as agents at work would; one run that holds many calls is measured beside them.
 
-import type { Client, Output } from '../../shared/client.ts'
-import { bearer, client } from '../../shared/client.ts'
 import type { Result } from '../../shared/result.ts'
+import type { Client, Output } from '../../shared/routes/client.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
 import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import type { Request } from './connection.ts'
 import type { Load } from './load.ts'

@@ -6,7 +6,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
-import type { Plan } from '../../shared/plan.ts'
+import type { Plan } from '../../shared/plan/plan.ts'
 import { Peer } from './peer.ts'
 import { median } from './slice.ts'
 

@@ -2,7 +2,7 @@
 // it breaks.
 
 import { expect, test } from 'vitest'
-import { ApprovalServer, type Flaw } from '../support/approval-server.ts'
+import { ApprovalServer, type Flaw } from '../support/channels/approval-server.ts'
 import { CHECKS, conform, DEFAULTS } from './approval-links/suite.ts'
 
 const FEW = { ...DEFAULTS, posts: 50, mutations: 500, life_s: 1 }

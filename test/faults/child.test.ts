@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { Child, pdeathsig, type Spec } from '../../infra/child.ts'
+import { Child, pdeathsig, type Spec } from '../../infra/child-process.ts'
 import { ROOT } from '../../infra/state.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-'))
@@ -41,7 +41,7 @@ async function firstLine(child: ChildProcess): Promise<string> {
 
 test('children die with a parent that is killed -9, behind a change of user too, and no mount stays', async () => {
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
-  const parent = started(process.execPath, ['test/support/parent.ts', folder])
+  const parent = started(process.execPath, ['test/support/stack/process-tree.ts', folder])
   const pids: number[] = JSON.parse(await firstLine(parent))
   await expect.poll(() => pids.filter((pid) => commandOf(pid).startsWith('/usr/bin/sleep')), { timeout: 5_000 }).toEqual(pids)
   parent.kill('SIGKILL')

@@ -3,10 +3,10 @@
 
 import { afterAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
-import { ConsoleSession, signIn } from '../support/console-session.ts'
-import { revive, strike } from '../support/hurt-stack.ts'
-import { fileOf } from '../support/object-file.ts'
-import { startTestStack } from '../support/stack.ts'
+import { ConsoleSession, signIn } from '../support/browser/console-session.ts'
+import { revive, strike } from '../support/stack/hurt-stack.ts'
+import { fileOf } from '../support/stack/object-file.ts'
+import { startTestStack } from '../support/stack/stack.ts'
 
 const PUBLIC = 'https://countersign.example'
 const stack = await startTestStack({ publicUrl: PUBLIC })

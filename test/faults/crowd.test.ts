@@ -2,9 +2,9 @@
 // refused, before anybody is asked, with the word to come again.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { bearer, type Client, client } from '../../shared/client.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
+import { bearer, type Client, client } from '../../shared/routes/client.ts'
+import { eventually, HurtStack, must } from '../support/stack/hurt-stack.ts'
 
 let hurt: HurtStack
 

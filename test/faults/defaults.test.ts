@@ -5,10 +5,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { bearer, client } from '../../shared/client.ts'
-import { Desk, granted, refusal } from '../support/desk.ts'
-import { fileOf } from '../support/object-file.ts'
-import { startTestStack } from '../support/stack.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
+import { Desk, granted, refusal } from '../support/fixtures.ts'
+import { fileOf } from '../support/stack/object-file.ts'
+import { startTestStack } from '../support/stack/stack.ts'
 
 /** The state as another edge left it, whose defaults knew nobody who may put a set in force. */
 function leftByAnotherEdge(state: string, versions: number): void {

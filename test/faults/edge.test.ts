@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../shared/wire/calls.ts'
-import type { StreamEvent } from '../support/event-stream.ts'
-import { followCall, joined, read as told } from '../support/followed.ts'
-import { eventually, HurtStack, must, revive, strike } from '../support/hurt-stack.ts'
-import { attested, endsIn, journalOf } from '../support/record.ts'
+import { attested, endsIn, journalOf } from '../support/auditor.ts'
+import type { StreamEvent } from '../support/http/event-stream.ts'
+import { followCall, joined, read as told } from '../support/http/followed-call.ts'
+import { eventually, HurtStack, must, revive, strike } from '../support/stack/hurt-stack.ts'
 
 const AWAY_MS = 15_000
 

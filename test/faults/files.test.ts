@@ -2,14 +2,14 @@
 // only when some of it has gone.
 
 import { afterAll, expect, test } from 'vitest'
-import { bearer, client } from '../../shared/client.ts'
-import { sha256 } from '../../shared/json.ts'
+import { sha256 } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { broughtBy } from '../../shared/plan.ts'
-import { granted, refusal, toolSpec } from '../support/desk.ts'
-import { eventually, revive, strike } from '../support/hurt-stack.ts'
-import { fileOf } from '../support/object-file.ts'
-import { startTestStack } from '../support/stack.ts'
+import { broughtBy } from '../../shared/plan/plan.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
+import { granted, refusal, toolSpec } from '../support/fixtures.ts'
+import { eventually, revive, strike } from '../support/stack/hurt-stack.ts'
+import { fileOf } from '../support/stack/object-file.ts'
+import { startTestStack } from '../support/stack/stack.ts'
 
 const stack = await startTestStack()
 afterAll(() => stack.stop())

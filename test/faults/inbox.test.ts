@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { Desk, granted } from '../support/desk.ts'
-import { eventually } from '../support/lone-worker.ts'
-import { fileOf } from '../support/object-file.ts'
-import { startTestStack } from '../support/stack.ts'
+import { Desk, granted } from '../support/fixtures.ts'
+import { fileOf } from '../support/stack/object-file.ts'
+import { startTestStack } from '../support/stack/stack.ts'
+import { eventually } from '../support/worker/lone-worker.ts'
 
 test('what waited before is listed each by itself, and its end is told', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-'))

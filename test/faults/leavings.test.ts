@@ -7,11 +7,11 @@ import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { removeDelegated } from '../../infra/delegate.ts'
+import { removeDelegated } from '../../infra/delegate-cgroup.ts'
 import { readSecrets } from '../../infra/state.ts'
 import { ProcessToolSpec } from '../../shared/wire/tools.ts'
-import { about, boundTo, eventually, HurtStack, must, processesWith, strike } from '../support/hurt-stack.ts'
-import { journalOf } from '../support/record.ts'
+import { journalOf } from '../support/auditor.ts'
+import { about, boundTo, eventually, HurtStack, must, processesWith, strike } from '../support/stack/hurt-stack.ts'
 
 /** Files below a folder, with their content as bytes. */
 function* contents(folder: string): Generator<readonly [string, Buffer]> {

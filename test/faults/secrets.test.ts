@@ -2,11 +2,11 @@
 // edge, of Redis or of the worker, in no log, in nothing that is told of the call, while it runs and after (L7, V02).
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { sha256 } from '../../shared/json.ts'
+import { sha256 } from '../../shared/bytes/json.ts'
 import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
-import { refusal } from '../support/desk.ts'
-import { eventually, HurtStack, must, revive, strike } from '../support/hurt-stack.ts'
-import { fileOf, runFileOf } from '../support/object-file.ts'
+import { refusal } from '../support/fixtures.ts'
+import { eventually, HurtStack, must, revive, strike } from '../support/stack/hurt-stack.ts'
+import { fileOf, runFileOf } from '../support/stack/object-file.ts'
 
 const CANARY = 'CANARY-of-the-vault-0w3b'
 const READING = 'sha256sum < /run/secrets/token; cat /run/secrets/token; base64 /run/secrets/token >&2; sleep 2'

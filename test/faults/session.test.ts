@@ -3,9 +3,9 @@
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { bearer, client } from '../../shared/client.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import { HurtStack, insist, must, revive, strike } from '../support/hurt-stack.ts'
+import { HurtStack, insist, must, revive, strike } from '../support/stack/hurt-stack.ts'
 
 const hurt = await HurtStack.start()
 afterAll(() => hurt.stop())

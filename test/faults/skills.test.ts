@@ -2,10 +2,10 @@
 // leaf of the log for each entry, none of them twice.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { bearer, client } from '../../shared/client.ts'
-import { verifyChain } from '../../shared/journal.ts'
-import { eventually, HurtStack, must } from '../support/hurt-stack.ts'
-import { component, Publisher } from '../support/skill.ts'
+import { verifyChain } from '../../shared/evidence/journal.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
+import { component, Publisher } from '../support/skills/skill.ts'
+import { eventually, HurtStack, must } from '../support/stack/hurt-stack.ts'
 
 let hurt: HurtStack
 beforeAll(async () => {

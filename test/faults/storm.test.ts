@@ -4,8 +4,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../shared/wire/calls.ts'
-import { HurtStack, insist, must } from '../support/hurt-stack.ts'
-import { attested, endsIn, journalOf, logHolds } from '../support/record.ts'
+import { attested, endsIn, journalOf, logHolds } from '../support/auditor.ts'
+import { HurtStack, insist, must } from '../support/stack/hurt-stack.ts'
 
 const CALLS = 300
 const RUNS = 8

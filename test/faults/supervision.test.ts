@@ -5,10 +5,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Child } from '../../infra/child.ts'
+import type { Child } from '../../infra/child-process.ts'
 import type { Stack } from '../../infra/stack.ts'
-import { bearer, client } from '../../shared/client.ts'
-import { startTestStack } from '../support/stack.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
+import { startTestStack } from '../support/stack/stack.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
 const said: string[] = []

@@ -3,8 +3,8 @@
 
 import { dirname } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { Following } from '../support/following.ts'
-import { eventually, HurtStack, insist, must, revive, strike } from '../support/hurt-stack.ts'
+import { Following } from '../support/cli-stream.ts'
+import { eventually, HurtStack, insist, must, revive, strike } from '../support/stack/hurt-stack.ts'
 
 const hurt = await HurtStack.start()
 const open: Following[] = []

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { pdeathsig } from '../../infra/child.ts'
+import { pdeathsig } from '../../infra/child-process.ts'
 import { debianTree } from './debian.ts'
 
 type MachineOptions = {

@@ -3,9 +3,9 @@
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
-import { Desk, granted } from '../support/desk.ts'
-import { eventually } from '../support/lone-worker.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { Desk, granted } from '../support/fixtures.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
+import { eventually } from '../support/worker/lone-worker.ts'
 
 const desk = new Desk('alike-cli', sharedStack())
 const agent = await desk.agent()

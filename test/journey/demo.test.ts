@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-demos-'))
 afterAll(() => rmSync(folder, { recursive: true }))

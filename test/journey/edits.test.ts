@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
-import { Desk } from '../support/desk.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { Desk } from '../support/fixtures.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const desk = new Desk('edits-cli', sharedStack())
 const agent = await desk.agent({ pool: 'default' })

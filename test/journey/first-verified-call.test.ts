@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const { url } = sharedStack()
 const folder = mkdtempSync(join(tmpdir(), 'countersign-journey-'))

@@ -2,11 +2,11 @@
 // proof that an end is under it, and that the log only ever grew.
 
 import { expect, test } from 'vitest'
-import { verifyCheckpoint } from '../../shared/checkpoint.ts'
-import { bearer, client } from '../../shared/client.ts'
-import type { Read } from '../../shared/merkle.ts'
-import { append, consistency, leafHash, root, verifyConsistency, verifyInclusion } from '../../shared/merkle.ts'
-import { sharedStack } from '../support/stack.ts'
+import { verifyCheckpoint } from '../../shared/evidence/checkpoint.ts'
+import type { Read } from '../../shared/evidence/merkle.ts'
+import { append, consistency, leafHash, root, verifyConsistency, verifyInclusion } from '../../shared/evidence/merkle.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
+import { sharedStack } from '../support/stack/stack.ts'
 
 const { url, agent_key, keys } = sharedStack()
 const agent = client(url, bearer(agent_key))

@@ -7,8 +7,8 @@ import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { freePort, ROOT } from '../../infra/state.ts'
 import { countersign, type Ran } from '../support/countersign.ts'
-import { Desk, granted } from '../support/desk.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { Desk, granted } from '../support/fixtures.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const desk = new Desk('lint', sharedStack())
 const tool = await desk.tool({ input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] } })

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { follow, Shell, stepsOf } from '../support/page.ts'
-import { startTestStack } from '../support/stack.ts'
+import { follow, Shell, stepsOf } from '../support/doc-runner.ts'
+import { startTestStack } from '../support/stack/stack.ts'
 
 const steps = stepsOf(readFileSync(join(ROOT, 'policies/README.md'), 'utf8'))
 const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))

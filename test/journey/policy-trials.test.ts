@@ -5,13 +5,13 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { tellsLittle } from '../../cli/policy-rehearsal.ts'
+import { tellsLittle } from '../../cli/policy/rehearsal.ts'
 import { ROOT } from '../../infra/state.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { eventually } from '../support/hurt-stack.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { eventually } from '../support/stack/hurt-stack.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-trials-'))

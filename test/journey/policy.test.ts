@@ -8,7 +8,7 @@ import { afterAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-policy-'))

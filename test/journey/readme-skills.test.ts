@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import type { Step } from '../support/page.ts'
-import { follow, Shell, stepsOf } from '../support/page.ts'
-import { startTestStack } from '../support/stack.ts'
+import type { Step } from '../support/doc-runner.ts'
+import { follow, Shell, stepsOf } from '../support/doc-runner.ts'
+import { startTestStack } from '../support/stack/stack.ts'
 
 const [, section = ''] = /^## Skills\n([\s\S]*?)^## /m.exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? []
 const folder = mkdtempSync(join(tmpdir(), 'countersign-readme-'))

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
 import { countersign } from '../support/countersign.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-begun-'))

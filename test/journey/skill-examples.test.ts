@@ -9,8 +9,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { Desk } from '../support/desk.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { Desk } from '../support/fixtures.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const desk = new Desk('example', sharedStack())
 const folder = mkdtempSync(join(tmpdir(), 'countersign-examples-'))

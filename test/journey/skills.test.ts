@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Ran } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { Desk } from '../support/desk.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { Desk } from '../support/fixtures.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const FIVE_MINUTES_MS = 300_000
 

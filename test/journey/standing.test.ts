@@ -3,8 +3,8 @@
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
-import { Desk, granted } from '../support/desk.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { Desk, granted } from '../support/fixtures.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const dev = sharedStack()
 const desk = new Desk('standing-cli', dev)

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import type { DevInfo } from '../../infra/seed.ts'
 import { freePort, ROOT } from '../../infra/state.ts'
-import { bearer, client } from '../../shared/client.ts'
+import { bearer, client } from '../../shared/routes/client.ts'
 
 const state = mkdtempSync(join(tmpdir(), 'countersign-'))
 afterAll(() => rmSync(state, { recursive: true }))

@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
-import { sharedStack, sharedState } from '../support/stack.ts'
+import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const dev = sharedStack()
 const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })

@@ -2,8 +2,8 @@
 // finds a home, a folder for what is temporary and a place to begin that nobody has been in before it.
 
 import { expect, test } from 'vitest'
-import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
-import { sharedStack } from '../support/stack.ts'
+import { Desk, granted, refusal, toolSpec } from '../support/fixtures.ts'
+import { sharedStack } from '../support/stack/stack.ts'
 
 const desk = new Desk('tiers', sharedStack())
 const agent = await desk.agent({ pool: 'default', groups: ['worker-host-access'] })

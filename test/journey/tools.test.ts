@@ -1,8 +1,8 @@
 // Promise: the tools that come with `npm start` do what their descriptions say, within the bounds that these name.
 
 import { beforeAll, expect, test } from 'vitest'
-import { bearer, type Client, client } from '../../shared/client.ts'
-import { sharedStack } from '../support/stack.ts'
+import { bearer, type Client, client } from '../../shared/routes/client.ts'
+import { sharedStack } from '../support/stack/stack.ts'
 
 let agent: Client
 let operator: Client

@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import type { JournalEntry } from '../../shared/journal.ts'
-import { GENESIS, linkOf } from '../../shared/journal.ts'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
+import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { deniedBundle, executedBundle, KEYS } from '../agreement/evidence.ts'
+import { deniedBundle, executedBundle, KEYS } from '../shared/evidence.ts'
 import { countersign } from '../support/countersign.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-verify-'))

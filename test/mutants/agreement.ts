@@ -5,8 +5,8 @@ import type { Held } from './mutant.ts'
 export const AGREEMENT: readonly Held[] = [
   {
     area: 'json',
-    file: 'shared/json.ts',
-    tests: ['test/agreement/json.test.ts'],
+    file: 'shared/bytes/json.ts',
+    tests: ['test/shared/json.test.ts'],
     lines: [
       ["if (key === '__proto__')", "if (key === '__proto')", 'An argument sets the prototype of an object that the edge reads.'],
       ['if (Object.hasOwn(members, key))', 'if (false)', 'Policy reads one of two members of the same name, and the tool the other.'],
@@ -27,7 +27,7 @@ export const AGREEMENT: readonly Held[] = [
   {
     area: 'ids',
     file: 'shared/ids.ts',
-    tests: ['test/agreement/ids.test.ts'],
+    tests: ['test/shared/ids.test.ts'],
     lines: [
       [
         'tool: /^[a-z][a-z0-9_.-]{0,63}$/',
@@ -40,8 +40,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'ids',
-    file: 'edge/run-id.ts',
-    tests: ['test/edge/run-id.test.ts'],
+    file: 'edge/run/run-id.ts',
+    tests: ['test/edge/run/run-id.test.ts'],
     lines: [
       [
         'return timingSafeEqual(bytes.subarray(11),',
@@ -62,8 +62,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'tenants',
-    file: 'edge/run-id.ts',
-    tests: ['test/edge/run-id.test.ts'],
+    file: 'edge/run/run-id.ts',
+    tests: ['test/edge/run/run-id.test.ts'],
     lines: [
       [".update(tenant).update('\\0').update(head)", '.update(head)', 'A run id of one tenant is valid for every other tenant.'],
       ['const id = `', 'const id = run || `', 'An id that one tenant has shown passes for the next tenant too.'],
@@ -71,8 +71,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'signatures',
-    file: 'shared/dsse.ts',
-    tests: ['test/agreement/dsse.test.ts'],
+    file: 'shared/evidence/dsse.ts',
+    tests: ['test/shared/dsse.test.ts'],
     lines: [
       ['envelope.payloadType !== type ||', '', 'A signed grant is accepted as a signed statement.'],
       ['|| envelope.signatures.length !== keys.size)', ')', 'A stranger’s signature beside the right ones looks verified.'],
@@ -87,8 +87,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'signatures',
-    file: 'shared/http-signature.ts',
-    tests: ['test/agreement/http-signature.test.ts'],
+    file: 'shared/evidence/http-signature.ts',
+    tests: ['test/shared/http-signature.test.ts'],
     lines: [
       ['|| headers.digest !== contentDigest(request.body)', '', 'The body of a signed request is swapped.'],
       ['|| header !== `w=', '&& header !== `w=', 'A request is accepted whose signature covers less than method, path and body.'],
@@ -97,8 +97,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'evidence',
-    file: 'shared/journal.ts',
-    tests: ['test/agreement/journal.test.ts'],
+    file: 'shared/evidence/journal.ts',
+    tests: ['test/shared/journal.test.ts'],
     lines: [
       ['if (entry.seq !== head.seq + 1)', 'if (false)', 'Entries of a journal are renumbered.'],
       ['if (entry.prev !== head.hash)', 'if (false)', 'An entry is cut out of the middle of a journal.'],
@@ -112,8 +112,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'evidence',
-    file: 'shared/merkle.ts',
-    tests: ['test/agreement/merkle.test.ts'],
+    file: 'shared/evidence/merkle.ts',
+    tests: ['test/shared/merkle.test.ts'],
     lines: [
       [
         'Buffer.of(0), Buffer.from(data)',
@@ -136,8 +136,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'evidence',
-    file: 'shared/checkpoint.ts',
-    tests: ['test/agreement/checkpoint.test.ts'],
+    file: 'shared/evidence/checkpoint.ts',
+    tests: ['test/shared/checkpoint.test.ts'],
     lines: [
       ['if (head.value.origin !== origin)', 'if (false)', 'The head of another log is accepted as that of ours.'],
       ['return holds ? ok(true)', 'return true ? ok(true)', 'A head that nobody signed is accepted.'],
@@ -147,8 +147,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'evidence',
-    file: 'shared/bundle.ts',
-    tests: ['test/agreement/statement.test.ts', 'test/agreement/contradictions.test.ts'],
+    file: 'shared/evidence/bundle.ts',
+    tests: ['test/shared/statement.test.ts', 'test/shared/contradictions.test.ts'],
     lines: [
       ['keys.tenant === facts.tenant,', 'true,', 'The keys of one tenant verify what another tenant’s edge signed.'],
       [
@@ -163,8 +163,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'evidence',
-    file: 'shared/contradictions.ts',
-    tests: ['test/agreement/contradictions.test.ts'],
+    file: 'shared/evidence/contradictions.ts',
+    tests: ['test/shared/contradictions.test.ts'],
     lines: [
       ['if (subject.digest.sha256 !== facts.digest)', 'if (false)', 'An attestation is shown for another digest than the one that ran.'],
       ['if (named.sha256 !== digestOf(grant))', 'if (false)', 'Another grant than the one that was used is shown beside an attestation.'],
@@ -183,8 +183,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'egress',
-    file: 'shared/egress-hosts.ts',
-    tests: ['test/escape/address.test.ts'],
+    file: 'shared/plan/egress-hosts.ts',
+    tests: ['test/escape/network/public-address.test.ts'],
     lines: [
       [
         'host.endsWith(name) && host.length > name.length : host === name',
@@ -201,8 +201,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'files',
-    file: 'shared/files.ts',
-    tests: ['test/agreement/files.test.ts'],
+    file: 'shared/plan/call-files.ts',
+    tests: ['test/shared/files.test.ts'],
     lines: [
       ["|| parts.includes('..'))", ')', 'A file of a call is written outside of its folder.'],
       ["part.toLowerCase() === '.git'", 'false', 'A file that a call brings is run as a hook of git.'],
@@ -212,8 +212,8 @@ export const AGREEMENT: readonly Held[] = [
   },
   {
     area: 'files',
-    file: 'shared/cwd.ts',
-    tests: ['test/edge/planner.test.ts'],
+    file: 'shared/plan/working-directory.ts',
+    tests: ['test/edge/tools/planner.test.ts'],
     titled: 'the folder lies inside the workspace',
     lines: [
       ["cwd.startsWith('/') ||", '', 'A call begins in any folder that its sandbox shows.'],

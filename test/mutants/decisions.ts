@@ -5,8 +5,8 @@ import type { Held } from './mutant.ts'
 export const DECISIONS: readonly Held[] = [
   {
     area: 'lifecycle',
-    file: 'edge/lifecycle.ts',
-    tests: ['test/lifecycle/table.test.ts', 'test/lifecycle/walks.test.ts'],
+    file: 'edge/call/lifecycle.ts',
+    tests: ['test/edge/call/table.test.ts', 'test/edge/call/random-walks.test.ts'],
     lines: [
       ['if (hasEnded(status)) {', 'if (false) {', 'A call that has ended is ended again in another way.'],
       ["if (event.decision.effect !== 'allow') {", 'if (false) {', 'A worker gets a call that the current policy denies.'],
@@ -49,8 +49,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'lifecycle',
-    file: 'edge/endings.ts',
-    tests: ['test/lifecycle/table.test.ts', 'test/lifecycle/walks.test.ts'],
+    file: 'edge/call/endings.ts',
+    tests: ['test/edge/call/table.test.ts', 'test/edge/call/random-walks.test.ts'],
     lines: [
       ['proposal.idempotent &&', '', 'A call that must run once runs twice when its worker is lost.'],
       ['&& !status.cancelRequested', '', 'A call that somebody cancelled runs again.'],
@@ -64,8 +64,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'policy',
-    file: 'edge/policy.ts',
-    tests: ['test/policy/differential.test.ts'],
+    file: 'edge/policy/engine.ts',
+    tests: ['test/edge/policy/differential.test.ts'],
     lines: [
       [
         "allowed: decision === 'allow' && errors.length === 0",
@@ -77,15 +77,15 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'policy',
-    file: 'edge/policy.ts',
-    tests: ['test/policy/validation.test.ts'],
+    file: 'edge/policy/engine.ts',
+    tests: ['test/edge/policy/validation.test.ts'],
     titled: 'what the edge calls itself',
     lines: [['if (RESERVED.has(id))', 'if (false)', 'A policy signs its decisions with a name that the edge has for its own.']],
   },
   {
     area: 'policy',
-    file: 'edge/decide.ts',
-    tests: ['test/edge/policy-errors.test.ts'],
+    file: 'edge/decision/decide.ts',
+    tests: ['test/edge/policy/policy-errors.test.ts'],
     titled: 'G13|D11',
     lines: [
       ["if (real.errors.length > 0) return ok(decided('deny', real))", '', 'A policy that errs is overcome by an approval.'],
@@ -99,7 +99,7 @@ export const DECISIONS: readonly Held[] = [
   {
     area: 'links',
     file: 'edge/approvals/link.ts',
-    tests: ['test/edge/link.test.ts'],
+    tests: ['test/edge/approvals/link-token.test.ts'],
     lines: [
       ['canonical({ use, tenant,', 'canonical({ tenant,', 'The nonce of a form passes for a link.'],
       ['canonical({ use, tenant,', 'canonical({ use,', 'A link of one tenant is valid for another one.'],
@@ -121,8 +121,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'approvals',
-    file: 'edge/approvals.ts',
-    tests: ['test/edge/card.test.ts'],
+    file: 'edge/approvals/card.ts',
+    tests: ['test/edge/approvals/card.test.ts'],
     lines: [
       ['readable(redaction.of(args))', 'readable(args)', 'Secrets in arguments are shown to every approver and channel.'],
       [
@@ -135,7 +135,7 @@ export const DECISIONS: readonly Held[] = [
   {
     area: 'approvals',
     file: 'edge/platform/visible-text.ts',
-    tests: ['test/edge/card.test.ts'],
+    tests: ['test/edge/approvals/card.test.ts'],
     lines: [
       [
         'return written(fitting ?? cut(whole, LIMITS.card_chars))',
@@ -148,8 +148,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'approvals',
-    file: 'edge/consent.ts',
-    tests: ['test/edge/consent.test.ts'],
+    file: 'edge/decision/approval-context.ts',
+    tests: ['test/edge/approvals/approval-context.test.ts'],
     lines: [
       [
         "decision === 'approve' && approvers.has(by)",
@@ -166,14 +166,14 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'approvals',
-    file: 'edge/assurance.ts',
-    tests: ['test/edge/consent.test.ts'],
+    file: 'edge/approvals/assurance.ts',
+    tests: ['test/edge/approvals/approval-context.test.ts'],
     lines: [["OF_WAYS.get(way) ?? 'link'", "OF_WAYS.get(way) ?? 'key'", 'A yes through a link counts as one by an operator’s own key.']],
   },
   {
     area: 'approvals',
-    file: 'edge/standing.ts',
-    tests: ['test/edge/standing-key.test.ts'],
+    file: 'edge/approvals/standing.ts',
+    tests: ['test/edge/approvals/standing-key.test.ts'],
     lines: [
       [
         '    agent_since: agentSince,\n    device,',
@@ -196,8 +196,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'approvals',
-    file: 'edge/capabilities.ts',
-    tests: ['test/edge/capabilities.test.ts'],
+    file: 'edge/tools/capabilities.ts',
+    tests: ['test/edge/tools/capabilities.test.ts'],
     titled: 'what follows from the contract',
     lines: [
       [
@@ -209,8 +209,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'lifecycle',
-    file: 'edge/proposal.ts',
-    tests: ['test/edge/idempotency.test.ts'],
+    file: 'edge/decision/proposal.ts',
+    tests: ['test/edge/run/idempotency.test.ts'],
     titled: 'G12 the key with another payload',
     lines: [
       [
@@ -222,8 +222,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'forms',
-    file: 'edge/form-origin.ts',
-    tests: ['test/edge/form-origin.test.ts'],
+    file: 'edge/http/form-origin.ts',
+    tests: ['test/edge/http/form-origin.test.ts'],
     lines: [
       [
         "if (origin === 'null') return site === 'same-origin'",
@@ -237,8 +237,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'planning',
-    file: 'edge/planner.ts',
-    tests: ['test/edge/planner.test.ts'],
+    file: 'edge/tools/planner.ts',
+    tests: ['test/edge/tools/planner.test.ts'],
     lines: [
       [
         'executor.allowed_executables !== undefined && !executor',
@@ -275,16 +275,16 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'redaction',
-    file: 'edge/secret-shapes.ts',
-    tests: ['test/edge/redaction-places.test.ts'],
+    file: 'edge/secrets/secret-patterns.ts',
+    tests: ['test/edge/secrets/redaction-places.test.ts'],
     lines: [
       ['(?:-u|--user|--proxy-user)(?:', '(?:-u|--user)(?:', 'The password of a proxy in a command line is shown on cards and in chats.'],
     ],
   },
   {
     area: 'redaction',
-    file: 'edge/secret-shapes.ts',
-    tests: ['test/edge/redaction.test.ts'],
+    file: 'edge/secrets/secret-patterns.ts',
+    tests: ['test/edge/secrets/redaction.test.ts'],
     titled: 'V02|a member named|by its shape|a secret inside a text',
     lines: [
       [
@@ -296,8 +296,8 @@ export const DECISIONS: readonly Held[] = [
   },
   {
     area: 'redaction',
-    file: 'edge/redaction.ts',
-    tests: ['test/edge/redaction.test.ts', 'test/edge/redaction-places.test.ts'],
+    file: 'edge/secrets/redaction.ts',
+    tests: ['test/edge/secrets/redaction.test.ts', 'test/edge/secrets/redaction-places.test.ts'],
     titled: 'V02|a member named|by its shape|a secret inside a text',
     lines: [
       [

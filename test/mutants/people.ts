@@ -5,8 +5,8 @@ import type { Held } from './mutant.ts'
 export const PEOPLE: readonly Held[] = [
   {
     area: 'channels',
-    file: 'edge/channels/slack-request.ts',
-    tests: ['test/edge/slack.test.ts'],
+    file: 'edge/channels/slack/request.ts',
+    tests: ['test/edge/channels/slack.test.ts'],
     lines: [
       [
         'sameText(signatureOf(secret, signed), signed.signature)',
@@ -30,7 +30,7 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'channels',
     file: 'edge/channels/webhook.ts',
-    tests: ['test/edge/webhook.test.ts'],
+    tests: ['test/edge/channels/webhook.test.ts'],
     lines: [
       ['byteLength >= 24 &&', '', 'A webhook is signed with a key that can be guessed.'],
       ['{id}.', "{''}.", 'A receiver takes an old message under a new id.'],
@@ -39,8 +39,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'addresses',
-    file: 'edge/channels/outside.ts',
-    tests: ['test/edge/webhook.test.ts'],
+    file: 'edge/platform/outbound-fetch.ts',
+    tests: ['test/edge/channels/webhook.test.ts'],
     lines: [
       [
         "if (url.username !== '' || url.password !== '') return",
@@ -63,7 +63,7 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'addresses',
     file: 'edge/channels/post.ts',
-    tests: ['test/edge/webhook.test.ts'],
+    tests: ['test/edge/channels/webhook.test.ts'],
     lines: [
       [
         'if (fault !== undefined) return err({ again: false',
@@ -75,8 +75,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'channels',
-    file: 'edge/channels/mail.ts',
-    tests: ['test/edge/mail.test.ts'],
+    file: 'edge/channels/email/content.ts',
+    tests: ['test/edge/channels/email.test.ts'],
     lines: [
       [
         "const line = (text: string): string => written(text).replaceAll('\\n', ' ')",
@@ -92,8 +92,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'secrets',
-    file: 'edge/sealing.ts',
-    tests: ['test/edge/sealing.test.ts'],
+    file: 'edge/secrets/sealing.ts',
+    tests: ['test/edge/secrets/sealing.test.ts'],
     lines: [
       [
         'canonical([this.#tenant, name, version])',
@@ -114,8 +114,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'secrets',
-    file: 'edge/vault.ts',
-    tests: ['test/edge/sealing.test.ts'],
+    file: 'edge/secrets/vault.ts',
+    tests: ['test/edge/secrets/sealing.test.ts'],
     lines: [
       [
         'opened.get(secret)?.tools.includes(name) === true ? opened.get(secret) : undefined',
@@ -132,7 +132,7 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'console',
     file: 'edge/console/session.ts',
-    tests: ['test/edge/console.test.ts'],
+    tests: ['test/edge/console/session.test.ts'],
     titled: 'K05|seed T25',
     lines: [
       ['; HttpOnly; SameSite=Strict', '; SameSite=Strict', 'A script on a page of ours reads the session of an operator.'],
@@ -151,8 +151,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'console',
-    file: 'edge/console-session-store.ts',
-    tests: ['test/edge/console.test.ts'],
+    file: 'edge/tenant/console-session-store.ts',
+    tests: ['test/edge/console/session.test.ts'],
     titled: 'K03|K05 who signs out',
     lines: [
       ['if (wrong >= LIMITS.sign_in_tries)', 'if (false)', 'An attacker can try keys at the console without limit.'],
@@ -165,8 +165,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'workers',
-    file: 'edge/worker-gate.ts',
-    tests: ['test/edge/worker-gate.test.ts'],
+    file: 'edge/workers/request-freshness.ts',
+    tests: ['test/edge/workers/request-freshness.test.ts'],
     lines: [
       [
         '|| this.#older.has(id)',
@@ -184,15 +184,15 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'workers',
-    file: 'edge/intake.ts',
-    tests: ['test/edge/worker-identity.test.ts'],
+    file: 'edge/http/intake.ts',
+    tests: ['test/edge/workers/identity.test.ts'],
     titled: 'K02|a signed request',
     lines: [['if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)', '', 'Anybody speaks as any worker.']],
   },
   {
     area: 'workers',
-    file: 'edge/worker-means.ts',
-    tests: ['test/edge/worker-means.test.ts'],
+    file: 'edge/workers/eligibility.ts',
+    tests: ['test/edge/workers/eligibility.test.ts'],
     lines: [
       ['proven.means.tiers.filter((tier) => tiers.includes(tier))', 'tiers', 'A worker gets calls of a tier that it has not proven.'],
       [
@@ -205,8 +205,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'workers',
-    file: 'shared/worker-proof.ts',
-    tests: ['test/agreement/worker-proof.test.ts'],
+    file: 'shared/evidence/worker-proof.ts',
+    tests: ['test/shared/worker-proof.test.ts'],
     lines: [
       [
         'if (read.data.tenant !== tenant || read.data.worker !== id)',
@@ -218,8 +218,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'evidence',
-    file: 'edge/settlement.ts',
-    tests: ['test/edge/settlement.test.ts'],
+    file: 'edge/call/settlement.ts',
+    tests: ['test/edge/run/settlement.test.ts'],
     lines: [
       ['if (first !== undefined) {', 'if (first === null) {', 'A worker has the edge countersign what its grant contradicts.'],
       ['(summary.truncated || sha256(kept) === summary.sha256)', 'true', 'A worker stores another output than its statement names.'],
@@ -233,7 +233,7 @@ export const PEOPLE: readonly Held[] = [
   {
     area: 'redis',
     file: 'infra/redis.ts',
-    tests: ['test/faults/redis-access.test.ts'],
+    tests: ['test/faults/redis/redis-access.test.ts'],
     lines: [
       ['}* -@all', '}* allchannels -@all', 'A holder of the worker’s password can subscribe to every channel of Redis.'],
       [
@@ -247,8 +247,8 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'planning',
-    file: 'edge/schemas.ts',
-    tests: ['test/edge/schemas.test.ts'],
+    file: 'edge/tools/schema-rules.ts',
+    tests: ['test/edge/tools/schema-rules.test.ts'],
     titled: 'G06 a pattern is refused|a reference out of the schema',
     lines: [
       [
@@ -265,16 +265,16 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'policy',
-    file: 'edge/typed-arguments.ts',
-    tests: ['test/policy/schema.test.ts'],
+    file: 'edge/policy/argument-typing.ts',
+    tests: ['test/edge/policy/schema.test.ts'],
     lines: [
       ['if (CEDAR_ESCAPES.has(name)) return', 'if (false) return', 'An argument passes for an entity of policy, such as an operator.'],
     ],
   },
   {
     area: 'policy',
-    file: 'edge/policy-text.ts',
-    tests: ['test/policy/validation.test.ts'],
+    file: 'edge/policy/text-limits.ts',
+    tests: ['test/edge/policy/validation.test.ts'],
     titled: 'deep brackets',
     lines: [
       ['if (depth > LIMITS.policy_depth)', 'if (false)', 'A policy that is nested deeply ends the engine, and every decision with it.'],

@@ -5,8 +5,8 @@ import type { Held } from './mutant.ts'
 export const SANDBOX: readonly Held[] = [
   {
     area: 'addresses',
-    file: 'worker/sandbox/address.ts',
-    tests: ['test/escape/address.test.ts'],
+    file: 'worker/sandbox/network/public-address.ts',
+    tests: ['test/escape/network/public-address.test.ts'],
     lines: [
       ["['169.254.0.0', 16]", "['169.254.0.0', 24]", 'A tool reads the credentials of the host from a metadata service.'],
       ["['10.0.0.0', 8]", "['10.0.0.0', 16]", 'A tool reaches machines of the private network.'],
@@ -24,8 +24,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'addresses',
-    file: 'worker/sandbox/hosts.ts',
-    tests: ['test/escape/address.test.ts'],
+    file: 'worker/sandbox/network/host-patterns.ts',
+    tests: ['test/escape/network/public-address.test.ts'],
     lines: [
       ['|| answers.every(isPublic) ? ok', '|| answers.some(isPublic) ? ok', 'A name with one public and one private answer leads inside.'],
       [
@@ -37,8 +37,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'egress',
-    file: 'worker/sandbox/client-hello.ts',
-    tests: ['test/escape/address.test.ts'],
+    file: 'worker/sandbox/network/tls-client-hello.ts',
+    tests: ['test/escape/network/public-address.test.ts'],
     lines: [
       ['if (type === ENCRYPTED_CLIENT_HELLO) return MALFORMED', '', 'The real name that a tool asks for is hidden from the proxy.'],
       ['if (name !== undefined) return MALFORMED', '', 'A second server name, which the host may take, is not judged.'],
@@ -46,8 +46,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'egress',
-    file: 'worker/sandbox/egress.ts',
-    tests: ['test/escape/proxy.test.ts'],
+    file: 'worker/sandbox/network/egress.ts',
+    tests: ['test/escape/network/http-proxy.test.ts'],
     lines: [
       [
         'told.length === this.#authorization.length && timingSafeEqual(told, this.#authorization)',
@@ -61,8 +61,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'egress',
-    file: 'worker/sandbox/proxy.ts',
-    tests: ['test/escape/proxy.test.ts', 'test/escape/hop-by-hop.test.ts'],
+    file: 'worker/sandbox/network/http-proxy.ts',
+    tests: ['test/escape/network/http-proxy.test.ts', 'test/escape/network/hop-by-hop.test.ts'],
     lines: [
       ["  'upgrade',\n", '', 'A tool has a host change protocols, and the proxy no longer checks what follows.'],
       ["  'proxy-authorization',\n", '', 'The token of a call’s proxy is sent to the hosts that it reaches.'],
@@ -77,8 +77,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'egress',
-    file: 'worker/sandbox/tunnel.ts',
-    tests: ['test/escape/proxy.test.ts'],
+    file: 'worker/sandbox/network/tunnel.ts',
+    tests: ['test/escape/network/http-proxy.test.ts'],
     titled: 'N11',
     lines: [
       [
@@ -91,8 +91,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'egress',
-    file: 'worker/sandbox/socks.ts',
-    tests: ['test/escape/socks.test.ts'],
+    file: 'worker/sandbox/network/socks5.ts',
+    tests: ['test/escape/network/socks5.test.ts'],
     titled: 'N12|N01',
     lines: [
       [
@@ -104,8 +104,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'secrets',
-    file: 'worker/sandbox/credentials.ts',
-    tests: ['test/escape/additions.test.ts'],
+    file: 'worker/sandbox/network/credentials.ts',
+    tests: ['test/escape/network/added-credentials.test.ts'],
     lines: [
       ['port}` && addition.over === over', 'port}`', 'A credential that is for TLS is sent in the clear.'],
       ['addition.host === `', "addition.host !== '' || addition.host === `", 'A credential is sent to every host that the call reaches.'],
@@ -113,8 +113,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'secrets',
-    file: 'worker/sandbox/intercept.ts',
-    tests: ['test/escape/intercept.test.ts'],
+    file: 'worker/sandbox/network/tls-intercept.ts',
+    tests: ['test/escape/network/tls-intercept.test.ts'],
     lines: [
       [
         'ca: trust, ALPNProtocols: HTTP',
@@ -130,8 +130,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'sandbox',
-    file: 'worker/sandbox/profiles.ts',
-    tests: ['test/escape/argv.test.ts'],
+    file: 'worker/sandbox/plan/profiles.ts',
+    tests: ['test/escape/plan/argv.test.ts'],
     lines: [
       [
         "namespaces: ['--unshare-all', '--unshare-user']",
@@ -152,8 +152,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'limits',
-    file: 'worker/sandbox/profiles.ts',
-    tests: ['test/escape/argv.test.ts'],
+    file: 'worker/sandbox/plan/profiles.ts',
+    tests: ['test/escape/plan/argv.test.ts'],
     lines: [
       ["{ flag: '--fsize',", "{ flag: '--sigpending',", 'A tool writes one file until the disk is full.'],
       [
@@ -177,8 +177,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'sandbox',
-    file: 'worker/sandbox/init.ts',
-    tests: ['test/escape/endings.test.ts'],
+    file: 'worker/sandbox/kernel/init.ts',
+    tests: ['test/escape/process/endings.test.ts'],
     titled: 'cold, without cgroups.*ending by exit',
     lines: [
       [
@@ -190,8 +190,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'sandbox',
-    file: 'worker/sandbox/orphans.ts',
-    tests: ['test/escape/orphans.test.ts'],
+    file: 'worker/sandbox/process/orphans.ts',
+    tests: ['test/escape/process/orphans.test.ts'],
     lines: [
       [
         'return ours && !isBubblewrap(',
@@ -202,8 +202,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'sandbox',
-    file: 'worker/run-folders.ts',
-    tests: ['test/worker/run-folders.test.ts'],
+    file: 'worker/calls/run-folders.ts',
+    tests: ['test/worker/calls/run-folders.test.ts'],
     lines: [
       [
         'for (const run of tainted) this.taint(run)',
@@ -214,8 +214,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'sandbox',
-    file: 'worker/sandbox/argv.ts',
-    tests: ['test/escape/argv.test.ts'],
+    file: 'worker/sandbox/plan/argv.ts',
+    tests: ['test/escape/plan/argv.test.ts'],
     lines: [
       ["'--', INIT, ...argv]", 'INIT, ...argv]', 'A program whose name begins with a dash gives options to bubblewrap.'],
       ['    ...OUR_INIT,\n', '', 'A tool takes over the init of its sandbox, and outlives its call.'],
@@ -229,8 +229,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'seccomp',
-    file: 'worker/sandbox/seccomp.ts',
-    tests: ['test/escape/seccomp.test.ts'],
+    file: 'worker/sandbox/kernel/seccomp.ts',
+    tests: ['test/escape/kernel/seccomp.test.ts'],
     lines: [
       ['...when(TIOCSTI, EPERM), ', '', 'A tool types into the terminal of whoever started the worker.'],
       ['...when(TIOCLINUX, EPERM)', '', 'A tool pastes into a console of the host.'],
@@ -273,8 +273,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'seccomp',
-    file: 'worker/sandbox/syscalls.ts',
-    tests: ['test/escape/seccomp.test.ts'],
+    file: 'worker/sandbox/kernel/syscalls.ts',
+    tests: ['test/escape/kernel/seccomp.test.ts'],
     lines: [
       ["ptrace: [101, 117, 'forbidden']", "ptrace: [10_101, 10_117, 'forbidden']", 'A tool takes over the other processes of its sandbox.'],
       [
@@ -309,8 +309,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'limits',
-    file: 'worker/sandbox/cgroups.ts',
-    tests: ['test/escape/limits.test.ts'],
+    file: 'worker/sandbox/limits/cgroups.ts',
+    tests: ['test/escape/limits/limits.test.ts'],
     titled: 'S28 many|S27 tier B',
     lines: [
       [
@@ -322,8 +322,8 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'limits',
-    file: 'worker/sandbox/output.ts',
-    tests: ['test/escape/output.test.ts'],
+    file: 'worker/sandbox/streams/output-capture.ts',
+    tests: ['test/escape/files/output.test.ts'],
     lines: [
       [
         'if (this.#bytes > this.#cap * FLOOD_FACTOR) this.#onFlood()',

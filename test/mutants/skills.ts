@@ -5,8 +5,8 @@ import type { Held } from './mutant.ts'
 export const SKILLS: readonly Held[] = [
   {
     area: 'skills',
-    file: 'edge/skills/meter.ts',
-    tests: ['test/skills/meter-refused.test.ts'],
+    file: 'edge/skills/metering/meter.ts',
+    tests: ['test/edge/skills/metering/meter-refused.test.ts'],
     titled: 'W11 a name',
     lines: [
       [
@@ -24,8 +24,8 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
-    file: 'edge/skills/meter.ts',
-    tests: ['test/skills/meter.test.ts'],
+    file: 'edge/skills/metering/meter.ts',
+    tests: ['test/edge/skills/metering/meter.test.ts'],
     titled: 'pays by its size',
     lines: [
       [
@@ -37,15 +37,15 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
-    file: 'edge/skills/fuel.ts',
-    tests: ['test/skills/meter.test.ts'],
+    file: 'edge/skills/metering/fuel.ts',
+    tests: ['test/edge/skills/metering/meter.test.ts'],
     titled: 'one local more than 50,000',
     lines: [['if (locals > LOCALS_MAX) throw', 'if (false) throw', 'A small function asks for all of the stack.']],
   },
   {
     area: 'skills',
-    file: 'edge/skills/sections.ts',
-    tests: ['test/skills/meter.test.ts'],
+    file: 'edge/skills/metering/sections.ts',
+    tests: ['test/edge/skills/metering/meter.test.ts'],
     titled: 'refused, and said (?!.*whatever)',
     lines: [
       ['if (place === -1) throw', 'if (false) throw', 'A section that the meter does not know holds code that costs no fuel.'],
@@ -54,8 +54,8 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
-    file: 'edge/skills/sections.ts',
-    tests: ['test/skills/meter-refused.test.ts'],
+    file: 'edge/skills/metering/sections.ts',
+    tests: ['test/edge/skills/metering/meter-refused.test.ts'],
     titled: 'W06 a million',
     lines: [
       ['section.end).u32() > most) throw', 'section.end).u32() > most && false) throw', 'A module of a million parts stalls its reader.'],
@@ -63,8 +63,8 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
-    file: 'edge/skills/storage-keys.ts',
-    tests: ['test/skills/storage-keys.test.ts'],
+    file: 'edge/skills/storage/keys.ts',
+    tests: ['test/edge/skills/storage/keys.test.ts'],
     lines: [
       [
         'faultInKey(key) === undefined && prefixes.some((prefix) => key.startsWith(prefix))',
@@ -81,8 +81,8 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
-    file: 'edge/skills/requests.ts',
-    tests: ['test/skills/requests.test.ts'],
+    file: 'edge/skills/execution/host-http.ts',
+    tests: ['test/edge/skills/execution/host-http.test.ts'],
     lines: [
       ['keep-alive|expect|via|forwarded|proxy-.*|', 'keep-alive|expect|via|forwarded|', 'A skill speaks to a proxy on the edge’s way out.'],
       [
@@ -107,8 +107,8 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
-    file: 'edge/skills/package.ts',
-    tests: ['test/skills/package.test.ts', 'test/skills/publish.test.ts'],
+    file: 'edge/skills/publish/package.ts',
+    tests: ['test/edge/skills/publish/package.test.ts', 'test/edge/skills/publish/publish.test.ts'],
     titled: 'W14|W15 in another spelling|W15 two signatures',
     lines: [
       [
@@ -121,29 +121,29 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
-    file: 'edge/publisher-store.ts',
-    tests: ['test/skills/trust.test.ts'],
+    file: 'edge/tenant/skills/publisher-store.ts',
+    tests: ['test/edge/skills/publish/trust.test.ts'],
     titled: 'a publisher’s key|revoked|W14|pinned|never on a list',
     lines: [['if (revoked !== undefined) return err(', 'if (false) return err(', 'A key that was revoked signs skills again.']],
   },
   {
     area: 'skills',
-    file: 'edge/skill-store.ts',
-    tests: ['test/skills/trust.test.ts', 'test/skills/calls.test.ts'],
+    file: 'edge/tenant/skills/version-store.ts',
+    tests: ['test/edge/skills/publish/trust.test.ts', 'test/edge/skills/execution/calls.test.ts'],
     titled: 'W14|a skill that is disabled',
     lines: [["if (state === 'revoked' && to !== 'revoked') return", 'if (false) return', 'A skill that was revoked is enabled again.']],
   },
   {
     area: 'skills',
-    file: 'edge/skills/world.ts',
-    tests: ['test/skills/audit.test.ts'],
+    file: 'edge/skills/component/world.ts',
+    tests: ['test/edge/skills/publish/audit.test.ts'],
     titled: 'W11',
     lines: [['if (capability === undefined) throw', 'if (false) throw', 'A skill imports what no skill is given.']],
   },
   {
     area: 'skills',
-    file: 'edge/decide.ts',
-    tests: ['test/skills/revocation.test.ts'],
+    file: 'edge/decision/decide.ts',
+    tests: ['test/edge/skills/execution/revocation.test.ts'],
     titled: 'is so for the very next call',
     lines: [['skills.get(executor.skill)?.digest === executor.digest', 'true', 'A skill that was revoked goes on running.']],
   },

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { pdeathsig } from '../../infra/child.ts'
+import { pdeathsig } from '../../infra/child-process.ts'
 import type { Copy } from './copy.ts'
 import type { Mutant } from './mutant.ts'
 

@@ -5,8 +5,8 @@ import type { Held } from './mutant.ts'
 export const WORKER: readonly Held[] = [
   {
     area: 'grants',
-    file: 'worker/grant.ts',
-    tests: ['test/worker/grant.test.ts'],
+    file: 'worker/calls/verify-grant.ts',
+    tests: ['test/worker/calls/grant.test.ts'],
     lines: [
       [
         "if (worker !== expected.worker) return stray('the grant is for another worker')",
@@ -41,8 +41,8 @@ export const WORKER: readonly Held[] = [
   },
   {
     area: 'grants',
-    file: 'worker/queue.ts',
-    tests: ['test/worker/doorbell.test.ts'],
+    file: 'worker/queue/doorbells.ts',
+    tests: ['test/worker/queue/doorbell.test.ts'],
     lines: [
       [
         'if (job.data.tenant !== tenant) return',
@@ -54,8 +54,8 @@ export const WORKER: readonly Held[] = [
   },
   {
     area: 'files',
-    file: 'worker/outputs.ts',
-    tests: ['test/worker/collect.test.ts'],
+    file: 'worker/calls/output-files.ts',
+    tests: ['test/worker/calls/collect-output-files.test.ts'],
     titled: 'S40|S41|S42|S43|S44|V01',
     lines: [
       [
@@ -73,8 +73,8 @@ export const WORKER: readonly Held[] = [
   },
   {
     area: 'files',
-    file: 'worker/spool.ts',
-    tests: ['test/worker/spool.test.ts'],
+    file: 'worker/calls/spool.ts',
+    tests: ['test/worker/calls/spool.test.ts'],
     lines: [
       [
         'before !== undefined && before.fence >= fence',
@@ -95,8 +95,8 @@ export const WORKER: readonly Held[] = [
   },
   {
     area: 'files',
-    file: 'worker/run-folders.ts',
-    tests: ['test/worker/run-folders.test.ts'],
+    file: 'worker/calls/run-folders.ts',
+    tests: ['test/worker/calls/run-folders.test.ts'],
     lines: [
       [
         "if (expected === 'kept' && !existsSync(folder)) return err('lost')",
@@ -114,7 +114,7 @@ export const WORKER: readonly Held[] = [
   {
     area: 'workers',
     file: 'worker/config.ts',
-    tests: ['test/worker/config.test.ts'],
+    tests: ['test/worker/host/config.test.ts'],
     lines: [
       ['if ((mode & 0o077) !== 0)', 'if (false)', 'Other users of the host read the key of the worker.'],
       [
@@ -126,8 +126,8 @@ export const WORKER: readonly Held[] = [
   },
   {
     area: 'secrets',
-    file: 'worker/sandbox/veil.ts',
-    tests: ['test/worker/veil.test.ts'],
+    file: 'worker/sandbox/streams/secret-mask.ts',
+    tests: ['test/worker/sandbox/secret-mask.test.ts'],
     titled: 'V01',
     lines: [
       [
@@ -140,8 +140,8 @@ export const WORKER: readonly Held[] = [
   },
   {
     area: 'secrets',
-    file: 'shared/spellings.ts',
-    tests: ['test/worker/veil.test.ts'],
+    file: 'shared/secrets/encodings.ts',
+    tests: ['test/worker/sandbox/secret-mask.test.ts'],
     titled: 'V01',
     lines: [
       [

@@ -1,14 +1,14 @@
 // An explanation without an edge around it: a set of policies, one call of the agent `me` to the tool `pay`, and what is told of the
 // answer.
 
-import type { Reader } from '../../edge/explain/telling.ts'
-import type { Grounds } from '../../edge/explain.ts'
-import { explain } from '../../edge/explain.ts'
-import type { CedarValueJson } from '../../edge/policy.ts'
-import { about, ask, compile, readable } from '../../edge/policy.ts'
-import { Redaction } from '../../edge/redaction.ts'
-import type { Explanation } from '../../shared/explanation.ts'
+import type { Reader } from '../../edge/decision/explain/wording.ts'
+import type { Grounds } from '../../edge/decision/explain.ts'
+import { explain } from '../../edge/decision/explain.ts'
+import type { CedarValueJson } from '../../edge/policy/engine.ts'
+import { about, ask, compile, readable } from '../../edge/policy/engine.ts'
+import { Redaction } from '../../edge/secrets/redaction.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
+import type { Explanation } from '../../shared/wire/explanation.ts'
 
 export const NOBODY = {
   granted: false,

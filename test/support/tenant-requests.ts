@@ -1,12 +1,12 @@
 // A request for each route that names something, by ids that are given: what the other tenant's and nobody's are asked with alike.
 
-import type { RouteName } from '../../shared/api.ts'
-import { seal } from '../../shared/dsse.ts'
-import { sha256 } from '../../shared/json.ts'
-import { STATEMENT_TYPE } from '../../shared/statement.ts'
-import { toolSpec } from './desk.ts'
-import { newSigner } from './peer-worker.ts'
+import { sha256 } from '../../shared/bytes/json.ts'
+import { seal } from '../../shared/evidence/dsse.ts'
+import { STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
+import type { RouteName } from '../../shared/routes/all.ts'
+import { toolSpec } from './fixtures.ts'
 import type { Ids } from './tenants.ts'
+import { newSigner } from './worker/peer-worker.ts'
 
 const KEY = newSigner()
 const why = { reason: 'a test' }

@@ -1,17 +1,17 @@
 // Creates tenants for a test, through the operator of the installation, each with one of everything that a tenant can hold.
 
 import type { DevInfo } from '../../infra/seed.ts'
-import type { RouteName } from '../../shared/api.ts'
-import { ROUTES } from '../../shared/api.ts'
-import { bearer, type Client, client } from '../../shared/client.ts'
+import { sha256 } from '../../shared/bytes/json.ts'
 import { approvalId, callId, newStandingId, newWorkerId, ulid } from '../../shared/ids.ts'
-import { sha256 } from '../../shared/json.ts'
+import type { RouteName } from '../../shared/routes/all.ts'
+import { ROUTES } from '../../shared/routes/all.ts'
+import { bearer, type Client, client } from '../../shared/routes/client.ts'
 import type { Route } from '../../shared/routes/route.ts'
-import type { QuotaChange } from '../../shared/tenants.ts'
-import { ConsoleSession } from './console-session.ts'
-import { Desk, granted } from './desk.ts'
-import { grantOf, newSigner, PeerWorker } from './peer-worker.ts'
-import { component, Publisher } from './skill.ts'
+import type { QuotaChange } from '../../shared/wire/tenants.ts'
+import { ConsoleSession } from './browser/console-session.ts'
+import { Desk, granted } from './fixtures.ts'
+import { component, Publisher } from './skills/skill.ts'
+import { grantOf, newSigner, PeerWorker } from './worker/peer-worker.ts'
 
 export const installation = (dev: DevInfo): Client => client(dev.url, bearer(dev.installation_key))
 

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
-import { Unfit } from './engine.ts'
+import { Unfit } from './quickjs.ts'
 
 type Target = string | null | readonly Target[] | { readonly [condition: string]: Target }
 const Target: z.ZodType<Target> = z.lazy(() => z.union([z.string(), z.null(), z.array(Target), z.record(z.string(), Target)]))

@@ -1,7 +1,7 @@
 // The slots and the CPU time that all skills of this process share, whichever run or author they are for.
 
-import { Places } from '../places.ts'
-import { Turns } from '../turns.ts'
+import { Places } from './concurrency-slots.ts'
+import { Turns } from './cpu-turns.ts'
 
 /**
  * A call takes a slot before it is claimed, because each claimed call may use all the memory that a skill may have. The calls in the slots

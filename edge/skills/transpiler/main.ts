@@ -2,18 +2,18 @@
 // that pay for what they do. It keeps nothing, reaches nothing, and trusts nobody; each component has an engine of its own.
 
 import { WorkerEntrypoint } from 'cloudflare:workers'
+import { sha256 } from '../../../shared/bytes/json.ts'
 import { failure } from '../../../shared/failures.ts'
-import { sha256 } from '../../../shared/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import type { SkillCapability } from '../../../shared/plan.ts'
+import type { SkillCapability } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
-import { readComponent } from '../component.ts'
-import { lift } from '../glue.ts'
-import type { Room } from '../meter.ts'
-import { meter } from '../meter.ts'
-import { askingFunctions } from '../world.ts'
-import { generate } from './engine.ts'
+import { readComponent } from '../component/bounds.ts'
+import { askingFunctions } from '../component/world.ts'
+import type { Room } from '../metering/meter.ts'
+import { meter } from '../metering/meter.ts'
+import { lift } from './inline-modules.ts'
+import { generate } from './jco.ts'
 
 /** `component.js` makes an instance of the others: WebAssembly, metered. */
 export type Transpiled = {

@@ -3,11 +3,11 @@
 // but the bench.
 
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
-import { decide, type Situation } from '../../../edge/decide.ts'
-import type { Loaded } from '../../../edge/directory.ts'
-import { directoryFrom } from '../../../edge/directory.ts'
-import { about, compile } from '../../../edge/policy.ts'
-import { checkPolicies } from '../../../edge/policy-check.ts'
+import { decide, type Situation } from '../../../edge/decision/decide.ts'
+import type { Loaded } from '../../../edge/directory/directory.ts'
+import { directoryFrom } from '../../../edge/directory/directory.ts'
+import { checkPolicies } from '../../../edge/policy/check.ts'
+import { about, compile } from '../../../edge/policy/engine.ts'
 import { DEFAULT_BUDGET } from '../../../shared/limits.ts'
 import type { Tool } from '../../../shared/wire/tools.ts'
 

@@ -1,7 +1,7 @@
 // How the suite gets approvals of a running Countersign: `node countersign.ts open [seconds]`, `node countersign.ts look ID`. It needs
 // COUNTERSIGN_URL, COUNTERSIGN_KEY (an operator who approves and may put tools) and COUNTERSIGN_AGENT_KEY.
 
-import { bearer, client } from '../../../shared/client.ts'
+import { bearer, client } from '../../../shared/routes/client.ts'
 import type { Ask, Seen, Target } from './check.ts'
 
 type Where = { readonly url: string; readonly operatorKey: string; readonly agentKey: string }

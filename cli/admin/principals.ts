@@ -1,0 +1,239 @@
+// Who may take part: agents, operators and workers, made, listed and revoked by an operator.
+
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { AgentSpec } from '../../shared/wire/principals.ts'
+import type { Command, Output } from '../shell/command.ts'
+import { command, usage } from '../shell/command.ts'
+import { fitting, readRecord } from '../shell/json-input.ts'
+import type { Paint } from '../shell/terminal-text.ts'
+import { columns, inline, listing, time } from '../shell/terminal-text.ts'
+
+const NAME = { NAME: 'its name' } as const
+const names = (given: string | undefined): string[] | undefined =>
+  given
+    ?.split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+const done = (what: string): Result<Output, never> => ok({ ok: true, json: { done: true }, text: `${what}\n` })
+
+/** A new principal, and its key if this is the one time that it is shown. */
+function keyed(kind: string, name: string, key: string | undefined, paint: Paint): string {
+  const made = `${kind} ${paint.bold(inline(name))}\n`
+  return key === undefined
+    ? `${made}  its key stays as it is\n`
+    : `${made}${columns([['key', key]], '  ')}  ${paint.warn('shown this once, and kept nowhere')}\n`
+}
+
+const listAgents = command({
+  words: ['agents', 'list'],
+  args: {},
+  flags: {},
+  does: 'List agents',
+  key: 'operator',
+  async run({ api, paint }) {
+    const list = await api('listAgents', {})
+    if (!list.ok) return list
+    const rows = list.value.items.map(({ name, tools, channels, groups, pool, created_at_ms }) => [
+      name,
+      tools.join(','),
+      channels?.join(',') ?? 'any',
+      groups?.join(',') ?? '',
+      pool ?? 'default',
+      time(created_at_ms),
+    ])
+    return ok({
+      ok: true,
+      json: list.value.items,
+      text: listing(paint, ['agent', 'tools', 'channels', 'groups', 'pool', 'made'], rows, 'no agents'),
+    })
+  },
+})
+
+const putAgent = command({
+  words: ['agents', 'put'],
+  args: { ...NAME, 'FILE?': 'the agent as JSON, for what no flag says, such as its budget; - reads standard input' },
+  flags: {
+    tools: { value: 'TOOL,…', what: 'the tools it may call; * is every one' },
+    channels: { value: 'NAME,…', what: 'the channels it may come from; any if you say nothing' },
+    groups: { value: 'NAME,…', what: 'the groups it is in' },
+    owners: { value: 'NAME,…', what: 'the operators who answer for it; you, if it is new and you say nothing' },
+    pool: { value: 'NAME', what: 'the pool of workers that runs its calls' },
+  },
+  does: 'Make an agent, or change one; a new one’s key is in the answer, once',
+  key: 'operator',
+  examples: ['countersign agents put reporter --tools text.stats,http.fetch'],
+  async run({ args: { NAME: name, FILE: file }, flags, api, paint }) {
+    const read = file === undefined ? ok({}) : readRecord(file)
+    if (!read.ok) return read
+    const lists = { tools: names(flags.tools), channels: names(flags.channels), groups: names(flags.groups), owners: names(flags.owners) }
+    const said = { ...lists, pool: flags.pool }
+    const given = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined))
+    const spec = fitting(AgentSpec, { ...read.value, ...given }, 'the agent')
+    if (!spec.ok) return spec
+    const put = await api('putAgent', { params: { name }, body: spec.value })
+    return put.ok ? ok({ ok: true, json: put.value, text: keyed('agent', put.value.name, put.value.key, paint) }) : put
+  },
+})
+
+const rotate = (kind: 'agent' | 'operator', route: 'rotateAgentKey' | 'rotateOperatorKey') =>
+  command({
+    words: [`${kind}s`, 'rotate'],
+    args: NAME,
+    flags: {},
+    does: `Give an ${kind} a new key; the old one ends at once`,
+    key: 'operator',
+    async run({ args, api, paint }) {
+      const put = await api(route, { params: { name: args.NAME } })
+      return put.ok ? ok({ ok: true, json: put.value, text: keyed(kind, put.value.name, put.value.key, paint) }) : put
+    },
+  })
+
+const revokeAgent = command({
+  words: ['agents', 'revoke'],
+  args: NAME,
+  flags: {},
+  does: 'Revoke an agent, at once',
+  key: 'operator',
+  async run({ args, api }) {
+    const gone = await api('deleteAgent', { params: { name: args.NAME } })
+    return gone.ok ? done(`agent ${args.NAME} revoked`) : gone
+  },
+})
+
+const listOperators = command({
+  words: ['operators', 'list'],
+  args: {},
+  flags: {},
+  does: 'List operators',
+  key: 'operator',
+  async run({ api, paint }) {
+    const list = await api('listOperators', {})
+    if (!list.ok) return list
+    const rows = list.value.items.map(({ name, roles, created_at_ms }) => [name, roles.join(','), time(created_at_ms)])
+    return ok({ ok: true, json: list.value.items, text: listing(paint, ['operator', 'roles', 'made'], rows, 'no operators') })
+  },
+})
+
+const putOperator = command({
+  words: ['operators', 'put'],
+  args: NAME,
+  flags: { roles: { value: 'ROLE,…', what: 'the roles, which policy gives a meaning: admin, approver, auditor, courier by default' } },
+  does: 'Make an operator, or change one; a new one’s key is in the answer, once',
+  key: 'operator',
+  async run({ args: { NAME: name }, flags, api, paint }) {
+    const roles = names(flags.roles)
+    if (roles === undefined) return err(usage('`--roles` is missing: countersign operators put NAME --roles approver'))
+    const put = await api('putOperator', { params: { name }, body: { roles } })
+    return put.ok ? ok({ ok: true, json: put.value, text: keyed('operator', put.value.name, put.value.key, paint) }) : put
+  },
+})
+
+const revokeOperator = command({
+  words: ['operators', 'revoke'],
+  args: NAME,
+  flags: {},
+  does: 'Revoke an operator, at once',
+  key: 'operator',
+  async run({ args, api }) {
+    const gone = await api('deleteOperator', { params: { name: args.NAME } })
+    return gone.ok ? done(`operator ${args.NAME} revoked`) : gone
+  },
+})
+
+const listWorkers = command({
+  words: ['workers', 'list'],
+  args: {},
+  flags: {},
+  does: 'List workers, with the tiers that each has proven; on one of C-nocgroup limits hold for each process alone',
+  key: 'operator',
+  async run({ api, paint }) {
+    const list = await api('listWorkers', {})
+    if (!list.ok) return list
+    const rows = list.value.items.map(({ id, name, pool, advertised, status, seen_at_ms, doubled_at_ms, kid }) => [
+      id,
+      name,
+      pool,
+      advertised.join(','),
+      doubled_at_ms === null ? status : `${status}, copied`,
+      seen_at_ms === null ? 'never' : time(seen_at_ms),
+      kid,
+    ])
+    return ok({
+      ok: true,
+      json: list.value.items,
+      text: listing(paint, ['worker', 'name', 'pool', 'tiers', 'status', 'seen', 'key'], rows, 'no workers'),
+    })
+  },
+})
+
+const copied = (at: number): string =>
+  `copied: two processes used its key at the same time, last ${time(at)}; if you don’t know of a second host, revoke it and enrol its host again\n`
+
+const showWorker = command({
+  words: ['workers', 'show'],
+  args: { WORKER: 'the worker’s id' },
+  flags: {},
+  does: 'Show what a worker has proven of its sandboxes, and why not',
+  key: 'operator',
+  async run({ args, api }) {
+    const found = await api('readWorker', { params: { worker: args.WORKER } })
+    if (!found.ok) return found
+    const { name, pool, advertised, doubled_at_ms, proof } = found.value
+    const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${advertised.join(' and ') || 'no tier'}\n${doubled_at_ms === null ? '' : copied(doubled_at_ms)}`
+    if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
+    const { tiers, egress, cgroups, prepared, profiles = [] } = proof
+    const own = profiles.map(({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const)
+    const parts = [
+      ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, cgroups, ...(prepared === undefined ? {} : { prepared }) }),
+      ...own,
+    ]
+    const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
+      `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
+      ...checks.map((check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`),
+    ])
+    const { kernel, bubblewrap, util_linux, node } = proof.versions
+    const on = `tried ${time(proof.at_ms)}, in ${proof.took_ms} ms; Linux ${kernel}, bubblewrap ${bubblewrap}, util-linux ${util_linux}, Node ${node}`
+    return ok({ ok: true, json: found.value, text: `${head}${inline(on)}\n${told.join('\n')}\n` })
+  },
+})
+
+const enrolWorker = command({
+  words: ['workers', 'enrol'],
+  args: {},
+  flags: { pool: { value: 'NAME', what: 'the pool it is to belong to; default if you say nothing' } },
+  does: 'Make a token that enrols one worker, once, soon',
+  key: 'operator',
+  examples: ['countersign workers enrol | countersign-worker enroll --config /etc/countersign/worker.json'],
+  async run({ flags, api }) {
+    const made = await api('createEnrolment', { body: flags.pool === undefined ? {} : { pool: flags.pool } })
+    return made.ok ? ok({ ok: true, json: made.value, text: `${inline(made.value.token)}\n` }) : made // the token alone, to be piped
+  },
+})
+
+const revokeWorker = command({
+  words: ['workers', 'revoke'],
+  args: { WORKER: 'the worker’s id' },
+  flags: {},
+  does: 'Revoke a worker, at once; what it runs ends indeterminate',
+  key: 'operator',
+  async run({ args, api }) {
+    const gone = await api('revokeWorker', { params: { worker: args.WORKER } })
+    return gone.ok ? done(`worker ${args.WORKER} revoked`) : gone
+  },
+})
+
+export const PRINCIPALS: readonly Command[] = [
+  listAgents,
+  putAgent,
+  rotate('agent', 'rotateAgentKey'),
+  revokeAgent,
+  listOperators,
+  putOperator,
+  rotate('operator', 'rotateOperatorKey'),
+  revokeOperator,
+  listWorkers,
+  showWorker,
+  enrolWorker,
+  revokeWorker,
+]

@@ -1,0 +1,168 @@
+// `countersign tenants`: the operator of the installation creates, lists, limits, suspends, resumes and deletes tenants.
+
+import { LIMITS } from '../../shared/limits.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Tenant } from '../../shared/wire/tenants.ts'
+import { Quota } from '../../shared/wire/tenants.ts'
+import type { Command, Output } from '../shell/command.ts'
+import { command, usage } from '../shell/command.ts'
+import { fitting } from '../shell/json-input.ts'
+import { columns, inline, listing, time } from '../shell/terminal-text.ts'
+
+const NAME = { NAME: 'the tenant’s name' } as const
+const QUOTA = {
+  calls: { value: 'N', what: 'calls that its agents may propose within one day in UTC' },
+  files: { value: 'BYTES', what: 'bytes of files that its runs may hold together' },
+  workers: { value: 'N', what: 'workers that may be enrolled at a time' },
+  streams: { value: 'N', what: 'pages and streams that may be open at a time' },
+} as const
+const REASON = { reason: { value: 'TEXT', what: 'why, for the journal' } } as const
+
+type QuotaFlags = Readonly<Record<keyof typeof QUOTA, string | undefined>>
+
+function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
+  const said = { calls_per_day: calls, files_bytes: files, workers, streams }
+  const given = Object.entries(said).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]))
+  const wrong = given.find(({ value }) => !/^\d+$/.test(value))
+  if (wrong !== undefined) return err(usage(`the quota \`${wrong.name}\` is to be a whole number in digits, such as 1000`))
+  return fitting(Quota.partial(), Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])), 'the quota')
+}
+
+const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Tenant): [string, string][] => [
+  ['tenant', inline(name)],
+  ['state', state === 'deleted' && erased !== true ? 'deleted; its data is still being removed' : state],
+  ['made', time(created_at_ms)],
+  ['changed', time(changed_at_ms)],
+  ['calls a day', String(quota.calls_per_day)],
+  ['bytes of files', String(quota.files_bytes)],
+  ['workers', String(quota.workers)],
+  ['open streams', String(quota.streams)],
+]
+const told = (tenant: Tenant): Output => ({ ok: true, json: tenant, text: columns(rowsOf(tenant), '') })
+
+const list = command({
+  words: ['tenants', 'list'],
+  args: {},
+  flags: { after: { value: 'NAME', what: 'list tenants after this name' } },
+  does: `List tenants by name, deleted ones included, ${LIMITS.page} at a time`,
+  key: 'installation',
+  async run({ flags, api, paint }) {
+    const tenants = await api('listTenants', { query: flags.after === undefined ? {} : { after: flags.after } })
+    if (!tenants.ok) return tenants
+    const rows = tenants.value.items.map(({ name, state, created_at_ms }) => [name, state, time(created_at_ms)])
+    const last = tenants.value.items.at(-1)
+    const more =
+      last === undefined || rows.length < LIMITS.page ? '' : `there may be more: \`countersign tenants list --after ${last.name}\`\n`
+    const text = `${listing(paint, ['tenant', 'state', 'made'], rows, 'no tenants')}${more}`
+    return ok({ ok: true, json: tenants.value.items, text })
+  },
+})
+
+const create = command({
+  words: ['tenants', 'create'],
+  args: NAME,
+  flags: { operator: { value: 'NAME', what: 'the name of its first operator (default: root)' }, ...QUOTA },
+  does: 'Create a tenant; prints the key of its first operator, once',
+  key: 'installation',
+  examples: ['countersign tenants create acme --operator alice --calls 10000'],
+  async run({ args, flags, api, paint }) {
+    const quota = quotaIn(flags)
+    if (!quota.ok) return quota
+    const body = { name: args.NAME, quota: quota.value, ...(flags.operator === undefined ? {} : { operator: flags.operator }) }
+    const made = await api('createTenant', { body })
+    if (!made.ok) return made
+    const { operator, key } = made.value
+    const rows: [string, string][] = [...rowsOf(made.value), ['operator', inline(operator)], ['key', key]]
+    return ok({
+      ok: true,
+      json: made.value,
+      text: `${columns(rows, '')}${paint.warn('keep this key now: it is shown only once and is not stored')}\n`,
+    })
+  },
+})
+
+const show = command({
+  words: ['tenants', 'show'],
+  args: NAME,
+  flags: {},
+  does: 'Show a tenant, its quota and its current use',
+  key: 'installation',
+  async run({ args, api }) {
+    const read = await api('readTenant', { params: { tenant: args.NAME } })
+    if (!read.ok) return read
+    const { use } = read.value
+    const used: [string, string][] =
+      use === null
+        ? []
+        : [
+            ['calls today', String(use.calls_today)],
+            ['files in use', String(use.files_bytes)],
+            ['workers enrolled', String(use.workers)],
+            ['streams in use', String(use.streams)],
+          ]
+    return ok({ ok: true, json: read.value, text: columns([...rowsOf(read.value), ...used], '') })
+  },
+})
+
+const quota = command({
+  words: ['tenants', 'quota'],
+  args: NAME,
+  flags: QUOTA,
+  does: 'Change the quota of a tenant; limits that you leave out keep their values',
+  key: 'installation',
+  examples: ['countersign tenants quota acme --workers 20'],
+  async run({ args, flags, api }) {
+    const change = quotaIn(flags)
+    if (!change.ok) return change
+    if (Object.keys(change.value).length === 0)
+      return err(usage('nothing to change: give `--calls`, `--files`, `--workers` or `--streams`'))
+    const put = await api('putQuota', { params: { tenant: args.NAME }, body: change.value })
+    return put.ok ? ok(told(put.value)) : put
+  },
+})
+
+const suspend = command({
+  words: ['tenants', 'suspend'],
+  args: NAME,
+  flags: REASON,
+  does: 'Suspend a tenant at once: its keys are refused, running calls may finish, and its data is kept',
+  key: 'installation',
+  async run({ args, flags, api }) {
+    const done = await api('suspendTenant', {
+      params: { tenant: args.NAME },
+      body: flags.reason === undefined ? {} : { reason: flags.reason },
+    })
+    return done.ok ? ok(told(done.value)) : done
+  },
+})
+
+const resume = command({
+  words: ['tenants', 'resume'],
+  args: NAME,
+  flags: REASON,
+  does: 'Resume a suspended tenant',
+  key: 'installation',
+  async run({ args, flags, api }) {
+    const done = await api('resumeTenant', {
+      params: { tenant: args.NAME },
+      body: flags.reason === undefined ? {} : { reason: flags.reason },
+    })
+    return done.ok ? ok(told(done.value)) : done
+  },
+})
+
+const remove = command({
+  words: ['tenants', 'delete'],
+  args: { ...NAME, AGAIN: 'its name again, because a deletion can’t be undone' },
+  flags: {},
+  does: 'Delete a suspended tenant and all its data permanently; its name can’t be used again; `default` can’t be deleted',
+  key: 'installation',
+  examples: ['countersign tenants delete acme acme'],
+  async run({ args, api }) {
+    if (args.AGAIN !== args.NAME) return err(usage('the two names differ, so nothing was deleted; give the same name twice'))
+    const done = await api('deleteTenant', { params: { tenant: args.NAME }, body: { name: args.AGAIN } })
+    return done.ok ? ok(told(done.value)) : done
+  },
+})
+
+export const TENANTS: readonly Command[] = [list, create, show, quota, suspend, resume, remove]

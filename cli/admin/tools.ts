@@ -1,0 +1,86 @@
+// The tools that there are: registered, shown and withdrawn by operators.
+
+import { basename } from 'node:path'
+import { ok } from '../../shared/result.ts'
+import { ProcessToolSpec } from '../../shared/wire/tools.ts'
+import type { Command } from '../shell/command.ts'
+import { command } from '../shell/command.ts'
+import { fitting, readRecord } from '../shell/json-input.ts'
+import { columns, inline, json, listing } from '../shell/terminal-text.ts'
+
+const NAME = { NAME: 'its name' } as const
+
+const listTools = command({
+  words: ['tools', 'list'],
+  args: {},
+  flags: {},
+  does: 'List the tools that the key’s owner may see',
+  key: 'either',
+  async run({ api, paint }) {
+    const list = await api('listTools', {})
+    if (!list.ok) return list
+    const rows = list.value.items.map(({ name, version, sensitive, capabilities, description }) => [
+      name,
+      String(version),
+      sensitive ? 'sensitive' : '',
+      capabilities.join(','),
+      description,
+    ])
+    return ok({
+      ok: true,
+      json: list.value.items,
+      text: listing(paint, ['tool', 'version', '', 'capabilities', 'description'], rows, 'no tools'),
+    })
+  },
+})
+
+const showTool = command({
+  words: ['tools', 'show'],
+  args: NAME,
+  flags: {},
+  does: 'Show a tool as registered; the answer can be edited and put back',
+  key: 'operator',
+  async run({ args, api }) {
+    const tool = await api('readTool', { params: { name: args.NAME } })
+    return tool.ok ? ok({ ok: true, json: tool.value, text: json(tool.value) }) : tool
+  },
+})
+
+const putTool = command({
+  words: ['tools', 'put'],
+  args: { FILE: 'the tool as JSON; - reads it from standard input' },
+  flags: { name: { value: 'NAME', what: 'the tool’s name, where the file neither says it nor is named by it' } },
+  does: 'Register a tool; every change is a new version',
+  key: 'operator',
+  async run({ args: { FILE: file }, flags, api, paint }) {
+    const read = readRecord(file)
+    if (!read.ok) return read
+    const { name: named, version: _version, digest: _digest, policy: _policy, ...rest } = read.value // as `tools show` tells them; the edge says them anew
+    const name = flags.name ?? (typeof named === 'string' ? named : basename(file, '.json'))
+    const spec = fitting(ProcessToolSpec, rest, `\`${file}\``)
+    if (!spec.ok) return spec
+    const put = await api('putTool', { params: { name }, body: spec.value })
+    if (!put.ok) return put
+    const rows = [
+      ['version', String(put.value.version)],
+      ['digest', put.value.digest],
+      ['policy sees', put.value.policy.args],
+      ...put.value.policy.unseen.map(({ at, reason }) => ['not', `${at}: ${reason}`]),
+    ]
+    return ok({ ok: true, json: put.value, text: `tool ${paint.bold(inline(put.value.name))}\n${columns(rows, '  ')}` })
+  },
+})
+
+const withdrawTool = command({
+  words: ['tools', 'withdraw'],
+  args: NAME,
+  flags: {},
+  does: 'Withdraw a tool; its versions stay on record',
+  key: 'operator',
+  async run({ args, api }) {
+    const gone = await api('deleteTool', { params: { name: args.NAME } })
+    return gone.ok ? ok({ ok: true, json: gone.value, text: `tool ${args.NAME} withdrawn\n` }) : gone
+  },
+})
+
+export const TOOLS: readonly Command[] = [listTools, showTool, putTool, withdrawTool]

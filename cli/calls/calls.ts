@@ -1,0 +1,271 @@
+// What agents do and operators look up: propose, read and cancel calls and runs, fetch their evidence.
+
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import type { Answer, Command, Given, Trouble } from '../shell/command.ts'
+import { command, usage } from '../shell/command.ts'
+import { writeText } from '../shell/files.ts'
+import { ARGUMENTS, CALL_EXITS, readArguments, whole } from '../shell/json-input.ts'
+import type { Paint } from '../shell/terminal-text.ts'
+import { columns, inline, json, listing, time } from '../shell/terminal-text.ts'
+import { FILE_FLAG, namesOf, putFiles, readFiles } from './call-files.ts'
+import { followed, followOne } from './follow.ts'
+import { rawOutput, showCall, went } from './render.ts'
+
+const WAIT = { value: 'S', what: `seconds to wait for its end (at most ${LIMITS.wait_s})` } as const
+const RAW = { what: 'only what the program printed, byte for byte; not to a terminal' } as const
+const FILE = { value: 'FILE', short: 'o', what: 'write it to this file' } as const
+const CALL = { CALL: 'the call’s id' } as const
+const RUN = { RUN: 'the run’s id' } as const
+const DEFAULT_WAIT_S = 30
+
+function readWait(given: string | undefined, otherwise: number): Result<number, Trouble> {
+  if (given === undefined) return ok(otherwise)
+  const fits = /^\d{1,3}$/.test(given) && Number(given) <= LIMITS.wait_s
+  return fits ? ok(Number(given)) : err(usage(`\`--wait\` is to be a number of seconds from 0 to ${LIMITS.wait_s}`))
+}
+
+const answered = (call: Call, paint: Paint, raw: boolean) =>
+  ok({ ok: went(call), json: call, text: showCall(call, paint), ...(raw ? { raw: rawOutput(call) } : {}) })
+
+const call = command({
+  words: ['call'],
+  args: { TOOL: 'the tool’s name' },
+  flags: {
+    args: ARGUMENTS,
+    wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and none for an approval` },
+    run: { value: 'RUN', what: 'the run to propose it in; a new one if you say nothing' },
+    file: FILE_FLAG,
+    follow: { what: 'show what it writes as it writes it, until its end; to a terminal that is so while it is waited for' },
+    raw: RAW,
+  },
+  does: 'Propose a call and wait for its end',
+  key: 'agent',
+  exits: CALL_EXITS,
+  examples: [
+    `countersign call text.stats --args '{"text":"who signs, answers"}'`,
+    'countersign call report.make --file sales.csv --file q3.json:in/terms.json',
+  ],
+  async run(given) {
+    const { flags, api, paint } = given
+    const tool = given.args.TOOL
+    if (flags.follow && flags.raw) return err(usage('`--follow` and `--raw` exclude each other'))
+    const args = readArguments(flags.args)
+    if (!args.ok) return args
+    const files = readFiles(flags.file)
+    if (!files.ok) return files
+    const wait = readWait(flags.wait, DEFAULT_WAIT_S)
+    if (!wait.ok) return wait
+    const body = { tool, args: args.value }
+    const held = files.value.length === 0 ? ok(flags.run) : await putFiles(api, flags.run, files.value)
+    if (!held.ok) return held
+    const proposed =
+      held.value === undefined
+        ? await api('proposeCallInNewRun', { body })
+        : await api('proposeCall', {
+            params: { run: held.value },
+            body: files.value.length === 0 ? body : { ...body, files: namesOf(files.value) },
+          })
+    if (!proposed.ok) return proposed
+    const { id, run, state, ended_at_ms } = proposed.value
+    // A human may take long: who does not say how long to wait for one is told at once what to do.
+    const asked = state === 'awaiting_approval' && flags.wait === undefined && !flags.follow
+    const enough = ended_at_ms !== undefined || wait.value === 0 || asked
+    const within_s = flags.follow && flags.wait === undefined ? undefined : wait.value
+    if (!enough && (flags.follow || given.terminal)) return followed(given, { run, call: id }, within_s)
+    const call = enough ? proposed : await api('readCall', { params: { run, call: id }, wait: wait.value })
+    return call.ok ? answered(call.value, paint, flags.raw) : call
+  },
+})
+
+const showOne = command({
+  words: ['calls', 'show'],
+  args: CALL,
+  flags: { wait: { ...WAIT, what: `${WAIT.what}; 0 if you say nothing` }, raw: RAW },
+  does: 'Show a call',
+  key: 'either',
+  exits: CALL_EXITS,
+  async run({ args, flags, api, paint }) {
+    const params = whole(args.CALL)
+    if (!params.ok) return params
+    const wait = readWait(flags.wait, 0)
+    if (!wait.ok) return wait
+    const read = await api('readCall', { params: params.value, wait: wait.value })
+    return read.ok ? answered(read.value, paint, flags.raw) : read
+  },
+})
+
+const cancelOne = command({
+  words: ['calls', 'cancel'],
+  args: CALL,
+  flags: {},
+  does: 'Cancel a call; a running process is killed',
+  key: 'either',
+  async run({ args, api, paint }) {
+    const params = whole(args.CALL)
+    if (!params.ok) return params
+    const read = await api('cancelCall', { params: params.value })
+    return read.ok ? ok({ ok: true, json: read.value, text: showCall(read.value, paint) }) : read
+  },
+})
+
+const listCalls = command({
+  words: ['calls', 'list'],
+  args: {},
+  flags: { last: { value: 'N', what: `how many, at most ${LIMITS.page}; 20 if you say nothing` } },
+  does: 'List the calls that ended last, of all agents',
+  key: 'operator',
+  async run({ flags, api, paint }) {
+    const last = flags.last ?? '20'
+    if (!/^\d{1,3}$/.test(last)) return err(usage('`--last` is to be a number'))
+    const list = await api('listCalls', { query: { last: Number(last) } })
+    if (!list.ok) return list
+    const rows = list.value.items.map(({ at_ms, state, tool, took_ms, agent, call: id }) => [
+      time(at_ms),
+      state,
+      tool,
+      `${took_ms} ms`,
+      agent,
+      id,
+    ])
+    return ok({
+      ok: true,
+      json: list.value.items,
+      text: listing(paint, ['ended', 'state', 'tool', 'took, waits included', 'agent', 'call'], rows, 'no call has ended yet'),
+    })
+  },
+})
+
+const showRun = command({
+  words: ['runs', 'show'],
+  args: RUN,
+  flags: {},
+  does: 'Show a run and what it has used of its budget',
+  key: 'either',
+  run: ({ args, api, paint }) => aboutRun(api, 'readRun', args.RUN, paint),
+})
+
+const cancelRun = command({
+  words: ['runs', 'cancel'],
+  args: RUN,
+  flags: {},
+  does: 'Cancel a run and every call of it that has not ended',
+  key: 'either',
+  run: ({ args, api, paint }) => aboutRun(api, 'cancelRun', args.RUN, paint),
+})
+
+async function aboutRun(api: Given['api'], verb: 'readRun' | 'cancelRun', run: string, paint: Paint): Answer {
+  const read = await api(verb, { params: { run } })
+  if (!read.ok) return read
+  const {
+    id,
+    state,
+    agent,
+    session,
+    channel,
+    budget,
+    used,
+    created_at_ms,
+    journal: { seq, head },
+  } = read.value
+  const rows = [
+    ['agent', agent],
+    ['session', session],
+    ...(channel === null ? [] : [['channel', channel]]),
+    ['made', time(created_at_ms)],
+    ['calls', `${used.calls} of ${budget.max_calls_per_run}; denied ${used.denied} of ${budget.max_denied_per_run}`],
+    ['journal', `${seq} entries, head ${head}`],
+  ]
+  return ok({ ok: true, json: read.value, text: `${paint.bold(state)}  ${inline(id)}\n${columns(rows, '  ')}` })
+}
+
+const journal = command({
+  words: ['runs', 'journal'],
+  args: RUN,
+  flags: { output: FILE },
+  does: 'Show the hash-chained events of a run; `countersign verify --journal` checks the file',
+  key: 'either',
+  async run({ args, flags, api, paint }) {
+    const items: JournalEntry[] = []
+    for (;;) {
+      const page = await api('readJournal', { params: { run: args.RUN }, query: { after: items.at(-1)?.seq ?? 0 } })
+      if (!page.ok) return page
+      if (page.value.items.length === 0) break
+      items.push(...page.value.items)
+    }
+    const rows = items.map(({ seq, at_ms, kind, call: id }) => [String(seq), time(at_ms), kind, id ?? ''])
+    return keep({ items }, flags.output, listing(paint, ['seq', 'at', 'event', 'call'], rows, 'the journal is empty'))
+  },
+})
+
+const attestation = command({
+  words: ['attestation'],
+  args: CALL,
+  flags: { output: FILE },
+  does: 'Fetch the attestation of an ended call, with all that `countersign verify` needs besides keys',
+  key: 'either',
+  examples: [
+    'countersign attestation call_01ABC…_1 -o bundle.json',
+    'countersign keys -o keys.json',
+    'countersign verify bundle.json --keys keys.json',
+  ],
+  async run({ args, flags, api }) {
+    const params = whole(args.CALL)
+    if (!params.ok) return params
+    const bundle = await api('readAttestation', { params: params.value })
+    return bundle.ok ? keep(bundle.value, flags.output) : bundle
+  },
+})
+
+const snapshot = command({
+  words: ['calls', 'snapshot'],
+  args: CALL,
+  flags: { output: FILE },
+  does: 'Fetch the policy snapshot that a call was decided under; `countersign verify --snapshot` checks it',
+  key: 'either',
+  async run({ args, flags, api }) {
+    const params = whole(args.CALL)
+    if (!params.ok) return params
+    const read = await api('readSnapshot', { params: params.value })
+    return read.ok ? keep(read.value, flags.output) : read
+  },
+})
+
+const keys = command({
+  words: ['keys'],
+  args: {},
+  flags: { output: FILE, tenant: { value: 'NAME', what: 'the tenant; that of COUNTERSIGN_KEY if you say nothing, or else `default`' } },
+  does: 'Fetch the public keys of the edge and of the workers of one tenant',
+  key: 'none',
+  examples: ['countersign keys --tenant acme -o keys.json'],
+  async run({ flags, api, tenant }) {
+    const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
+    return read.ok ? keep(read.value, flags.output) : read
+  },
+})
+
+/** Evidence goes to a file where one is named, and to standard output as JSON otherwise. */
+function keep(value: unknown, path: string | undefined, text = json(value)): Awaited<Answer> {
+  if (path === undefined) return ok({ ok: true, json: value, text })
+  const written = writeText(path, json(value))
+  return written.ok
+    ? ok({ ok: true, json: { file: path, bytes: written.value }, text: `wrote ${inline(path)}, ${written.value} bytes\n` })
+    : written
+}
+
+export const CALLS: readonly Command[] = [
+  call,
+  showOne,
+  followOne,
+  listCalls,
+  cancelOne,
+  showRun,
+  cancelRun,
+  journal,
+  attestation,
+  snapshot,
+  keys,
+]

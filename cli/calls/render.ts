@@ -1,0 +1,118 @@
+// Renders calls and decisions as text. What others wrote is on its own line or behind a bar, with control characters escaped.
+
+import { ISOLATE } from '../../shared/evidence/statement.ts'
+import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
+import type { Output as Answered } from '../../shared/routes/client.ts'
+import type { Call, Decision } from '../../shared/wire/calls.ts'
+import type { Paint } from '../shell/terminal-text.ts'
+import { columns, enforced, fileCount, inline, quoted, time } from '../shell/terminal-text.ts'
+
+/** Where a call may still stand; everything else is an ending. */
+const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
+
+/** A call that ended otherwise than it was meant to; one that has not ended is no failure. */
+export const went = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
+
+const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad)
+
+const decided = ({ effect, policies, reason }: Decision): string =>
+  `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
+
+export function showCall(call: Call, paint: Paint): string {
+  const { id, tool, state, decision, approval, result, attestation } = call
+  const took =
+    call.ended_at_ms === undefined
+      ? ''
+      : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', the wait for humans included'}`
+  const rows: string[][] = [['decided', decided(decision)]]
+  for (const [index, together] of (decision.explanation?.changes ?? []).entries())
+    rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(', and ')])
+  if (approval !== undefined) {
+    rows.push([
+      'approval',
+      `${approval.id} ${approval.status}${approval.status === 'pending' ? `, until ${time(approval.expires_at)}` : ''}`,
+    ])
+    if (state === 'awaiting_approval') rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
+  }
+  if (call.edited !== undefined) rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
+  if (result?.error !== undefined)
+    rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
+  if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
+  const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
+  if (brought > 0) rows.push(['brought', `${fileCount(brought)}: countersign calls inputs ${id}`])
+  if (result?.files !== undefined) rows.push(['left', `${fileCount(kept)}: countersign calls outputs ${id}`])
+  if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
+  const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)
+  const shown =
+    result === undefined
+      ? ''
+      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text(attestation?.executor === ISOLATE ? 'log' : 'errors', result.stderr)}`
+  const cut = result?.truncated === true ? `${paint.warn('the output was cut')}\n` : ''
+  return `${brushFor(state, paint)(inline(state))}  ${inline(tool)}  ${inline(id)}${took}\n${columns(rows, '  ')}${shown}${cut}`
+}
+
+/** What a program printed, byte for byte. */
+export const rawOutput = ({ result }: Call): Uint8Array =>
+  result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
+
+export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {
+  const brush = decision.effect === 'allow' ? paint.good : decision.effect === 'ask' ? paint.warn : paint.bad
+  const { explanation } = decision
+  const rows = [
+    ['reason', decision.reason],
+    ...(plan === null ? [] : [[decision.effect === 'deny' ? 'last plan' : 'would run', planned(plan)]]),
+    ...(explanation === undefined ? [['policies', decision.policies.join(', ') || 'none']] : []),
+  ]
+  return `${brush(decision.effect)}\n${columns(rows, '  ')}${explanation === undefined ? '' : showExplanation(explanation, decision.effect, paint)}`
+}
+
+const planned = ({ tier, egress, executor }: Plan): string =>
+  `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${executor.kind === 'skill' ? `skill ${executor.skill} ${executor.version}` : executor.argv.join(' ')}`
+
+type Explanation = NonNullable<Decision['explanation']>
+
+function showExplanation({ policies, plans, changes, fixed, errors = [] }: Explanation, effect: string, paint: Paint): string {
+  const determining = policies.map(
+    ({ id, effect: says, reason, advice, place, text }) =>
+      `  ${paint.bold(inline(id))}  ${says}${place === undefined || place === '' ? '' : `  ${paint.dim(inline(place))}`}\n${columns(
+        [['reason', reason ?? ''], ...(advice === null ? [] : [['advice', advice]])].filter(([, what]) => what !== ''),
+        '    ',
+      )}${text === undefined || text === '' ? '' : quoted(text)}`,
+  )
+  const tried = plans.map(({ tier, egress, policies: by, asks }) => [
+    `tier ${tier}, egress ${egress}`,
+    `${by.join(', ') || 'nothing permits it'}${asks === true ? '; a human would be asked' : ''}`,
+  ])
+  const part = (title: string, text: string): string => (text === '' ? '' : `${paint.dim(title)}\n${text}`)
+  return [
+    part('policies:', determining.join('') || '  none permits it\n'),
+    part('errors:', errors.map((error) => `  ${inline(error)}\n`).join('')),
+    part('plans refused:', columns(tried, '  ')),
+    effect === 'allow' ? '' : part('would be allowed with:', showChanges(changes)),
+    part(
+      'what nobody who asks can change:',
+      columns(
+        fixed.map((fact) => [fact]),
+        '  ',
+      ),
+    ),
+  ].join('')
+}
+
+const WHO = {
+  agent: 'the agent, by its arguments',
+  human: 'an approver',
+  operator: 'an operator',
+  time: 'the hour at which it is asked',
+} as const
+
+/** One alternative is a block; what must change together stands together. */
+const showChanges = (changes: Explanation['changes']): string =>
+  changes
+    .map((together) =>
+      columns(
+        together.map(({ words, is, by }) => [words, `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${WHO[by]}`]),
+        '  ',
+      ),
+    )
+    .join('or\n')

@@ -1,0 +1,191 @@
+// Policies as operators keep them: versions put, put in force, taken back, shown and compared. Each change says which version it changes,
+// so that nobody overwrites what a colleague did in between. How a change looks is in `policy-diff`.
+
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Output as Answered } from '../../shared/routes/client.ts'
+import type { Command, Output, Trouble } from '../shell/command.ts'
+import { command, trouble, usage } from '../shell/command.ts'
+import type { Api } from '../shell/edge-api.ts'
+import type { Paint } from '../shell/terminal-text.ts'
+import { columns, inline, listing, quoted, time } from '../shell/terminal-text.ts'
+import { warned } from './check.ts'
+import { nextStep, showChange } from './diff.ts'
+import { DIR, pathed, readFolder } from './folder.ts'
+
+type Version = Answered<'listPolicyVersions'>['items'][number]
+type Checked = Answered<'putPolicies'>
+
+const EXPECT = {
+  expect: {
+    value: 'VERSION',
+    what: 'refuse if another one is in force, unless nothing is left to change; if you say nothing, only what changes while this runs is refused',
+  },
+} as const
+const VERSION = { VERSION: 'the version’s number' } as const
+
+const list = command({
+  words: ['policy', 'list'],
+  args: {},
+  flags: { before: { value: 'VERSION', what: 'those older than this one: the next page' } },
+  does: 'List the versions of the tenant’s policy set, newest first',
+  key: 'operator',
+  async run({ flags, api, paint }) {
+    const read = await api('listPolicyVersions', flags.before === undefined ? {} : { query: { before: flags.before } })
+    if (!read.ok) return read
+    const rows = read.value.items.map(({ version, active, shadow, author, created_at_ms, activated_at_ms, activated_by, note }) => [
+      String(version),
+      active ? 'in force' : shadow ? 'shadows it' : '',
+      author,
+      time(created_at_ms),
+      activated_at_ms === null ? 'never in force' : `${time(activated_at_ms)} by ${activated_by ?? ''}`,
+      note,
+    ])
+    const heading = ['version', '', 'author', 'made', 'last put in force', 'note']
+    return ok({ ok: true, json: read.value.items, text: listing(paint, heading, rows, 'no versions') })
+  },
+})
+
+const show = command({
+  words: ['policy', 'show'],
+  args: { 'VERSION?': 'a version; what is in force, and the floor above it, if you say nothing' },
+  flags: { only: { value: 'NAME', what: 'one of its texts' } },
+  does: 'Show the policies of a version',
+  key: 'operator',
+  async run({ args: { VERSION: version }, flags, api, paint }) {
+    const read = version === undefined ? await api('readPolicies', {}) : await api('readPolicyVersion', { params: { version } })
+    if (!read.ok) return read
+    const floor = 'floor' in read.value ? Object.entries(read.value.floor) : []
+    const texts = [
+      ...floor.map(([name, text]) => ({ name, of: 'floor', text })),
+      ...Object.entries(read.value.policies).map(([name, text]) => ({ name, of: 'tenant', text })),
+    ]
+    const wanted = texts.filter(({ name }) => flags.only === undefined || name === flags.only)
+    if (wanted.length === 0 && flags.only !== undefined) return err(trouble('not_found', `there is no policy text \`${flags.only}\``))
+    const text = wanted.map(({ name, of, text: cedar }) => `${paint.bold(inline(name))}  ${of}\n${quoted(cedar)}`).join('')
+    return ok({ ok: true, json: read.value, text: `${about(read.value, paint)}${text}` })
+  },
+})
+
+const put = command({
+  words: ['policy', 'put'],
+  args: DIR,
+  flags: {
+    note: { value: 'TEXT', what: 'why; kept with the version, and replaced by its author’s next until that has been in force' },
+    'no-activate': { what: 'only check and store it; what is in force stays' },
+    ...EXPECT,
+  },
+  does: 'Put a whole set as a new version, and put it in force; what the newest version says already makes no other',
+  key: 'operator',
+  examples: ['countersign policy put my-policies --note "refunds"', 'countersign policy put my-policies --no-activate'],
+  async run({ args: { DIR: dir }, flags, api, paint }) {
+    const policies = readFolder(dir)
+    if (!policies.ok) return policies
+    const { note } = flags
+    const body = { policies: policies.value, activate: !flags['no-activate'], ...(note === undefined ? {} : { note }) }
+    const here = <P extends { readonly at: string }>(places: readonly P[]): P[] =>
+      places.map((place) => ({ ...place, at: pathed(place.at, dir, policies.value) }))
+    const done = await changing(api, flags.expect, paint, async ({ match }) => {
+      const answer = await api('putPolicies', { body, headers: { 'if-match': match } })
+      return answer.ok ? ok({ ...answer.value, warnings: here(answer.value.warnings) }) : answer
+    })
+    if (!done.ok && done.error.errors !== undefined) return err({ ...done.error, errors: here(done.error.errors) })
+    return done
+  },
+})
+
+const activate = command({
+  words: ['policy', 'activate'],
+  args: VERSION,
+  flags: EXPECT,
+  does: 'Put a version in force, an older one too; it is checked as if it were put now',
+  key: 'operator',
+  async run({ args: { VERSION: version }, flags, api, paint }) {
+    return changing(api, flags.expect, paint, ({ match }) =>
+      api('activatePolicyVersion', { params: { version }, headers: { 'if-match': match } }),
+    )
+  },
+})
+
+const rollback = command({
+  words: ['policy', 'rollback'],
+  args: {},
+  flags: EXPECT,
+  does: 'Put in force again what was in force before; a second time takes that back',
+  key: 'operator',
+  async run({ flags, api, paint }) {
+    return changing(api, flags.expect, paint, async ({ match, previous }) =>
+      previous === null
+        ? err(trouble('not_found', 'nothing was in force before this version', 'choose one of `countersign policy list`'))
+        : api('activatePolicyVersion', { params: { version: String(previous) }, headers: { 'if-match': match } }),
+    )
+  },
+})
+
+const diff = command({
+  words: ['policy', 'diff'],
+  args: VERSION,
+  flags: { against: { value: 'VERSION', what: 'the version to compare with; the one in force if you say nothing' } },
+  does: 'Show what a version would change, policy by policy',
+  key: 'operator',
+  exits: '0 compared, whether they differ or not; 1 refused',
+  async run({ args: { VERSION: version }, flags, api, paint }) {
+    const query = flags.against === undefined ? {} : { against: flags.against }
+    const read = await api('diffPolicyVersions', { params: { version }, query })
+    if (!read.ok) return read
+    const { against, changes } = read.value
+    const heading = `version ${read.value.version} against ${against}: ${changes.length === 0 ? 'nothing that decides differs' : `${changes.length} changed`}\n`
+    const next = flags.against === undefined && read.value.version !== against ? nextStep(read.value, paint) : ''
+    return ok({ ok: true, json: read.value, text: `${heading}${changes.map((change) => showChange(change, paint)).join('')}${next}` })
+  },
+})
+
+type Seen = { readonly match: string; readonly previous: number | null }
+
+/** A change of what was in force when it was begun, or when the operator says that it was; of nothing else. */
+async function changing(
+  api: Api,
+  expect: string | undefined,
+  paint: Paint,
+  change: (seen: Seen) => Promise<Result<Checked, Trouble>>,
+): Promise<Result<Output & { readonly set: Checked }, Trouble>> {
+  const read = await api('readPolicies', {})
+  if (!read.ok) return read
+  const base = expect ?? String(read.value.version)
+  if (!/^[0-9]{1,9}$/.test(base)) return err(usage('`--expect` takes the number of a version: --expect 7'))
+  const done = await change({ match: `"${base}"`, previous: read.value.previous })
+  const present = read.value.version
+  if (done.ok)
+    return ok({ ok: true, json: done.value, set: done.value, text: about(done.value, paint, done.value.active ? present : null) })
+  if (done.error.code !== 'version_conflict') return done
+  const todo = `see \`countersign policy list\`, and \`countersign policy diff VERSION --against ${base}\`; then do it again on top of that`
+  return err(
+    trouble(
+      'version_conflict',
+      `version ${base} is not in force, so nothing was changed${base === String(present) ? ': somebody else was first' : `; in force is ${present}`}`,
+      todo,
+    ),
+  )
+}
+
+function about(
+  set: Omit<Version, 'policy_count'> & { readonly activations?: readonly { at_ms: number; by: string }[] } & Partial<
+      Pick<Checked, 'warnings'>
+    >,
+  paint: Paint,
+  /** What was in force when this was put in force. */
+  instead: number | null = null,
+): string {
+  const { version, active, digest, note, author, created_at_ms, activated_at_ms, activated_by } = set
+  const last = activated_at_ms === null ? [] : [{ at_ms: activated_at_ms, by: activated_by ?? '' }]
+  const rows = [
+    ['digest', digest],
+    ['made', `${time(created_at_ms)} by ${author}`],
+    ...(set.activations ?? last).map(({ at_ms, by }) => ['put in force', `${time(at_ms)} by ${by}`]),
+    ...(note === '' ? [] : [['note', note]]),
+  ]
+  const change = instead === null ? '' : instead === version ? ', as it was already' : `, in place of version ${instead}`
+  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}${warned(set.warnings ?? [], paint)}`
+}
+
+export const POLICY: readonly Command[] = [list, show, put, activate, rollback, diff]

@@ -1,0 +1,106 @@
+// The one file that reads the environment: where the edge is, which key to send, whether colour is wanted. Keys come from the environment
+// or a file that only their owner reads, never from the command line, where every process on the machine can see them.
+
+import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { parseJson } from '../../shared/bytes/json.ts'
+import { PATTERNS, parseKey } from '../../shared/ids.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { Command, Trouble } from './command.ts'
+import { usage } from './command.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+type Dev = {
+  readonly url: string
+  readonly tenant: string
+  readonly agent_key: string
+  readonly operator_key: string
+  readonly installation_key: string | undefined
+}
+export type Config = { readonly url: string; readonly key: string | undefined; readonly tenant: string }
+
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
+
+export const wantsColour = (terminal: boolean, env: Environment = process.env): boolean =>
+  terminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
+
+/** Where publishers' keys are kept: each a file that only its owner reads. */
+export const publishersFolder = (env: Environment = process.env): string =>
+  join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'countersign', 'publishers')
+
+/** What a program of somebody else's is started with: not our keys. */
+export const surroundings = (env: Environment = process.env): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('COUNTERSIGN_')))
+
+/** What `command` needs to reach the edge. A key of the state folder goes to the edge of that folder, and to no other. */
+export function readConfig(command: Command, env: Environment = process.env): Result<Config, Trouble> {
+  const path = join(env['COUNTERSIGN_STATE'] || '.countersign', 'dev.json')
+  const dev = readDev(path)
+  const address = env['COUNTERSIGN_URL'] || dev?.url
+  if (address === undefined) {
+    return err(
+      usage(`no edge is named: set COUNTERSIGN_URL and COUNTERSIGN_KEY, or start one here with \`npm start\` (it writes \`${path}\`)`),
+    )
+  }
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    return err(usage('COUNTERSIGN_URL is no address; give one such as `https://edge.example.com`'))
+  if (url.username !== '' || url.password !== '') return err(usage('COUNTERSIGN_URL holds a password; put the key into COUNTERSIGN_KEY'))
+  if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
+    return err(usage('COUNTERSIGN_URL is plain http, which shows the key to the network; use https (http is for this machine only)'))
+  }
+  const own = dev !== undefined && url.origin === originOf(dev.url) ? dev : undefined
+  const key = keyFor(command, env['COUNTERSIGN_KEY'], own)
+  if (!key.ok) return key
+  // A command that sends no key is about the tenant of the key that is set, all the same.
+  const tenant = parseKey(key.value ?? env['COUNTERSIGN_KEY'] ?? '')?.tenant ?? own?.tenant ?? 'default'
+  return ok({ url: url.href, key: key.value, tenant })
+}
+
+function keyFor({ key: needed, words }: Command, given: string | undefined, dev: Dev | undefined): Result<string | undefined, Trouble> {
+  if (needed === 'none' || needed === 'offline') return ok(undefined)
+  const name = words.join(' ')
+  if (given === '') return err(usage('COUNTERSIGN_KEY is set and empty; set it to a key, or unset it'))
+  if (given === undefined) {
+    const own = needed === 'agent' ? dev?.agent_key : needed === 'installation' ? dev?.installation_key : dev?.operator_key
+    if (own !== undefined) return ok(own)
+    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key: set COUNTERSIGN_KEY`))
+  }
+  const governs = PATTERNS.installationKey.test(given)
+  if (governs && needed === 'installation') return ok(given)
+  if (governs) return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
+  const parsed = parseKey(given)
+  if (parsed === undefined)
+    return err(usage('COUNTERSIGN_KEY is not an API key; it begins with `cs_agent_`, `cs_operator_` or `cs_installation_`'))
+  if (parsed.kind !== needed && !(needed === 'either' && parsed.kind !== 'enrol')) {
+    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is ${WHOSE[parsed.kind]}`))
+  }
+  return ok(given)
+}
+
+const WHOSE = {
+  agent: 'an agent’s',
+  operator: 'an operator’s',
+  either: 'an agent’s or operator’s',
+  installation: 'the installation’s',
+  enrol: 'an enrolment’s',
+} as const
+
+const originOf = (text: string): string | undefined => (URL.canParse(text) ? new URL(text).origin : undefined)
+
+/** What a running stack wrote, if it is there and whole. */
+function readDev(path: string): Dev | undefined {
+  let bytes: Uint8Array
+  try {
+    bytes = readFileSync(path)
+  } catch {
+    return undefined
+  }
+  const read = parseJson(bytes)
+  if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value)) return undefined
+  const { url, tenant, agent_key, operator_key, installation_key } = read.value
+  const texts = typeof url === 'string' && typeof tenant === 'string' && typeof agent_key === 'string' && typeof operator_key === 'string'
+  const governs = typeof installation_key === 'string' ? installation_key : undefined
+  return texts ? { url, tenant, agent_key, operator_key, installation_key: governs } : undefined
+}

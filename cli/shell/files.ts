@@ -1,0 +1,104 @@
+// Files that commands read and write: bounded, strict, and told apart from what the edge said when they can't be used.
+
+import { randomUUID } from 'node:crypto'
+import { closeSync, linkSync, lstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Bounds, Json } from '../../shared/bytes/json.ts'
+import { EVIDENCE, parseJson } from '../../shared/bytes/json.ts'
+import { pathFault } from '../../shared/plan/call-files.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Trouble } from './command.ts'
+import { trouble } from './command.ts'
+
+const STDIN = 0
+const CHUNK_BYTES = 1 << 16
+
+/** The bytes of a file, or of standard input for `-`; never more than `limit` of them. */
+export function readBytes(path: string, limit: number): Result<Uint8Array, Trouble> {
+  const name = path === '-' ? 'standard input' : `\`${path}\``
+  let file: number | undefined
+  try {
+    file = path === '-' ? STDIN : openSync(path, 'r')
+    const chunks: Uint8Array[] = []
+    for (let total = 0; ; ) {
+      const chunk = new Uint8Array(CHUNK_BYTES)
+      const read = readSync(file, chunk)
+      if (read === 0) return ok(Buffer.concat(chunks))
+      total += read
+      if (total > limit) return err(trouble('too_large', `${name} has more than ${limit} bytes`))
+      chunks.push(chunk.subarray(0, read))
+    }
+  } catch (thrown) {
+    return err(trouble('unreadable', `${name} can't be read: ${reason(thrown)}`))
+  } finally {
+    if (file !== undefined && file !== STDIN) closeSync(file)
+  }
+}
+
+export function readJson(path: string, bounds: Bounds = EVIDENCE): Result<Json, Trouble> {
+  const bytes = readBytes(path, bounds.bytes)
+  if (!bytes.ok) return bytes
+  const value = parseJson(bytes.value, bounds)
+  return value.ok
+    ? value
+    : err(trouble(value.error.code, `${path === '-' ? 'standard input' : `\`${path}\``} is not strict JSON: ${value.error.detail}`))
+}
+
+export function writeText(path: string, text: string): Result<number, Trouble> {
+  try {
+    writeFileSync(path, text)
+    return ok(Buffer.byteLength(text))
+  } catch (thrown) {
+    return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
+  }
+}
+
+/** What the system said, in its own words: ENOENT and its kin. */
+export const reason = (thrown: unknown): string =>
+  thrown instanceof Error ? thrown.message.replace(/, (?:open|read|write|scandir|mkdir|lstat|link|rename).*$/, '') : String(thrown)
+
+/**
+ * Where a file of a call goes below `folder`: its folders are made, and none of them is a link, so that nothing leads out. What is there
+ * already is in the way, unless it is a file that may be overwritten.
+ */
+export function placeIn(folder: string, path: string, overwrite: boolean): Result<string, Trouble> {
+  const place = join(folder, path)
+  const fault = pathFault(path)
+  if (fault !== undefined) return err(trouble('unwritable', `\`${path}\` is no name to save a file under: it ${fault}`))
+  try {
+    mkdirSync(folder, { recursive: true })
+    const above = path.split('/').slice(0, -1)
+    for (const [i] of above.entries()) {
+      const at = join(folder, ...above.slice(0, i + 1))
+      if (kindOf(at) === undefined) mkdirSync(at)
+      if (!lstatSync(at).isDirectory()) return err(trouble('unwritable', `\`${at}\` is no folder`))
+    }
+  } catch (thrown) {
+    return err(trouble('unwritable', `\`${place}\` can't be written: ${reason(thrown)}`))
+  }
+  const there = kindOf(place)
+  if (there === undefined || (overwrite && there.isFile())) return ok(place)
+  return err(
+    trouble('exists', `\`${place}\` is there already`, overwrite ? 'choose another folder' : 'choose another folder, or say `--overwrite`'),
+  )
+}
+
+const kindOf = (path: string) => lstatSync(path, { throwIfNoEntry: false })
+
+/** Whole or not at all: it is written beside its place first. */
+export function saveBytes(folder: string, path: string, bytes: Uint8Array, overwrite: boolean): Result<string, Trouble> {
+  const place = placeIn(folder, path, overwrite)
+  if (!place.ok) return place
+  const beside = join(dirname(place.value), `.countersign-${randomUUID()}`)
+  try {
+    writeFileSync(beside, bytes, { flag: 'wx' })
+    if (overwrite) renameSync(beside, place.value)
+    else linkSync(beside, place.value) // fails where somebody was faster
+    return place
+  } catch (thrown) {
+    return err(trouble('unwritable', `\`${place.value}\` can't be written: ${reason(thrown)}`))
+  } finally {
+    rmSync(beside, { force: true })
+  }
+}

@@ -1,0 +1,58 @@
+// What people write as JSON, in files or on the command line: specifications of operators, arguments of calls. Read strictly, and held
+// against the wire's own schemas before they are sent. And the ids of calls, which hold their run.
+
+import type { Json } from '../../shared/bytes/json.ts'
+import { parseJson } from '../../shared/bytes/json.ts'
+import { PATTERNS, split } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Trouble } from './command.ts'
+import { usage } from './command.ts'
+import { readBytes, readJson } from './files.ts'
+
+export function readRecord(path: string): Result<Record<string, Json>, Trouble> {
+  const read = readJson(path)
+  if (!read.ok) return read
+  const { value } = read
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? ok(value)
+    : err(usage(`\`${path}\` is to hold one JSON object`))
+}
+
+type Parses<T> = {
+  safeParse: (
+    value: unknown,
+  ) => { success: true; data: T } | { success: false; error: { issues: readonly { path: PropertyKey[]; message: string }[] } }
+}
+export function fitting<T>(schema: Parses<T>, value: unknown, of: string): Result<T, Trouble> {
+  const read = schema.safeParse(value)
+  if (read.success) return ok(read.data)
+  const [issue] = read.error.issues
+  return err(usage(`${of} does not fit: \`${issue?.path.join('.') || '(the whole)'}\`: ${issue?.message ?? 'unknown'}`))
+}
+
+export const CALL_EXITS = '0 it succeeded, or has not ended yet; 1 it was denied, failed or ended otherwise'
+
+export const ARGUMENTS = {
+  value: 'JSON|@FILE|-',
+  what: 'the call’s arguments, one JSON object; @FILE reads a file, - standard input',
+} as const
+
+export function readArguments(given: string | undefined, flag = '--args'): Result<Record<string, unknown>, Trouble> {
+  const path = given === '-' ? '-' : given?.startsWith('@') === true ? given.slice(1) : undefined
+  const bytes = path === undefined ? ok(Buffer.from(given ?? '{}')) : readBytes(path, LIMITS.body_bytes)
+  if (!bytes.ok) return bytes
+  const read = parseJson(bytes.value)
+  if (!read.ok) return err(usage(`\`${flag}\`: ${read.error.detail}`))
+  const { value } = read
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return err(usage(`\`${flag}\` is to be one JSON object, e.g. '{"text":"x"}'`))
+  return ok(value)
+}
+
+export function whole(id: string): Result<{ run: string; call: string }, Trouble> {
+  return PATTERNS.call.test(id)
+    ? ok({ run: split(id).run, call: id })
+    : err(usage(`\`${id}\` is not the id of a call; those look like call_01ABC…_1`))
+}

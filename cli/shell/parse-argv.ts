@@ -1,0 +1,137 @@
+// From argv to one command with its arguments and flags, or a usage error that says what was probably meant. Pure.
+
+import { parseArgs } from 'node:util'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Command, Flag, Trouble, Values } from './command.ts'
+import { usage } from './command.ts'
+
+export type Parsed =
+  | { readonly kind: 'run'; readonly command: Command; readonly args: Values; readonly flags: Values; readonly json: boolean }
+  /** Help on the commands that begin with these words; asked for, or for want of a command. */
+  | { readonly kind: 'help'; readonly commands: readonly Command[]; readonly asked: boolean }
+
+export const EVERYWHERE = {
+  json: { what: 'answer with one JSON document' },
+  help: { short: 'h', what: 'this text' },
+} as const satisfies Record<string, Flag>
+
+/** Anywhere in an argument: a key that was pasted where it can be seen. It is not repeated in the answer. */
+const KEY = /cs_(?:agent|operator|enrol)_[a-z0-9-]+_[0-9A-Z]{26}_[0-9A-Z]+/
+
+export function parse(argv: readonly string[], commands: readonly Command[]): Result<Parsed, Trouble> {
+  if (argv.some((arg) => KEY.test(arg) || /^--?(?:api-?)?key(?:=|$)/.test(arg))) {
+    return err(usage('keys never go on the command line, where every process on the machine can read them; set COUNTERSIGN_KEY'))
+  }
+  const words = argv.filter((arg) => arg !== '--json' && arg !== '--help' && arg !== '-h')
+  const asksHelp = words[0] === 'help' || (argv.length > words.length && argv.some((arg) => arg === '--help' || arg === '-h'))
+  if (words[0] === 'help') words.shift()
+  const named = commands.filter((command) => beginsWith(words, command.words))
+  const [command] = named
+  if (command === undefined) return withoutCommand(words, commands, asksHelp)
+  if (asksHelp) return ok({ kind: 'help', commands: named, asked: true })
+  return readRest(command, argv)
+}
+
+const beginsWith = (words: readonly string[], start: readonly string[]): boolean => start.every((word, i) => words[i] === word)
+
+function withoutCommand(words: readonly string[], commands: readonly Command[], asked: boolean): Result<Parsed, Trouble> {
+  const [first, second] = words
+  if (first === undefined) return ok({ kind: 'help', commands, asked })
+  const group = commands.filter(({ words: [head] }) => head === first)
+  if (group.length === 0)
+    return err(
+      usage(
+        `there is no command \`${first}\`${meant(
+          first,
+          commands.map((command) => command.words[0]),
+        )}`,
+      ),
+    )
+  if (second === undefined || second.startsWith('-')) return ok({ kind: 'help', commands: group, asked })
+  const within = group.filter(({ words: [, next, third] }) => next === second && third !== undefined)
+  if (within.length > 0) return ok({ kind: 'help', commands: within, asked })
+  const seconds = group.flatMap((command) => command.words[1] ?? [])
+  return err(
+    usage(
+      `there is no command \`${first} ${second}\`${meant(second, seconds, `${first} `)}, only ${seconds.map((word) => `\`${word}\``).join(', ')}`,
+    ),
+  )
+}
+
+function readRest(command: Command, argv: readonly string[]): Result<Parsed, Trouble> {
+  const flags: Readonly<Record<string, Flag>> = { ...command.flags, ...EVERYWHERE }
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: Object.fromEntries(
+      Object.entries(flags).map(([name, { value, short }]) => [
+        name,
+        { type: value === undefined ? ('boolean' as const) : ('string' as const), ...(short === undefined ? {} : { short }) },
+      ]),
+    ),
+    allowPositionals: true,
+    strict: false, // its own refusals do not say what was meant
+    tokens: true,
+  })
+  const values = new Map<string, string | boolean | readonly string[]>()
+  const positionals: string[] = []
+  for (const token of tokens) {
+    if (token.kind === 'positional') positionals.push(token.value)
+    if (token.kind !== 'option') continue
+    const { name, rawName, value, inlineValue } = token
+    const flag = Object.hasOwn(flags, name) ? flags[name] : undefined
+    if (flag === undefined) {
+      const hint = rawName.startsWith('--') ? meant(name, Object.keys(flags), '--') : '; write `--` before an argument that begins with `-`'
+      return err(usage(`\`${command.words.join(' ')}\` has no flag \`${rawName}\`${hint}`))
+    }
+    if (values.has(name) && flag.many !== true) return err(usage(`\`${rawName}\` is given twice`))
+    if (flag.value === undefined && value !== undefined) return err(usage(`\`${rawName}\` takes no value`))
+    // A forgotten value must not swallow the next flag; one that does begin so is written behind a `=`.
+    if (flag.value !== undefined && (value === undefined || (!inlineValue && value.startsWith('--')))) {
+      return err(usage(`\`${rawName}\` needs a value: ${rawName} ${flag.value}`))
+    }
+    const before = values.get(name)
+    values.set(name, flag.many === true ? [...(typeof before === 'object' ? before : []), value ?? ''] : (value ?? true))
+  }
+  const args = assign(command, positionals.slice(command.words.length))
+  if (!args.ok) return args
+  const given = Object.fromEntries(Object.entries(command.flags).map(([name, flag]) => [name, values.get(name) ?? unsaid(flag)]))
+  return ok({ kind: 'run', command, args: args.value, flags: given, json: values.has('json') })
+}
+
+const unsaid = ({ value, many }: Flag) => (many === true ? [] : value === undefined ? false : undefined)
+
+function assign(command: Command, given: readonly string[]): Result<Values, Trouble> {
+  const names = Object.keys(command.args)
+  const missing = names.slice(given.length).find((name) => !name.endsWith('?'))
+  const line = [...command.words, ...names.map(shown)].join(' ')
+  if (missing !== undefined) return err(usage(`\`${missing}\` is missing: countersign ${line}`))
+  if (given.length > names.length) return err(usage(`\`${given[names.length]}\` is one argument too many: countersign ${line}`))
+  return ok(Object.fromEntries(names.map((name, i) => [name.replace('?', ''), given[i]])))
+}
+
+export const shown = (name: string): string => (name.endsWith('?') ? `[${name.slice(0, -1)}]` : name)
+
+/** What was probably meant, where something is near enough. */
+function meant(word: string, among: readonly string[], before = ''): string {
+  const [nearest] = [...new Set(among)].map((name) => ({ name, far: distance(word, name) })).sort((a, b) => a.far - b.far)
+  const near = nearest !== undefined && nearest.far <= Math.max(1, Math.floor(nearest.name.length / 3))
+  return near ? ` (did you mean \`${before}${nearest.name}\`?)` : ''
+}
+
+/** Edits between two words: a letter more, less, another one, or two swapped. */
+function distance(a: string, b: string): number {
+  const rows = Array.from({ length: a.length + 1 }, (_, i) =>
+    Array.from({ length: b.length + 1 }, (_, j) => (i === 0 ? j : j === 0 ? i : 0)),
+  )
+  const at = (i: number, j: number): number => rows[i]?.[j] ?? Number.POSITIVE_INFINITY
+  for (let i = 1; i <= a.length; i++) {
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1] ? 0 : 1
+      const swapped = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? at(i - 2, j - 2) + 1 : Number.POSITIVE_INFINITY
+      const row = rows[i]
+      if (row !== undefined) row[j] = Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + same, swapped)
+    }
+  }
+  return at(a.length, b.length)
+}

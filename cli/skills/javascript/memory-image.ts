@@ -1,0 +1,80 @@
+// The engine's module with a memory that has something in it: the same code, exports that are used, and as its data what the memory of a
+// running engine held. So a skill's own code is parsed and evaluated once, when it is built. Pure.
+
+import { Bytes, Writer } from '../../../shared/bytes/wasm-binary.ts'
+
+const SECTION = { custom: 0, memory: 5, global: 6, export: 7, start: 8, data: 11, dataCount: 12 } as const
+const HEADER_BYTES = 8
+const PAGE_BYTES = 65_536
+/** What lies between two pieces of data costs less than the head of another piece. */
+const GAP_BYTES = 12
+const [I32, MUTABLE, I32_CONST, END] = [0x7f, 1, 0x41, 0x0b]
+
+/** `stack`: where its stack begins, and grows down from; below it is nothing that lives. */
+export type Snapshot = { readonly memory: Uint8Array; readonly stack: number }
+
+export function withImage(engine: Uint8Array, { memory, stack }: Snapshot, used: readonly string[]): Uint8Array {
+  const all = new Bytes(engine)
+  const out = new Writer()
+  all.skip(HEADER_BYTES)
+  out.raw(engine.subarray(0, HEADER_BYTES))
+  const section = (id: number, part: Writer): void => void out.u8(id).sized(part)
+  while (!all.done) {
+    const id = all.u8()
+    const part = all.part(all.u32())
+    if (id === SECTION.start) throw new Error('the engine starts by itself, which it did not')
+    if (id === SECTION.global) onlyStack(part, stack)
+    if (id === SECTION.custom || id === SECTION.dataCount) continue
+    if (id === SECTION.memory) section(id, new Writer().u8(1, 0).u32(memory.byteLength / PAGE_BYTES))
+    else if (id === SECTION.export) section(id, exported(engine, part, used))
+    else if (id === SECTION.data) section(id, pieces(memory, stack))
+    else section(id, new Writer().raw(engine.subarray(part.at, part.end)))
+  }
+  return out.bytes().slice()
+}
+
+/** All that it keeps outside of its memory is where its stack is, which is where it was before anything ran. */
+function onlyStack(globals: Bytes, stack: number): void {
+  const expected = new Writer().u8(1, I32, MUTABLE, I32_CONST).s64(stack).u8(END).bytes()
+  if (Buffer.compare(globals.slice(globals.at, globals.end), expected) !== 0) throw new Error('the engine keeps more than it did')
+}
+
+function exported(engine: Uint8Array, section: Bytes, used: readonly string[]): Writer {
+  const kept: Uint8Array[] = []
+  const names = new Set<string>()
+  section.times(() => {
+    const from = section.at
+    const name = section.part(section.u32())
+    section.skip(1)
+    section.u32()
+    const text = Buffer.from(engine.subarray(name.at, name.end)).toString()
+    if (!used.includes(text)) return
+    names.add(text)
+    kept.push(engine.subarray(from, section.at))
+  })
+  const missing = used.find((name) => !names.has(name))
+  if (missing !== undefined) throw new Error(`the engine has no \`${missing}\` any more`)
+  const out = new Writer().u32(kept.length)
+  for (const one of kept) out.raw(one)
+  return out
+}
+
+/** What is not zero. */
+function pieces(memory: Uint8Array, stack: number): Writer {
+  const found: { from: number; to: number }[] = []
+  for (let at = stack; at < memory.length; at++) {
+    if (memory[at] === 0) continue
+    const last = found.at(-1)
+    if (last !== undefined && at - last.to <= GAP_BYTES) last.to = at + 1
+    else found.push({ from: at, to: at + 1 })
+  }
+  const out = new Writer().u32(found.length)
+  for (const { from, to } of found)
+    out
+      .u8(0, I32_CONST)
+      .s64(from)
+      .u8(END)
+      .u32(to - from)
+      .raw(memory.subarray(from, to))
+  return out
+}

@@ -1,0 +1,108 @@
+// The modules of a skill in JavaScript or TypeScript as they lie in its folder and in the packages that are installed for it: found, read,
+// rid of types, and remembered, so that its package can say what it is made of. Nothing else on the machine is read.
+
+import { readFileSync, realpathSync, statSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { dirname, join, relative, resolve } from 'node:path'
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { reason } from '../../shell/files.ts'
+import { entryOf, installed, isModule, type PackageJson, readPackageJson } from './package-json.ts'
+import { type Modules, Unfit } from './quickjs.ts'
+
+/** What was read, by its path within the folder or within its package. */
+export type Source = { readonly path: string; readonly sha256: string; readonly of?: PackageJson }
+
+type Root = { readonly folder: string; readonly about?: PackageJson }
+type Module = { readonly file: string; readonly root: Root }
+
+export class Sources implements Modules {
+  readonly #own: Root
+  /** By their names, which say nothing of where packages lie on this machine. */
+  readonly #modules = new Map<string, Module>()
+  readonly #read = new Map<string, Source>()
+
+  constructor(folder: string, main: string) {
+    this.#own = { folder: realpathSync(folder) }
+    this.#modules.set(main, { file: join(this.#own.folder, main), root: this.#own })
+  }
+
+  get all(): Source[] {
+    return [...this.#read.keys()].sort().flatMap((name) => this.#read.get(name) ?? [])
+  }
+
+  named(importer: string, specifier: string): string {
+    const from = this.#modules.get(importer)
+    if (from === undefined) throw new Unfit(`\`${importer}\` imports \`${specifier}\`, and is none of the skill’s modules`)
+    const why = (what: string): Unfit => new Unfit(`${this.placeOf(importer, specifier)}: \`${importer}\` imports \`${specifier}\`${what}`)
+    if (/^\.\.?\//.test(specifier)) return this.#file(resolve(dirname(from.file), specifier), from.root, why)
+    if (specifier.startsWith('/') || /^[a-z]+:/.test(specifier))
+      throw why(', and has files of its own, packages and `countersign:skill/…` to import')
+    const root = packageOf(dirname(from.file), specifier)
+    if (root === undefined) throw why(', which is not installed')
+    const inside = specifier.slice(root.about.name.length + 1)
+    const entry = entryOf(root.about, inside === '' ? '.' : `./${inside}`)
+    if (entry === undefined) throw why(', which its package does not export as a module')
+    return this.#file(resolve(root.folder, entry), root, why)
+  }
+
+  /** Where `importer` says that it imports this. */
+  placeOf(importer: string, specifier: string): string {
+    const from = this.#modules.get(importer)
+    const text = from === undefined ? '' : bytesOf(importer, from.file).toString('utf8')
+    const said = new RegExp(`\\b(?:import|export)\\b[^;'"]*(['"])${RegExp.escape(specifier)}\\1`).exec(text)
+    const lines = text.slice(0, said?.index ?? 0).split('\n')
+    return `${importer}:${lines.length}:${(lines.at(-1) ?? '').length + 1}`
+  }
+
+  source(name: string): string {
+    const module = this.#modules.get(name)
+    if (module === undefined) throw new Unfit(`there is no module \`${name}\``)
+    const bytes = bytesOf(name, module.file)
+    const { folder, about } = module.root
+    this.#read.set(name, { path: relative(folder, module.file), sha256: sha256(bytes), ...(about === undefined ? {} : { of: about }) })
+    const text = bytes.toString('utf8')
+    if (name.endsWith('.json')) return `export default ${text}`
+    return name.endsWith('.ts') ? withoutTypes(name, text) : text
+  }
+
+  #file(path: string, root: Root, why: (what: string) => Unfit): string {
+    const found = [path, path.replace(/\.js$/, '.ts')].find((one) => statSync(one, { throwIfNoEntry: false })?.isFile())
+    if (found === undefined) throw why(', and there is no such file')
+    const file = realpathSync(found)
+    const within = relative(root.folder, file)
+    if (within.startsWith('..')) throw why(`, which lies outside of its ${root.about === undefined ? 'folder' : 'package'}`)
+    if (root.about !== undefined && !isModule(file, root.about)) throw why(', which is CommonJS; bundle it into a module of your own')
+    const name = root.about === undefined ? within : `${root.about.name}@${root.about.version}/${within}`
+    this.#modules.set(name, { file, root })
+    return name
+  }
+}
+
+function bytesOf(name: string, file: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (thrown) {
+    throw new Unfit(`${name}:1:1: it can’t be read: ${reason(thrown)}`, { cause: thrown })
+  }
+}
+
+function packageOf(from: string, specifier: string): Required<Root> | undefined {
+  const folder = installed(from, specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/'))
+  return folder === undefined ? undefined : { folder, about: readPackageJson(join(folder, 'package.json')) }
+}
+
+/** The places of what is left stay what they were. Node says once that this is experimental; here it says so to nobody. */
+function withoutTypes(name: string, text: string): string {
+  const { emitWarning } = process
+  process.emitWarning = () => undefined
+  try {
+    return stripTypeScriptTypes(text)
+  } catch (thrown) {
+    const lines = thrown instanceof Error ? (thrown.stack ?? '').split('\n') : []
+    const line = /:(\d+)$/.exec(lines[0] ?? '')?.[1] ?? '1'
+    const column = (lines.find((one) => /^ *\^+$/.test(one)) ?? '').indexOf('^') + 1
+    throw new Unfit(`${name}:${line}:${column}: ${thrown instanceof Error ? thrown.message : thrown}`, { cause: thrown })
+  } finally {
+    process.emitWarning = emitWarning
+  }
+}

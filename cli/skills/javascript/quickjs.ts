@@ -1,0 +1,142 @@
+// A skill's JavaScript engine while the skill is built: it evaluates the prelude and the author's modules in an instance of its own, where
+// time stands still and nothing is random, and tells what its memory holds then. The same sources make the same image, byte for byte.
+
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { EvalFlags, type HostFunction, JSException, type JSValueHandle, QuickJS } from 'quickjs-wasi'
+import { SkillCapability } from '../../../shared/plan/plan.ts'
+import type { Result } from '../../../shared/result.ts'
+import { err, ok } from '../../../shared/result.ts'
+import { type Addresses, importsOf, NATIVE } from './canonical-abi-wat.ts'
+import type { Snapshot } from './memory-image.ts'
+
+export type Modules = {
+  /** The name of what `importer` means by `specifier`; where there is none, it throws why. */
+  readonly named: (importer: string, specifier: string) => string
+  readonly source: (name: string) => string
+  /** Where `importer` says so: its line and column. */
+  readonly placeOf: (importer: string, specifier: string) => string
+}
+export type Evaluated = { readonly snapshot: Snapshot; readonly at: Addresses }
+
+const WORLD = 'countersign:skill'
+/** Of the engine's own stack, so that too deep a recursion is an error of JavaScript before it is one of the isolate. */
+const STACK_BYTES = 256 * 1024
+/** What is wrong with a source, in a sentence: leaves `evaluated` as its error. */
+export class Unfit extends Error {}
+
+const isWorld = (specifier: string): boolean => specifier.startsWith(`${WORLD}/`)
+const grantedAs = (specifier: string, granted: readonly SkillCapability[]): SkillCapability | undefined =>
+  granted.find((capability) => specifier === `${WORLD}/${capability}`)
+
+/** Time stands still, and nothing is random. */
+const still = (memory: { readonly buffer: ArrayBuffer }) => ({
+  clock_time_get(_clock: number, _precision: bigint, at: number): number {
+    new DataView(memory.buffer).setBigUint64(at, 0n, true)
+    return 0
+  },
+  random_get(at: number, length: number): number {
+    new Uint8Array(memory.buffer).fill(0, at, at + length)
+    return 0
+  },
+})
+
+/** The engine's own module, as its package has it. */
+export const engineModule = (): Uint8Array => readFileSync(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'))
+
+/** Evaluates the module `main` and all that it imports. What is wrong is told to the author in a sentence, with its place. */
+export async function evaluated(main: string, modules: Modules, granted: readonly SkillCapability[]): Promise<Result<Evaluated, string>> {
+  const vm = await QuickJS.create({
+    wasm: new Uint8Array(engineModule()),
+    wasi: still,
+    timezoneOffset: 0,
+    maxStackSize: STACK_BYTES,
+    moduleLoader: {
+      normalize: (importer: string, specifier: string) => {
+        if (!isWorld(specifier)) return modules.named(importer, specifier)
+        if (grantedAs(specifier, granted) !== undefined) return specifier
+        throw new Unfit(`${modules.placeOf(importer, specifier)}: ${notGranted(specifier)}`)
+      },
+      load: (name: string) => (isWorld(name) ? worldModule(name, granted) : modules.source(name)),
+    },
+  })
+  try {
+    return ok(await imaged(vm, main, modules, granted))
+  } catch (thrown) {
+    if (thrown instanceof JSException) return err(told(thrown))
+    if (thrown instanceof Unfit) return err(thrown.message)
+    throw thrown
+  }
+}
+
+async function imaged(vm: QuickJS, main: string, modules: Modules, granted: readonly SkillCapability[]): Promise<Evaluated> {
+  const prelude = await moduleOf(vm, 'prelude.js', readFileSync(join(import.meta.dirname, 'prelude.js'), 'utf8'))
+  const of = (object: JSValueHandle, name: string): JSValueHandle => vm.getProp(object, vm.newString(name))
+  const lists = [granted, importsOf(granted)].map((list) => vm.hostToHandle(list))
+  const symbol = vm.newSymbolFor(WORLD)
+  vm.setProp(vm.global, symbol, vm.callFunction(of(prelude, 'begin'), vm.undefined, natives(vm), ...lists))
+  const namespace = await moduleOf(vm, main, modules.source(main))
+  vm.setProp(vm.global, symbol, vm.undefined)
+  const entry = vm.callFunction(of(prelude, 'entry'), vm.undefined, namespace)
+  const [run, end] = [vm.exportHandle(of(entry, 'run')), vm.exportHandle(of(entry, 'end'))]
+  const at = { run, end, undefined: vm.exportHandle(vm.getUndefined()) }
+  vm.runGC()
+  const { memory, stackPointer, contextPtr } = vm.snapshot()
+  return { snapshot: { memory, stack: stackPointer }, at: { ...at, context: contextPtr } }
+}
+
+/** Its exports, once it and all that it imports has been evaluated. */
+async function moduleOf(vm: QuickJS, name: string, source: string): Promise<JSValueHandle> {
+  const evaluating = vm.evalCode(source, name, EvalFlags.TYPE_MODULE)
+  vm.executePendingJobs()
+  const settled = await Promise.race([vm.resolvePromise(evaluating), 'pending' as const])
+  if (settled === 'pending') throw new Unfit(`\`${name}\` waits for something that never happens`)
+  if ('error' in settled) throw new JSException(settled.error)
+  return settled.value
+}
+
+/** What the prelude is given of its host. While a skill is built there is none to ask. */
+function natives(vm: QuickJS): JSValueHandle {
+  const nobody: HostFunction = () => {
+    throw new Error('there is nobody to ask while the skill is built')
+  }
+  const functions: Readonly<Record<keyof typeof NATIVE, HostFunction>> = {
+    utf8: (value) => vm.newUint8Array(new TextEncoder().encode(value?.toString())),
+    text: (value) => vm.newString(new TextDecoder().decode(value?.toUint8Array())),
+    address: nobody,
+    take: nobody,
+    call: nobody,
+  }
+  const made = vm.newObject()
+  for (const [name, does] of Object.entries(functions)) vm.setProp(made, name, vm.newFunction(NATIVE[name as keyof typeof NATIVE], does)) // the keys of the record above
+  return made
+}
+
+/** An interface of the world, as a module. */
+function worldModule(name: string, granted: readonly SkillCapability[]): string {
+  const capability = grantedAs(name, granted)
+  if (capability === undefined) throw new Error(notGranted(name)) // it is not let in under its name
+  const functions = importsOf([capability]).map((one) => one.slice(capability.length + 1))
+  const own = functions.map((one) => `${one}_ as ${one}`)
+  return `const world = globalThis[Symbol.for('${WORLD}')].${capability}
+${functions.map((one) => `const ${one}_ = world.${one}`).join('\n')}
+export { ${own.join(', ')} }`
+}
+
+function notGranted(name: string): string {
+  const known = SkillCapability.options.find((one) => name === `${WORLD}/${one}`)
+  return known === undefined
+    ? `there is no \`${name}\`; the world has ${SkillCapability.options.join(', ')}`
+    : `\`${name}\` is imported, and skill.toml has no \`${known === 'channel' ? 'channels' : known}\` under [capabilities]`
+}
+
+/** How traces of the host, not of the engine, name files. */
+const OURS = /^(?:file:|node:|\/)/
+
+/** The engine's own words, and where: the first line of its trace that is the author's. What we refused says itself where. */
+function told({ name, message, stack }: JSException): string {
+  const places = [...(stack ?? '').matchAll(/([^()\s]+:\d+(?::\d+)?)\)?$/gm)].map(([, one = '']) => one)
+  const place = places.find((one) => !OURS.test(one))
+  return `${place === undefined ? '' : `${place}: `}${name === 'Error' ? '' : `${name}: `}${message}`
+}

@@ -1,0 +1,154 @@
+// `countersign skill test`: the tests beside a skill, each a call in the edge's own isolate with what its host would say recorded, held
+// against what it expects. Nothing is published for it, and no key is needed to build.
+
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { canonical } from '../../shared/bytes/json.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { Trial, type Tried } from '../../shared/wire/skill-trials.ts'
+import type { Trouble } from '../shell/command.ts'
+import { command, usage } from '../shell/command.ts'
+import type { Api } from '../shell/edge-api.ts'
+import { readJson } from '../shell/files.ts'
+import { fitting } from '../shell/json-input.ts'
+import type { Paint } from '../shell/terminal-text.ts'
+import { inline, quoted } from '../shell/terminal-text.ts'
+import { FOLDER, readSkill, type SkillFolder } from './source-folder.ts'
+
+/** What is said is held against what was; what is not said may be anything. */
+const Expected = z.strictObject({
+  output: z.json().optional(),
+  /** The reason that its author gave, or of another ending its kind: `trap`, `fuel_exhausted`, `capability_denied`, … */
+  error: z.string().optional(),
+  ends: z.string().optional(),
+  log: z.string().optional(),
+  requests: z
+    .array(z.strictObject({ request: z.string(), headers: z.record(z.string(), z.string()).optional(), body: z.string().optional() }))
+    .optional(),
+  kv: z.record(z.string(), z.string()).optional(),
+  posts: z.array(z.strictObject({ channel: z.string(), text: z.string() })).optional(),
+  fuel_at_most: z.int().optional(),
+})
+const Test = Trial.extend({ description: z.string().min(1), expect: Expected })
+type Test = z.infer<typeof Test>
+const TestFile = z.strictObject({ about: z.string(), tests: z.array(Test).min(1) })
+
+type Told = { readonly description: string; readonly ok: boolean; readonly why: readonly string[]; readonly fuel: number }
+
+export const test = command({
+  words: ['skill', 'test'],
+  args: FOLDER,
+  flags: {},
+  does: 'Run the tests of a skill, its tests/*.json: each is a call in the edge’s own isolate, whose host says what the test has recorded',
+  key: 'operator',
+  exits: '0 all came out as expected; 1 one did not, or the skill does not build',
+  async run({ args: { FOLDER: folder = '.' }, api, paint }) {
+    const skill = readSkill(folder)
+    if (!skill.ok) return skill
+    const files = readTests(folder)
+    if (!files.ok) return files
+    const { make } = await import('./compile.ts')
+    const made = await make(skill.value)
+    if (!made.ok) return made
+    const told: { path: string; tests: Told[] }[] = []
+    for (const { path, tests } of files.value) {
+      const results = await tryAll(api, skill.value, made.value.component, tests)
+      if (!results.ok) return results
+      told.push({ path, tests: tests.map((one, index) => toldOf(one, results.value[index])) })
+    }
+    const all = told.flatMap(({ tests }) => tests)
+    const failed = all.filter((one) => !one.ok).length
+    return ok({ ok: failed === 0, json: told, text: summary(told, paint, all.length, failed) })
+  },
+})
+
+function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Trouble> {
+  const dir = join(folder, 'tests')
+  const names = existsSync(dir)
+    ? readdirSync(dir)
+        .filter((name) => name.endsWith('.json'))
+        .sort()
+    : []
+  if (names.length === 0) return err(usage(`\`${dir}\` holds no .json file with tests; skills/README.md says how they are written`))
+  const files: { path: string; tests: Test[] }[] = []
+  for (const name of names) {
+    const path = join(dir, name)
+    const json = readJson(path)
+    if (!json.ok) return json
+    const read = fitting(TestFile, json.value, `\`${path}\``)
+    if (!read.ok) return read
+    files.push({ path, tests: read.value.tests })
+  }
+  return ok(files)
+}
+
+/** As many at once as the edge takes. */
+async function tryAll(
+  api: Api,
+  { manifest }: SkillFolder,
+  component: Uint8Array,
+  tests: readonly Test[],
+): Promise<Result<Tried[], Trouble>> {
+  const done: Tried[] = []
+  for (let from = 0; from < tests.length; from += LIMITS.trials) {
+    const trials = tests.slice(from, from + LIMITS.trials).map(({ tool, input, host }) => ({ tool, input, host }))
+    const answer = await api('trySkill', { body: { manifest, component: Buffer.from(component).toString('base64'), trials } })
+    if (!answer.ok) return answer
+    done.push(...answer.value.items)
+  }
+  return ok(done)
+}
+
+function toldOf({ description, expect }: Test, tried: Tried | undefined): Told {
+  if (tried === undefined) return { description, ok: false, why: ['the edge said nothing of it'], fuel: 0 }
+  const why = [...endingFaults(expect, tried), ...besideFaults(expect, tried)]
+  return { description, ok: why.length === 0, why, fuel: tried.fuel_used }
+}
+
+const differs = (what: string, expected: string, was: string): string[] =>
+  expected === was ? [] : [`${what}: expected ${expected}`, `${' '.repeat(what.length)}  but was  ${was}`]
+
+function endingFaults({ output, error, ends }: Test['expect'], { outcome, output: text }: Tried): string[] {
+  const reason = 'detail' in outcome ? outcome.detail : ''
+  const was = outcome.kind === 'returned' ? text : `${outcome.kind}${reason === '' ? '' : `: ${reason}`}`
+  if (ends !== undefined) return differs('it ends', ends, outcome.kind)
+  if (error !== undefined)
+    return outcome.kind === 'skill_error' ? differs('error', error, reason) : [`error: expected ${error}`, `       but was  ${was}`]
+  if (outcome.kind !== 'returned') return [`it failed: ${was}`]
+  return output === undefined ? [] : differs('output', canonical(output), canonical(JSON.parse(text))) // as promised: it is JSON
+}
+
+function besideFaults({ log, requests, kv, posts, fuel_at_most: most }: Test['expect'], tried: Tried): string[] {
+  const unanswered = tried.requests
+    .filter(({ answered }) => !answered)
+    .map(({ request }) => `\`${request}\` has no answer under \`host.http\``)
+  const wanted = requests?.map((one, index) => {
+    const was = tried.requests[index]
+    const headers = Object.fromEntries(Object.keys(one.headers ?? {}).map((name) => [name, was?.headers[name] ?? null]))
+    const told = { request: was?.request ?? 'nothing', ...(one.headers && { headers }), ...(one.body !== undefined && { body: was?.body }) }
+    return differs(`request ${index + 1}`, canonical(one), canonical(told))
+  })
+  return [
+    ...unanswered,
+    ...(log === undefined ? [] : differs('log', JSON.stringify(log), JSON.stringify(tried.log))),
+    ...(wanted?.flat() ?? []),
+    ...(requests === undefined ? [] : differs('requests', String(requests.length), String(tried.requests.length))),
+    ...(kv === undefined ? [] : differs('kv', canonical(kv), canonical(tried.kv))),
+    ...(posts === undefined ? [] : differs('posts', canonical(posts), canonical(tried.posts))),
+    ...(most !== undefined && tried.fuel_used > most ? [`fuel: expected ${most} at most, but was ${tried.fuel_used}`] : []),
+  ]
+}
+
+function summary(files: readonly { path: string; tests: readonly Told[] }[], paint: Paint, all: number, failed: number): string {
+  const lines = files.map(({ path, tests }) => {
+    const good = tests.filter((one) => one.ok).length
+    const bad = tests
+      .filter((one) => !one.ok)
+      .map(({ description, why }) => `  ${paint.bad('not')} ${inline(description)}\n${quoted(why.join('\n'))}`)
+    return `${path}  ${good} of ${tests.length} as expected\n${bad.join('')}`
+  })
+  return `${lines.join('')}${failed === 0 ? paint.good(`${all} passed`) : paint.bad(`${failed} of ${all} not as expected`)}\n`
+}

@@ -1,0 +1,61 @@
+// What anyone may ask: keys and log for auditors, health for machines, documentation for people.
+
+import { failure } from '../../shared/failures.ts'
+import { INSTALLATION_LOG } from '../../shared/ids.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Env } from '../bindings.ts'
+import { DEFAULT_TENANT, installationObject, logObject, poolObject, tenantObject } from '../bindings.ts'
+import { isTenant } from '../http/known-tenants.ts'
+import { openapi } from '../http/openapi.ts'
+import { headersOf } from '../http/response-headers.ts'
+import { docsPage } from '../pages/api-docs.tsx'
+import { html } from '../pages/approval-page.tsx'
+import { engineAnswers } from '../policy/engine.ts'
+import { METRICS_TYPE, openMetrics } from '../tenant/metrics.ts'
+import type { Verbs } from './verb.ts'
+
+type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
+const noTenant = err(failure('not_found', 'no such tenant'))
+/** The installation has its own log, under a name that no tenant may have. */
+const hasLog = async (env: Env, tenant: string): Promise<boolean> => tenant === INSTALLATION_LOG || isTenant(env, tenant)
+
+export const openRoutes: Verbs<Names> = {
+  async keys({ env, query: { tenant } }) {
+    return (await isTenant(env, tenant))
+      ? ok({ format: 'countersign-keys/v1', tenant, keys: await tenantObject(env, tenant).keys() })
+      : noTenant
+  },
+
+  async logCheckpoint({ env, query: { tenant } }) {
+    return (await hasLog(env, tenant)) ? ok(await logObject(env, tenant).checkpoint()) : noTenant
+  },
+  async logProof({ env, query: { tenant, index, size } }) {
+    return (await hasLog(env, tenant)) ? logObject(env, tenant).proof(index, size) : noTenant
+  },
+  async logEntries({ env, query: { tenant, from } }) {
+    return (await hasLog(env, tenant)) ? ok({ items: await logObject(env, tenant).hashes(from) }) : noTenant
+  },
+
+  async healthz() {
+    return ok({ ok: true as const })
+  },
+  async readyz({ env }) {
+    const store = (await installationObject(env).has(DEFAULT_TENANT)) && (await tenantObject(env, DEFAULT_TENANT).directory(-1)) !== null
+    const queue = await poolObject(env, DEFAULT_TENANT, 'default').ready()
+    if (!engineAnswers()) return err(failure('unavailable', 'the policy engine does not answer; restart the edge'))
+    if (!store || !queue) return err(failure('unavailable', store ? 'Redis does not answer' : 'the store does not answer'))
+    return ok({ ok: true, store, queue })
+  },
+  async metrics({ env }) {
+    const ended = await logObject(env, DEFAULT_TENANT).endedCalls()
+    const text = openMetrics(ended, await tenantObject(env, DEFAULT_TENANT).figures())
+    return ok(new Response(text, { headers: headersOf(METRICS_TYPE) }))
+  },
+
+  async openapi({ env }) {
+    return ok(new Response(JSON.stringify(openapi(env.PUBLIC_URL)), { headers: headersOf('application/openapi+json') }))
+  },
+  async docs() {
+    return ok(html(docsPage()))
+  },
+}

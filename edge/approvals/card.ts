@@ -1,0 +1,107 @@
+// The card of an approval: what people are shown before they answer, the answers they may give, and the full text of what the card shortens.
+// Pure. The RunObject takes the answer.
+
+import { LIMITS } from '../../shared/limits.ts'
+import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import type { Decision } from '../../shared/wire/calls.ts'
+import type { Change } from '../../shared/wire/explanation.ts'
+import type { Tool } from '../../shared/wire/tools.ts'
+import type { AskRecord } from '../call/lifecycle.ts'
+import { isShortened, readable, written } from '../platform/visible-text.ts'
+import type { Redaction } from '../secrets/redaction.ts'
+import { inWords, rated, wantsMore } from '../tools/risk.ts'
+import { planInWords, shownPlan } from './plan-words.ts'
+import { SPANS } from './standing.ts'
+
+type Asked = {
+  id: string
+  agent: string
+  tool: Tool
+  args: Record<string, unknown>
+  plan: Plan | null
+  decision: Decision
+  /** The answers of humans that would allow the call, in the words an operator may read; each one is enough. */
+  needs: readonly (readonly Change[])[]
+  /** What an answer that stands would cover, and for how long policy lets one stand. */
+  standing: NonNullable<Approval['prompt']['standing']> | null
+  now: number
+  redaction: Redaction
+}
+
+export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now, redaction }: Asked): AskRecord {
+  const shown = plan === null ? null : shownPlan(plan, redaction)
+  const brought = broughtBy(shown)
+  const { risk, ground } = rated(tool, plan, needs)
+  return {
+    id,
+    requestedAt: now,
+    expiresAt: now + (tool.approval_ttl_s ?? LIMITS.approval_ttl_s) * 1000,
+    answers: [],
+    prompt: {
+      title: `${agent} wants to run ${tool.name}`,
+      agent,
+      tool: tool.name,
+      tool_version: tool.version,
+      risk,
+      risk_ground: ground,
+      command: plan === null || plan.tier === 'A' ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
+      plan: shown === null ? 'nothing runs' : planInWords(shown),
+      arguments: readable(redaction.of(args)),
+      ...(brought === undefined ? {} : { files: brought }),
+      on_yes: onYes(needs),
+      ...(standing === null ? {} : { standing }),
+      policies: decision.policies,
+      reason: decision.reason,
+    },
+  }
+}
+
+const OUTCOME = 'exactly this call runs once; any change needs a new approval'
+
+/** True for every reader: an approver who is asked may not be one whom policy wants. */
+function onYes(needs: readonly (readonly Change[])[]): string {
+  return wantsMore(needs) ? `policy wants ${inWords(needs)}; with that, ${OUTCOME}, and any other yes does not let it run` : OUTCOME
+}
+
+/** For one approver: the effect that their own yes would have now, and what policy would still want after it. */
+export function onYesOf({ effect, reason }: Decision, needs: readonly (readonly Change[])[]): string {
+  if (effect === 'allow') return OUTCOME
+  if (effect === 'deny') return `policy does not accept your yes given this way: ${reason}`
+  return `your yes alone does not let it run: policy still wants ${needs.length === 0 ? 'more than that' : inWords(needs)}; with that, ${OUTCOME}`
+}
+
+/** As many by the minute as there is room for, the longest that policy lets stand. */
+const offered = (most: number): number[] => SPANS.filter((seconds) => seconds < LIMITS.standing_s && seconds <= most).slice(0, 2)
+
+/** What may be answered; no comes first, and is the default (T28). */
+export function optionsFor({ standing }: Approval['prompt']): Approval['options'] {
+  const most = standing?.most_s ?? 0
+  return [
+    { decision: 'deny', scope: 'once', default: true },
+    { decision: 'approve', scope: 'once' },
+    ...(standing === undefined ? [] : [{ decision: 'deny', scope: 'session' } as const]),
+    ...offered(most).map((ttl_s) => ({ decision: 'approve', scope: 'timeboxed', ttl_s }) as const),
+    ...(most < LIMITS.standing_s ? [] : [{ decision: 'approve', scope: 'session' } as const]),
+  ]
+}
+
+export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean => [command, args].some(isShortened)
+
+/** One of a card's texts with nothing left out but secrets, in parts that a page can hold. */
+export type Unfolded = { readonly title: string; readonly characters: number; readonly parts: readonly string[] }
+
+/** What was shortened on the card, whole: made of the stored call, as the card was. */
+export function unfolded(prompt: Approval['prompt'], args: Record<string, unknown>, plan: Plan | null, redaction: Redaction): Unfolded[] {
+  const texts: (readonly [title: string, shown: string, value: unknown])[] = [
+    ['The whole command line', prompt.command, plan === null || plan.tier === 'A' ? [] : redaction.ofArgv(plan.executor.argv, args)],
+    ['The whole arguments', prompt.arguments, redaction.of(args)],
+  ]
+  return texts
+    .filter(([, shown]) => isShortened(shown))
+    .map(([title, , value]) => {
+      const text = written(JSON.stringify(value, null, 2))
+      const parts = text.match(new RegExp(`[\\s\\S]{1,${LIMITS.page_chars}}`, 'gu')) ?? []
+      return { title, characters: text.length, parts }
+    })
+}

@@ -1,0 +1,88 @@
+// Part of the lifecycle: what a call's end is, and the ends and turns that time alone brings. Pure; only `step` calls it.
+
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { EndState, Event, Live, Proposal, Running, Status, Step } from './lifecycle.ts'
+
+export const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> => err(failure(code, detail))
+
+export const ended = (
+  state: EndState,
+  from: Live | Running,
+  at: number,
+  why: { error?: string | null; detail?: string | null; fence?: number; cancelRequested?: boolean },
+): Status => ({
+  state,
+  decision: from.decision,
+  approval: from.approval,
+  at,
+  error: why.error ?? null,
+  detail: why.detail ?? null,
+  finished: null,
+  attestation: null,
+  fence: why.fence ?? 0,
+  cancelRequested: why.cancelRequested ?? false,
+  ...('claimedAt' in from ? { took: Math.max(0, at - from.claimedAt) } : {}),
+})
+
+/** A skill runs at the edge itself, and waits for a place there: whoever reads of it looks for no worker. */
+const wordsOf = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
+  plan?.tier === 'A'
+    ? { unclaimed: 'no place for a skill came free in time', lost: 'the edge lost the call while it ran, so nobody saw its end' }
+    : { unclaimed: 'no worker claimed it in time', lost: 'the worker fell silent' }
+
+export function due(
+  status: Status,
+  proposal: Proposal,
+  { leaseUntil = 0, folderGone, unclaimable }: Extract<Event, { kind: 'due' }>,
+  now: number,
+): Result<Step> {
+  if (status.state === 'awaiting_approval' && now >= status.approval.expiresAt) {
+    const next = ended('expired', status, now, { error: 'approval_expired', detail: 'not enough people answered in time' })
+    return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'expired', body: { approval: status.approval.id } } })
+  }
+  if (status.state === 'granted' && folderGone !== undefined) {
+    const next = ended('lapsed', status, now, { error: 'workspace_lost', detail: folderGone })
+    return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body: { error: 'workspace_lost' } } })
+  }
+  if (status.state === 'granted' && now >= status.until) {
+    const detail = `${wordsOf(proposal).unclaimed}${unclaimable === undefined ? '' : `: ${unclaimable}`}`
+    const next = ended('lapsed', status, now, { error: 'never_claimed', detail })
+    const body = unclaimable === undefined ? {} : { reason: unclaimable }
+    return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body } })
+  }
+  if (status.state === 'running' && now >= Math.max(status.leaseUntil, leaseUntil)) {
+    if (proposal.idempotent && !status.cancelRequested && status.fence < MAX_ATTEMPTS) {
+      const again: Status = {
+        state: 'granted',
+        decision: status.decision,
+        approval: status.approval,
+        until: now + LIMITS.claim_window_ms,
+        fence: status.fence,
+      }
+      return ok({
+        status: again,
+        effects: ['ring'],
+        journal: { kind: 'worker_lost', body: { worker: status.worker, fence: status.fence, retried: true } },
+      })
+    }
+    // L2: nobody saw the end, so nobody says how it ended.
+    const next = ended('indeterminate', status, now, {
+      error: 'worker_lost',
+      detail: wordsOf(proposal).lost,
+      fence: status.fence,
+      cancelRequested: status.cancelRequested,
+    })
+    return ok({
+      status: next,
+      effects: ['attest'],
+      journal: { kind: 'indeterminate', body: { worker: status.worker, fence: status.fence } },
+    })
+  }
+  return refuse('conflict', 'nothing is due')
+}
+
+/** Executions of a call that its tool declares idempotent. */
+const MAX_ATTEMPTS = 3

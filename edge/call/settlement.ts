@@ -1,0 +1,114 @@
+// Whether a worker's settlement is what its grant describes. Pure; reads as a checklist. The edge countersigns nothing
+// that has not passed here.
+
+import { canonical, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { faultIn } from '../../shared/evidence/bundle.ts'
+import { COMPARED, contradictions } from '../../shared/evidence/contradictions.ts'
+import type { Envelope } from '../../shared/evidence/dsse.ts'
+import { payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
+import type { Facts, Grant } from '../../shared/evidence/statement.ts'
+import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, Statement, statementOf } from '../../shared/evidence/statement.ts'
+import { failure } from '../../shared/failures.ts'
+import type { Plan, StreamSummary } from '../../shared/plan/plan.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Settlement } from '../../shared/wire/workers.ts'
+import type { Attested, EndState, Finished } from './lifecycle.ts'
+import type { Kept } from './run.ts'
+
+export type WorkerKey = { id: string; kid: string; x: string }
+export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
+
+/** The edge’s own record of the call that a worker settles. */
+export type Expected = { readonly worker: WorkerKey; readonly grant: Envelope; readonly plan: Plan | null; readonly now_ms: number }
+
+export function checkSettlement({ envelope, output }: Settlement, { worker, grant: granted, plan, now_ms }: Expected): Result<Settling> {
+  const refuse = (detail: string, at?: readonly string[]) =>
+    err(
+      failure(
+        'attestation_invalid',
+        detail,
+        at?.slice(0, FAULTS_TOLD).map((one) => ({ at: one, message: detail })),
+      ),
+    )
+  if (!signedByExactly(envelope, STATEMENT_TYPE, new Map([[worker.kid, worker.x]])))
+    return refuse('the statement is not signed by the worker alone')
+  const bytes = payloadBytes(envelope)
+  const parsed = parseJson(bytes)
+  const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
+  if (!read.success) return refuse('the payload is not a Countersign statement', [faultIn(read.error)])
+  const statement = read.data
+  if (canonical(statement) !== new TextDecoder().decode(bytes)) return refuse('the payload is not in canonical form')
+
+  const { execution } = statement.predicate
+  if (execution.outcome === null || execution.executor === EDGE_EXECUTOR || execution.executor === ISOLATE)
+    return refuse('a worker has to name its own sandbox and an outcome', ['/predicate/execution/executor', '/predicate/execution/outcome'])
+  const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
+  const [first] = found
+  if (first !== undefined) {
+    const detail = `the statement contradicts its grant at ${first.at}; this check failed: ${COMPARED[first.what]}`
+    return refuse(
+      detail,
+      found.map(({ at }) => at),
+    )
+  }
+  const kept = { stdout: Buffer.from(output.stdout, 'base64'), stderr: Buffer.from(output.stderr, 'base64') }
+  if (!fits(execution.stdout, kept.stdout) || !fits(execution.stderr, kept.stderr))
+    return refuse('the output does not match the statement', ['/predicate/execution/stdout', '/predicate/execution/stderr'])
+  return ok({ statement, kept, ending: endingOf(execution.outcome) })
+}
+
+const FAULTS_TOLD = 16
+
+/** `contradictions` has already checked that the summary is consistent. */
+function fits(summary: StreamSummary | null, kept: Buffer): boolean {
+  if (summary === null) return kept.byteLength === 0
+  return summary.kept === kept.byteLength && (summary.truncated || sha256(kept) === summary.sha256)
+}
+
+/** A grant of our own, from our store. */
+const grantIn = (envelope: Envelope): Grant => JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Grant
+
+/** The edge's own statement about a call that nobody executed, or whose execution nobody saw end. */
+export function edgeStatement(
+  id: string,
+  facts: Facts,
+  { state, error, at }: { state: EndState; error: string | null; at: number },
+  granted: Envelope | null,
+): Statement {
+  const grant = granted === null ? null : grantIn(granted)
+  return statementOf({
+    attestation_id: id,
+    state,
+    error,
+    facts,
+    grant: grant === null ? null : { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+    execution: {
+      outcome: null,
+      stdout: null,
+      stderr: null,
+      connections: [],
+      executor: EDGE_EXECUTOR,
+      sandbox_enforcement: 'policy',
+      profile_sha256: null,
+      argv_sha256: null,
+      started_at_ms: null,
+      ended_at_ms: at,
+    },
+  })
+}
+
+/** What a call record keeps of a statement. */
+export function finishedOf({ predicate }: Statement): { finished: Finished; attestation: Attested } {
+  const { attestation_id, execution_sha256, execution } = predicate
+  const { outcome, stdout, stderr, executor, sandbox_enforcement, cgroup } = execution
+  return {
+    finished: {
+      exit_code: outcome?.kind === 'exit' ? outcome.code : null,
+      truncated: (stdout?.truncated ?? false) || (stderr?.truncated ?? false),
+      detail: outcome !== null && 'detail' in outcome ? outcome.detail : '',
+      ...(execution.files === undefined ? {} : { files: execution.files }),
+    },
+    attestation: { id: attestation_id, execution_sha256, executor, sandbox_enforcement, ...(cgroup === undefined ? {} : { cgroup }) },
+  }
+}

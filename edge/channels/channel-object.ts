@@ -1,0 +1,273 @@
+// A tenant's channels, and what is to be told through them. Runs tell it of their approvals, at least once; its outbox writes to people, at
+// least once, until the approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their
+// receivers alone.
+
+import { DurableObject } from 'cloudflare:workers'
+import { digestOf } from '../../shared/bytes/json.ts'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import type { Channel, ChannelSpec, Collected, Delegation, Delivery, DeliveryState } from '../../shared/wire/channels.ts'
+import type { Env } from '../bindings.ts'
+import { identityOf, outsideOf } from '../bindings.ts'
+import { authorize } from '../decision/decide.ts'
+import type { Loaded } from '../directory/directory.ts'
+import { directoryOf } from '../directory/directory.ts'
+import { eraseObject } from '../platform/database.ts'
+import { written } from '../platform/visible-text.ts'
+import { withStandIns } from './delegation.ts'
+import { after, begun, returned } from './delivery-state.ts'
+import { mediumOf } from './media.ts'
+import type { Message, Notice } from './medium.ts'
+import { ChannelOutbox, ENDED } from './outbox.ts'
+import { postThrough } from './post.ts'
+import { readersOf, recipientsOf } from './recipients.ts'
+import { SlackDesk } from './slack/interactions.ts'
+import type { Signed } from './slack/request.ts'
+import type { ChannelRow, DeliveryRow } from './store.ts'
+import { ChannelStore } from './store.ts'
+import { sample } from './test-approval.ts'
+
+const NO_CHANNEL = failure('not_found', 'no such channel')
+const HOUR_MS = 3_600_000
+
+export class ChannelObject extends DurableObject<Env> {
+  readonly #store = new ChannelStore(this.ctx)
+  readonly #loopback = this.env.LOOPBACK_CHANNELS !== undefined
+  readonly #post = postThrough(outsideOf(this.env))
+  readonly #slack = new SlackDesk(this.env, this.#store, this.#post, (work) => this.ctx.waitUntil(work))
+  readonly #outbox = new ChannelOutbox(this.env, this.ctx, this.#store, this.#post)
+
+  // ── Operators ──
+
+  async list(): Promise<Channel[]> {
+    return this.#store
+      .channels()
+      .sort((a, b) => a.spec.after_s - b.spec.after_s)
+      .map(shown)
+  }
+
+  async put(name: string, spec: ChannelSpec, by: string): Promise<Result<Channel>> {
+    const fault = mediumOf(spec).fault(this.#loopback)
+    if (fault !== undefined) return err(failure('channel_refused', fault))
+    if (this.#store.channel(name) === undefined && this.#store.channels().length >= LIMITS.channels)
+      return err(failure('limit_reached', `there are ${LIMITS.channels} channels already`))
+    const row = { name, spec, by, at: Date.now() }
+    this.#store.putChannel(name, spec, by, row.at)
+    this.#outbox.anew(name)
+    this.#store.wake(name, row.at) // what waited to be collected may be sent from now on
+    this.#outbox.pump()
+    return ok(shown(row))
+  }
+
+  async remove(name: string): Promise<Result<{ done: true }>> {
+    if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
+    const due = (): DeliveryRow[] => this.#store.inState(name, ['due'])
+    this.#store.atOnce(() => {
+      this.#store.removeChannel(name)
+      for (let rows = due(); rows.length > 0; rows = due()) for (const row of rows) this.#outbox.drop(row, 'the channel was removed')
+    })
+    return ok({ done: true as const })
+  }
+
+  async test(name: string, by: string): Promise<Result<{ sent: boolean; why: string | null }>> {
+    const channel = this.#store.channel(name)
+    if (channel === undefined) return err(NO_CHANNEL)
+    const id = `msg_${crypto.randomUUID().replaceAll('-', '')}`
+    const approval = sample(Date.now())
+    const medium = mediumOf(channel.spec)
+    const recipient = medium.shown.recipients?.operators.includes(by) ? by : null
+    const page = `${identityOf(this.env).publicUrl}/console`
+    const message: Message = { id, kind: 'test', approval, recipient, link: null, page, seal: () => '', at_ms: approval.requested_at }
+    const sent = await medium.deliver(message, this.#post)
+    return ok({ sent: sent.ok, why: sent.ok ? null : sent.error.why })
+  }
+
+  async deliveries(name: string, state?: DeliveryState, after?: string): Promise<Result<Delivery[]>> {
+    if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
+    const last = after === undefined ? undefined : this.#store.delivery(after)
+    if (after !== undefined && last?.channel !== name) return err(failure('not_found', `the channel has no message \`${after}\``))
+    return ok(this.#store.inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state], last).map(told))
+  }
+
+  async retry(name: string): Promise<Result<{ due: number }>> {
+    if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
+    const due = this.#store.reviveFailed(name, Date.now())
+    this.#outbox.pump()
+    return ok({ due })
+  }
+
+  /** Done with those; here are the next. What is never said to be done is handed out again. */
+  async collect(tenant: string, name: string, { done, failed }: Carried): Promise<Result<Collected[]>> {
+    const channel = this.#store.channel(name)
+    const medium = channel === undefined ? undefined : mediumOf(channel.spec)
+    if (medium?.collected === undefined) return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
+    const directory = await directoryOf(this.env, tenant)
+    const now = Date.now()
+    const carried = [...done.map((id) => ({ id, why: null })), ...failed]
+    return this.#store.atOnce(() => {
+      for (const { id, why } of carried) {
+        const row = this.#store.delivery(id)
+        if (row?.channel !== name || row.state !== 'due' || row.nextAt !== null) continue
+        this.#store.saveCourse(row, why === null ? after(begun(row, now), ok({ ref: null }), now, 0) : returned(row, why), now)
+      }
+      for (;;) {
+        const waits = this.#store.waiting(name)
+        const out = waits.flatMap((row) => this.#outbox.handOut(row, directory, medium, now))
+        if (out.length > 0 || waits.length === 0) return ok(out) // what was not handed out was dropped: others may wait behind it
+      }
+    })
+  }
+
+  // ── Who is away ──
+
+  async delegations(): Promise<Delegation[]> {
+    return this.#store.delegations(Date.now())
+  }
+
+  /** For what is asked from now on. Whether they may answer is asked here, and again whenever something is sent to them. */
+  async delegate(tenant: string, operator: string, to: string, for_s: number): Promise<Result<Delegation>> {
+    const directory = await directoryOf(this.env, tenant)
+    const other = directory.operators.get(to)
+    if (other === undefined || to === operator || !authorize(directory, other, 'approval.decide').allowed)
+      return err(failure('delegate_refused', `\`${to}\` is no other operator whom policy lets answer approvals`))
+    const now = Date.now()
+    const delegation = { operator, to, until_ms: now + for_s * 1_000, put_at_ms: now }
+    this.#store.putDelegation(delegation)
+    return ok(delegation)
+  }
+
+  async back(operator: string): Promise<Result<{ done: true }>> {
+    return this.#store.removeDelegation(operator)
+      ? ok({ done: true as const })
+      : err(failure('not_found', 'you have nobody asked in your stead'))
+  }
+
+  // ── Slack ──
+
+  async hasSlack(): Promise<boolean> {
+    return this.#slack.isOpen()
+  }
+
+  async slackInteraction(tenant: string, signed: Signed): Promise<Result<string>> {
+    return this.#slack.take(tenant, signed)
+  }
+
+  // ── Runs ──
+
+  /** What has become of these approvals. Told twice, or late, it changes nothing. */
+  async mirror(tenant: string, approvals: readonly Approval[]): Promise<void> {
+    // Without a channel nobody is told of what is new; what is known has its end all the same.
+    const ours = approvals.filter(({ id }) => this.#store.channels().length > 0 || this.#store.approval(id) !== undefined)
+    if (ours.length === 0) return
+    const directory = await directoryOf(this.env, tenant)
+    this.#store.atOnce(() => {
+      for (const approval of ours) this.#take(directory, approval, this.#store.channels())
+    })
+    this.#outbox.pump()
+  }
+
+  #take(directory: Loaded, approval: Approval, channels: readonly ChannelRow[]): void {
+    const known = this.#store.approval(approval.id)
+    if (known?.endedAt != null) return // what has ended does not come back, in whatever order news arrive
+    const now = Date.now()
+    const pending = approval.status === 'pending'
+    this.#store.saveApproval(directory.tenant, approval, pending ? null : now)
+    if (!pending) this.#end(approval, channels, now)
+    if (pending && known !== undefined && known.approval.digest !== approval.digest) this.#askAgain(approval, now)
+    if (!pending || known !== undefined) return
+    for (const { name, spec } of channels) {
+      const at = approval.requested_at + spec.after_s * 1000
+      if (at >= approval.expires_at) continue
+      const asked = recipientsOf(directory, mediumOf(spec).shown)
+      const all = asked === null ? [NOBODY] : withStandIns(asked, this.#store.delegations(now), now)
+      for (const one of all) this.#add(approval.id, name, one, 'asked', at, now)
+    }
+  }
+
+  /** Somebody has changed what is asked: whoever may have been asked about something else is asked anew. */
+  #askAgain({ id, digest }: Approval, now: number): void {
+    const asked = this.#store.ofApproval(id).filter(({ kind, state, tries }) => kind === 'asked' && state !== 'dropped' && tries > 0)
+    const there = new Set(this.#store.channels().map(({ name }) => name))
+    for (const row of asked.filter(({ channel }) => there.has(channel))) this.#add(id, row.channel, row, 'asked', now, now, digest)
+  }
+
+  /** Nobody is asked any more, and whoever may have been is told. */
+  #end({ id }: Approval, channels: readonly ChannelRow[], now: number): void {
+    for (const row of this.#store.ofApproval(id).filter(({ kind }) => kind === 'asked')) {
+      if (row.state === 'due') this.#outbox.drop(row, ENDED)
+      const channel = channels.find(({ name }) => name === row.channel)
+      if (row.tries > 0 && channel !== undefined && mediumOf(channel.spec).update !== null)
+        this.#add(id, row.channel, row, 'ended', now, now)
+    }
+  }
+
+  /** `anew`: the digest that is asked about now, where another one was before. */
+  #add(about: string, channel: string, whom: Whom, kind: Delivery['kind'], nextAt: number, now: number, ...anew: readonly string[]): void {
+    const { recipient, insteadOf } = whom
+    const id = `msg_${digestOf([about, channel, recipient, kind, ...anew]).slice(0, 32)}`
+    const course = { state: 'due' as const, tries: 0, nextAt, why: null }
+    this.#store.addDelivery({ id, about, channel, recipient, insteadOf, kind, ...course, changedAt: now, ref: null })
+  }
+
+  // ── Skills ──
+
+  /** Told once, whoever posts it again under its number. The error is for the skill to read. */
+  async notice(tenant: string, channel: string, number: number, notice: Notice): Promise<Result<true>> {
+    const directory = await directoryOf(this.env, tenant)
+    const { skill, call, text } = notice
+    const id = `${call}.${number}`
+    const spec = this.#store.channel(channel)?.spec
+    if (this.#store.notice(id) !== undefined) return ok(true)
+    if (spec?.notices !== true) return err(failure('not_found', `there is no channel \`${channel}\` that skills may post to`))
+    if (text.trim() === '' || text.length > LIMITS.notice_chars)
+      return err(failure('invalid_input', `a notice has from 1 to ${LIMITS.notice_chars} characters`))
+    const readers = readersOf(directory, mediumOf(spec).shown)
+    const all = readers === null ? [NOBODY] : readers.map((recipient) => ({ recipient, insteadOf: null }))
+    if (all.length === 0) return err(failure('not_found', `the channel \`${channel}\` has nobody to write to`))
+    const now = Date.now()
+    if (this.#store.noticesOf(call) >= LIMITS.notices_per_call)
+      return err(failure('limit_reached', `the call has posted ${LIMITS.notices_per_call} notices already`))
+    if (this.#store.noticesSince(skill, now - HOUR_MS) >= LIMITS.notices_per_hour)
+      return err(failure('limit_reached', `the skill has posted ${LIMITS.notices_per_hour} notices within the hour`))
+    this.#store.atOnce(() => {
+      this.#store.addNotice(id, tenant, { ...notice, text: written(String(directory.redaction.of(text)).toWellFormed()) }, now)
+      for (const one of all) this.#add(id, channel, one, 'notice', now, now)
+    })
+    this.#outbox.pump()
+    return ok(true)
+  }
+
+  override async alarm(): Promise<void> {
+    this.#outbox.rang()
+  }
+
+  /** Part of deleting the tenant. */
+  async erase(): Promise<void> {
+    await eraseObject(this.ctx)
+  }
+}
+
+type Carried = { readonly done: readonly string[]; readonly failed: readonly { readonly id: string; readonly why: string }[] }
+
+/** Whoever reads the channel. */
+const NOBODY: Whom = { recipient: null, insteadOf: null }
+type Whom = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
+
+const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({ name, put_by: by, put_at_ms: at, channel: mediumOf(spec).shown })
+
+const told = ({ id, about, kind, recipient, insteadOf, state, tries, nextAt, changedAt, why }: DeliveryRow): Delivery => ({
+  id,
+  approval: kind === 'notice' ? null : about,
+  notice: kind === 'notice' ? about : null,
+  kind,
+  recipient,
+  instead_of: insteadOf,
+  state,
+  tries,
+  next_at_ms: nextAt,
+  changed_at_ms: changedAt,
+  why,
+})

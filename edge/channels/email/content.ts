@@ -1,0 +1,97 @@
+// What a mail about an approval says, or one with a skill's notice, as text and as HTML. Pure. Whatever comes from an agent stands marked line by line in the text, and
+// escaped in blocks in the HTML: it can't end its block, add a header, or pass for a word of ours.
+
+import { html } from 'hono/html'
+import { LIMITS } from '../../../shared/limits.ts'
+import { cut, written } from '../../platform/visible-text.ts'
+import type { Message, Noted } from '../medium.ts'
+
+/** The same at each attempt: a provider that knows a repetition by its key wants the same content under it. */
+export type Mail = { readonly id: string; readonly at_ms: number; readonly subject: string; readonly text: string; readonly html: string }
+
+/** What a mail program shows of it; the whole title is in the mail. */
+const SUBJECT_CHARS = 200
+
+export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, at_ms }: Message): Mail {
+  const { prompt, expires_at, digest, call } = approval
+  const line = (text: string): string => written(text).replaceAll('\n', ' ')
+  const block = (text: string): string => written(cut(text, LIMITS.message_chars))
+  const title = line(prompt.title)
+  const until = `${new Date(expires_at).toISOString().slice(0, 16).replace('T', ' ')} UTC`
+  const facts = [
+    ['Risk', prompt.risk_ground === undefined ? prompt.risk : block(`${prompt.risk}: ${prompt.risk_ground}`)],
+    ['Would run', block(prompt.command)],
+    ['How', block(prompt.plan)],
+    ['Arguments', block(prompt.arguments)],
+    ['Why a human is asked', block(prompt.reason)],
+    ['If you approve', block(prompt.on_yes)],
+    ['Call', call],
+    ['Digest of exactly this call', digest],
+  ].filter((fact): fact is [string, string] => fact[1] !== '')
+  const asks = kind === 'asked'
+  const instead = insteadOf == null ? '' : ` You are asked in ${insteadOf}’s stead, who is away.`
+  const request = asks
+    ? `Answer as ${recipient ?? 'yourself'} until ${until}. No answer is a denial.${instead} To open the page decides nothing; it shows what has become of the request.`
+    : 'There is nothing to answer.'
+  const whose = link === null ? 'Sign in there to answer.' : 'The link is yours alone: do not forward it.'
+  const warning = asks ? `${whose} Below is what the agent asks for; if there are links in it, they are the agent’s.` : ''
+  const to = asks ? (link ?? page) : null
+  return {
+    id,
+    at_ms,
+    subject: cut(kind === 'asked' ? `${title} (${prompt.risk} risk)` : title, SUBJECT_CHARS),
+    text: textOf([title, request, ...(to === null ? [] : [to, warning])], facts),
+    html: pageOf(title, request, to, warning, facts),
+  }
+}
+
+/** The title is ours, and so is all that stands in no block. */
+export function noticeMail({ id, at_ms, notice }: Noted): Mail {
+  const { skill, version, tool, agent, call, text: said } = notice
+  const title = `A notice from the skill ${skill}`
+  const request =
+    'It asks nothing of you: a question of Countersign’s says until when it can be answered, and has a link of its own. Below is what the skill says; if there are links in it, they are the skill’s.'
+  const facts = [
+    ['What it says', written(cut(said, LIMITS.message_chars))],
+    ['Posted by', `${tool} of ${skill} ${version}`],
+    ['Called by the agent', agent],
+    ['Call', call],
+  ] as const
+  return { id, at_ms, subject: title, text: textOf([title, request], facts), html: pageOf(title, request, null, '', facts) }
+}
+
+const textOf = (ours: readonly string[], facts: readonly (readonly [string, string])[]): string =>
+  [...ours, ...facts.map(([name, value]) => `${name}:\n${marked(value)}`)].join('\n\n').concat('\n')
+
+/** Each line behind a bar: none of them can begin a part of ours. */
+const marked = (text: string): string =>
+  text
+    .split('\n')
+    .map((line) => `  | ${line}`)
+    .join('\n')
+
+const INK = 'color:#15181d;background:#ffffff;font:16px/1.5 system-ui,sans-serif'
+const BUTTON =
+  'display:inline-block;padding:12px 20px;border-radius:10px;background:#1d5fd1;color:#ffffff;font-weight:600;text-decoration:none'
+const BLOCK =
+  'margin:4px 0 0;padding:10px 12px;background:#f3f5f8;border:1px solid #d5dae2;border-radius:8px;font:13px/1.5 monospace;white-space:pre-wrap;overflow-wrap:anywhere'
+const QUIET = 'margin:16px 0 0;color:#565d69;font-size:13px'
+
+/** No script, no picture, nothing fetched, one link. */
+function pageOf(
+  title: string,
+  request: string,
+  link: string | null,
+  warning: string,
+  facts: readonly (readonly [string, string])[],
+): string {
+  const body = html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title></head>
+<body style="margin:0;${INK}"><div style="max-width:640px;margin:0 auto;padding:16px">
+<h1 style="font-size:20px;line-height:1.25;margin:0 0 8px">${title}</h1>
+<p style="margin:0 0 16px">${request}</p>
+${link === null ? '' : html`<p style="margin:0 0 16px"><a href="${link}" style="${BUTTON}">Look and answer</a></p><p style="${QUIET}">${warning}</p>`}
+${facts.map(([name, value]) => html`<p style="${QUIET};font-weight:600">${name}</p><pre style="${BLOCK}">${value}</pre>`)}
+</div></body></html>`
+  return body.toString()
+}

@@ -1,0 +1,206 @@
+// What people see in Slack: a question, its end, the form for a longer answer. Pure. All that others wrote is an element of rich text,
+// which Slack shows as it is: no mark-up is read there, nothing is turned into a mention or a link, and no block can be ended from
+// inside.
+
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Answer, Approval } from '../../../shared/wire/approvals.ts'
+import { afterwards, OUTCOME } from '../../approvals/outcome-words.ts'
+import { cut, written } from '../../platform/visible-text.ts'
+import type { Message, Notice } from '../medium.ts'
+
+type Piece = { type: 'text'; text: string; style?: { bold?: true; code?: true } }
+type Block = { type: string; [field: string]: unknown }
+/** `text` is what a notification shows; blocks are the message itself. */
+export type Card = { text: string; blocks: Block[] }
+
+/** What a button says of an approval: an answer to this call alone, or that the form is wanted. */
+export type Pressed = 'approve' | 'deny' | 'more'
+export const sealUse = (pressed: Pressed | 'form'): string => `slack ${pressed}`
+
+/** Of the answers, and of what was said with one, as much as a message needs to show; all of it is on the page. */
+const [MOST_ANSWERS, REASON_CHARS] = [8, 300]
+
+// ── Cards ──
+
+export const askedCard = (message: Message): Card =>
+  question(message, [
+    words(text('If you approve\n', 'bold'), ...prose(message.approval.prompt.on_yes)),
+    actions([...buttons(message), leading('Whole page', message.link ?? message.page)]),
+  ])
+
+/** For whoever reads along: who they are is not known, so they sign in to answer. */
+export const readersCard = (message: Message): Card => question(message, [actions([leading('Sign in to answer', message.page)])])
+
+function question({ approval, insteadOf }: Message, answer: Block[]): Card {
+  const { prompt, expires_at } = approval
+  const risk = text(`${prompt.risk} risk`, 'bold')
+  const ground = prompt.risk_ground === undefined ? [] : [text(': '), ...prose(prompt.risk_ground)]
+  const until = text(
+    ` · Answer by ${utc(expires_at)}; no answer is a denial.${insteadOf == null ? '' : ` Asked in ${insteadOf}’s stead, who is away.`}`,
+  )
+  const blocks = [header(prompt.title), words(risk, ...ground, until), ...facts(approval), ...answer]
+  return { text: escaped(`${prompt.title} (${prompt.risk} risk)`), blocks }
+}
+
+/** Nothing on it can be pressed. */
+export function endedCard(approval: Approval): Card {
+  const { status, prompt, answers } = approval
+  const said = answers.slice(-MOST_ANSWERS).map(({ by, decision, channel, scope, reason, at_ms }) => {
+    const who = `\n${decision === 'approve' ? 'Approved' : 'Denied'} by ${by} through ${channel}, ${utc(at_ms)}`
+    return text(`${who}${scope === 'once' ? '' : ', for more calls of its kind'}${reason === '' ? '' : `: ${inert(reason, REASON_CHARS)}`}`)
+  })
+  const blocks = [
+    header(prompt.title),
+    words(text(`${OUTCOME[status]}. `, 'bold'), text(afterwards(approval)), ...said),
+    ...facts(approval),
+  ]
+  return { text: escaped(`${OUTCOME[status]}: ${prompt.title}`), blocks }
+}
+
+export const testCard = ({ approval: { prompt } }: Message): Card => ({ text: prompt.title, blocks: [header(prompt.title)] })
+
+/** Whose words they are stands before and behind them; nothing on it can be pressed. */
+export function noticeCard({ skill, version, tool, agent, call, text: said }: Notice): Card {
+  const title = `A notice from the skill ${skill}`
+  const whose = ` of ${skill} ${version} posted this, called by the agent ${agent}; call `
+  const blocks = [
+    header(title),
+    code(said),
+    words(
+      text('It asks nothing of you: a question of Countersign’s has buttons. ', 'bold'),
+      text(tool, 'code'),
+      text(whose),
+      text(call, 'code'),
+    ),
+  ]
+  return { text: escaped(title), blocks }
+}
+
+function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
+  return [
+    words(text('Would run\n', 'bold'), ...prose(prompt.plan)),
+    ...(prompt.command === '' ? [] : [code(prompt.command)]),
+    words(text('Arguments', 'bold')),
+    code(prompt.arguments),
+    ...edits.slice(-1).map(({ by, channel, at_ms }) => words(text(`Changed by ${by} through ${channel}, ${utc(at_ms)}`))),
+    words(text('Why a human is asked\n', 'bold'), ...prose(prompt.reason)),
+    words(text(`${prompt.tool} version ${prompt.tool_version}, for agent ${prompt.agent}; call `), text(call, 'code')),
+    words(text('Digest of exactly this call '), text(digest, 'code')),
+  ]
+}
+
+// ── The form ──
+
+export const FIELDS = { answer: 'answer', reason: 'reason' } as const
+type Said = Pick<Answer, 'decision' | 'scope'> & { ttl_s?: number }
+
+/** `state`: which approval it is about, sealed; it comes back as it is. */
+export function form({ prompt, options }: Approval, state: string): Block {
+  const choices = options.map(choiceOf)
+  const covers = prompt.standing === undefined ? [] : [words(text('More than this call\n', 'bold'), ...prose(prompt.standing.covers))]
+  const once = prompt.standing?.most_s === 0 ? [words(text('Policy wants a yes for each call.'))] : []
+  return {
+    type: 'modal',
+    callback_id: 'answer',
+    private_metadata: state,
+    title: plain('Answer'),
+    submit: plain('Answer'),
+    close: plain('Back'),
+    blocks: [
+      words(text(prompt.title, 'bold'), text('\n'), ...prose(prompt.plan)),
+      ...(prompt.command === '' ? [] : [code(prompt.command)]),
+      code(prompt.arguments),
+      ...covers,
+      ...once,
+      { ...field(FIELDS.answer, 'Answer'), element: { type: 'static_select', action_id: FIELDS.answer, options: choices } },
+      {
+        ...field(FIELDS.reason, 'Reason'),
+        optional: true,
+        hint: plain('It is kept on record, and a denial’s is told to the agent.'),
+        element: { type: 'plain_text_input', action_id: FIELDS.reason, multiline: true, max_length: LIMITS.reason_chars },
+      },
+    ],
+  }
+}
+
+export const notice = (sentence: string): Block => ({
+  type: 'modal',
+  title: plain('Answer'),
+  close: plain('Close'),
+  blocks: [words(...prose(sentence))],
+})
+
+const field = (name: string, label: string) => ({ type: 'input', block_id: name, label: plain(label) })
+
+/** As it is offered, and as it comes back. */
+function choiceOf({ decision, scope, ttl_s = 0 }: Approval['options'][number]): { text: object; value: string } {
+  const word = decision === 'approve' ? 'Approve' : 'Deny'
+  if (scope === 'once') return { text: plain(`${word} this call alone`), value: decision }
+  if (scope === 'session') return { text: plain(`${word} for the session`), value: `${decision} session` }
+  return { text: plain(`${word} for ${ttl_s / 60} minutes`), value: `${decision} ${ttl_s}` }
+}
+
+/** Whether it was offered, and is allowed, is for the run to say. */
+export function saidIn(value: string): Said | undefined {
+  const [, decision, , span] = /^(approve|deny)( (session|[1-9][0-9]{0,4}))?$/.exec(value) ?? []
+  if (decision !== 'approve' && decision !== 'deny') return undefined
+  if (span === undefined) return { decision, scope: 'once' }
+  return span === 'session' ? { decision, scope: 'session' } : { decision, scope: 'timeboxed', ttl_s: Number(span) }
+}
+
+// ── Pieces ──
+
+function buttons({ approval: { id, prompt }, seal }: Message): Block[] {
+  const button = (pressed: Pressed, label: string, more: object = {}): Block => ({
+    type: 'button',
+    action_id: pressed,
+    text: plain(label),
+    value: `${id}.${pressed}.${seal(sealUse(pressed))}`,
+    ...more,
+  })
+  const confirm = {
+    title: plain('Critical risk'),
+    text: plain('This call may read secrets. Approve it?'),
+    confirm: plain('Approve once'),
+    deny: plain('Back'),
+    style: 'danger',
+  }
+  return [
+    button('approve', 'Approve once', { style: 'primary', ...(prompt.risk === 'critical' ? { confirm } : {}) }),
+    button('deny', 'Deny', { style: 'danger' }),
+    button('more', 'Reason or scope …'),
+  ]
+}
+
+const actions = (elements: Block[]): Block => ({ type: 'actions', block_id: 'answer', elements })
+const leading = (label: string, url: string): Block => ({ type: 'button', action_id: 'page', text: plain(label), url })
+/** Names and words of ours alone: what others wrote is rich text. */
+const plain = (said: string) => ({ type: 'plain_text', text: said, emoji: false })
+const header = (title: string): Block => ({ type: 'header', text: plain(inert(title).slice(0, 150)) })
+const words = (...elements: Piece[]): Block => ({
+  type: 'rich_text',
+  elements: [{ type: 'rich_text_section', elements: elements.filter((piece) => piece.text !== '') }],
+})
+const code = (said: string): Block => ({
+  type: 'rich_text',
+  elements: [{ type: 'rich_text_preformatted', elements: [text(inert(said))] }],
+})
+const text = (said: string, style?: 'bold' | 'code'): Piece => ({
+  type: 'text',
+  text: said,
+  ...(style === 'bold' ? { style: { bold: true as const } } : style === 'code' ? { style: { code: true as const } } : {}),
+})
+
+/** A sentence of ours or of a policy; what stands between backticks is code. */
+const prose = (sentence: string): Piece[] =>
+  inert(sentence.charAt(0).toUpperCase() + sentence.slice(1))
+    .split('`')
+    .map((part, i) => text(part, i % 2 === 1 ? 'code' : undefined))
+
+/** As it is: what would not show is written out, and what is left out says so. A cut goes through no character. */
+const inert = (said: string, length: number = LIMITS.slack_chars): string => cut(written(said), length).toWellFormed()
+
+/** Where mark-up is read, there is none. */
+export const escaped = (said: string): string => said.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+
+const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`

@@ -1,0 +1,190 @@
+// What a ChannelObject keeps, and how it is read and written. It decides nothing and sends nothing.
+
+import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min, ne, or } from 'drizzle-orm'
+import migrations from '../../migrations/channel/migrations.js'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import type { ChannelSpec, Delegation, DeliveryState } from '../../shared/wire/channels.ts'
+import { openDatabase } from '../platform/database.ts'
+import type { Course } from './delivery-state.ts'
+import type { Notice } from './medium.ts'
+import { approvals, channels, delegations, deliveries, notices } from './tables.ts'
+
+export type ChannelRow = typeof channels.$inferSelect
+export type DeliveryRow = typeof deliveries.$inferSelect
+export type ApprovalRow = typeof approvals.$inferSelect
+export type NoticeRow = typeof notices.$inferSelect
+
+export class ChannelStore {
+  readonly #db
+  readonly #ctx: DurableObjectState
+
+  constructor(ctx: DurableObjectState) {
+    this.#ctx = ctx
+    this.#db = openDatabase(ctx, migrations)
+  }
+
+  /** All of it, or nothing. */
+  atOnce<T>(work: () => T): T {
+    return this.#ctx.storage.transactionSync(work)
+  }
+
+  // ── Channels ──
+
+  channels(): ChannelRow[] {
+    return this.#db.select().from(channels).orderBy(asc(channels.name)).all()
+  }
+
+  channel(name: string): ChannelRow | undefined {
+    return this.#db.select().from(channels).where(eq(channels.name, name)).get()
+  }
+
+  putChannel(name: string, spec: ChannelSpec, by: string, at: number): void {
+    const row = { name, spec, by, at }
+    this.#db.insert(channels).values(row).onConflictDoUpdate({ target: channels.name, set: row }).run()
+  }
+
+  removeChannel(name: string): void {
+    this.#db.delete(channels).where(eq(channels.name, name)).run()
+  }
+
+  // ── Who is away ──
+
+  delegations(now: number): Delegation[] {
+    return this.#db.select().from(delegations).where(gt(delegations.until_ms, now)).orderBy(asc(delegations.operator)).all()
+  }
+
+  putDelegation(row: Delegation): void {
+    this.#db.insert(delegations).values(row).onConflictDoUpdate({ target: delegations.operator, set: row }).run()
+  }
+
+  /** Whether there was one. */
+  removeDelegation(operator: string): boolean {
+    return this.#db.delete(delegations).where(eq(delegations.operator, operator)).returning({ to: delegations.to }).all().length > 0
+  }
+
+  // ── Approvals ──
+
+  approval(id: string): ApprovalRow | undefined {
+    return this.#db.select().from(approvals).where(eq(approvals.id, id)).get()
+  }
+
+  saveApproval(tenant: string, approval: Approval, endedAt: number | null): void {
+    const row = { id: approval.id, tenant, approval, endedAt }
+    this.#db.insert(approvals).values(row).onConflictDoUpdate({ target: approvals.id, set: row }).run()
+  }
+
+  // ── Notices ──
+
+  notice(id: string): NoticeRow | undefined {
+    return this.#db.select().from(notices).where(eq(notices.id, id)).get()
+  }
+
+  addNotice(id: string, tenant: string, notice: Notice, at: number): void {
+    const { skill, call } = notice
+    this.#db.insert(notices).values({ id, tenant, skill, call, notice, at }).run()
+  }
+
+  /** Of the skill, since then. */
+  noticesSince(skill: string, time: number): number {
+    const those = and(eq(notices.skill, skill), gt(notices.at, time))
+    return this.#db.select({ n: count() }).from(notices).where(those).get()?.n ?? 0
+  }
+
+  noticesOf(call: string): number {
+    return this.#db.select({ n: count() }).from(notices).where(eq(notices.call, call)).get()?.n ?? 0
+  }
+
+  // ── What is over ──
+
+  /** When the first of them ended; a notice is over once it is posted. */
+  firstEnd(): number | null {
+    const ended = this.#db.select({ at: min(approvals.endedAt) }).from(approvals)
+    const posted = this.#db
+      .select({ at: min(notices.at) })
+      .from(notices)
+      .get()?.at
+    const times = [ended.where(isNotNull(approvals.endedAt)).get()?.at, posted].filter((at) => typeof at === 'number')
+    return times.length === 0 ? null : Math.min(...times)
+  }
+
+  /** With what was sent of them. */
+  forgetEndedBefore(time: number): void {
+    const ended = this.#db.delete(approvals).where(lt(approvals.endedAt, time)).returning({ id: approvals.id }).all()
+    const posted = this.#db.delete(notices).where(lt(notices.at, time)).returning({ id: notices.id }).all()
+    for (const { id } of [...ended, ...posted]) this.#db.delete(deliveries).where(eq(deliveries.about, id)).run()
+  }
+
+  // ── Deliveries ──
+
+  addDelivery(row: DeliveryRow): void {
+    this.#db.insert(deliveries).values(row).onConflictDoNothing().run()
+  }
+
+  delivery(id: string): DeliveryRow | undefined {
+    return this.#db.select().from(deliveries).where(eq(deliveries.id, id)).get()
+  }
+
+  ofApproval(approval: string): DeliveryRow[] {
+    return this.#db.select().from(deliveries).where(eq(deliveries.about, approval)).all()
+  }
+
+  /** What a message is about, as it is now; nothing, where that is forgotten. */
+  subject({ kind, about }: Pick<DeliveryRow, 'kind' | 'about'>): ApprovalRow | NoticeRow | undefined {
+    return kind === 'notice' ? this.notice(about) : this.approval(about)
+  }
+
+  /** The latest first; `after`: those that follow it. */
+  inState(channel: string, states: readonly DeliveryState[], after?: DeliveryRow): DeliveryRow[] {
+    const { id, changedAt } = deliveries
+    const further =
+      after === undefined ? undefined : or(lt(changedAt, after.changedAt), and(eq(changedAt, after.changedAt), gt(id, after.id)))
+    const those = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]), further)
+    return this.#db.select().from(deliveries).where(those).orderBy(desc(changedAt), asc(id)).limit(LIMITS.page).all()
+  }
+
+  /** Those that wait to be collected, the longest first. */
+  waiting(channel: string): DeliveryRow[] {
+    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'due'), isNull(deliveries.nextAt))
+    return this.#db.select().from(deliveries).where(those).orderBy(asc(deliveries.changedAt)).limit(LIMITS.page).all()
+  }
+
+  /** What was given up and is of use still is due anew; how many. */
+  reviveFailed(channel: string, now: number): number {
+    const open = this.#db.select({ id: approvals.id }).from(approvals).where(isNull(approvals.endedAt))
+    const useful = or(ne(deliveries.kind, 'asked'), inArray(deliveries.about, open))
+    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'failed'), useful)
+    const due = { state: 'due' as const, tries: 1, nextAt: now, changedAt: now } // it may have arrived once
+    return this.#db.update(deliveries).set(due).where(those).returning({ id: deliveries.id }).all().length
+  }
+
+  /** Those whose time has come, the longest due first; notices behind all that is about approvals. */
+  due(channel: string, now: number, limit: number): DeliveryRow[] {
+    const those = and(eq(deliveries.channel, channel), lte(deliveries.nextAt, now))
+    return [ne(deliveries.kind, 'notice'), eq(deliveries.kind, 'notice')].flatMap((kind) =>
+      this.#db.select().from(deliveries).where(and(those, kind)).orderBy(asc(deliveries.nextAt)).limit(limit).all(),
+    )
+  }
+
+  nextDue(channel: string): number | null {
+    const those = and(eq(deliveries.channel, channel), isNotNull(deliveries.nextAt))
+    return (
+      this.#db
+        .select({ at: min(deliveries.nextAt) })
+        .from(deliveries)
+        .where(those)
+        .get()?.at ?? null
+    )
+  }
+
+  /** What waits to be collected is due anew. */
+  wake(channel: string, now: number): void {
+    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'due'), isNull(deliveries.nextAt))
+    this.#db.update(deliveries).set({ nextAt: now, why: null }).where(those).run()
+  }
+
+  saveCourse({ id, ref }: DeliveryRow, course: Course, now: number): void {
+    const { state, tries, nextAt, why } = course
+    this.#db.update(deliveries).set({ state, tries, nextAt, why, ref, changedAt: now }).where(eq(deliveries.id, id)).run()
+  }
+}

@@ -1,0 +1,159 @@
+// One approval with the form to answer it. Deny comes first: it is what Enter in a field does (T28).
+
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import type { Preview } from '../approvals/argument-edits.ts'
+import type { Unfolded } from '../approvals/card.ts'
+import { OUTCOME } from '../approvals/outcome-words.ts'
+import { After, Answers, Facts, Further, hasAnswered, left, Risk } from '../pages/approval-page.tsx'
+import { ChangeFields, ChangeStep, type Draft } from '../pages/edit-arguments-page.tsx'
+import { Wholes } from '../pages/full-text.tsx'
+import { Alike } from './bulk-deny-page.tsx'
+import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { SCRIPT } from './inbox-stream.ts'
+import type { Session } from './session.ts'
+
+type Detail = {
+  session: Session
+  approval: Approval
+  alike: readonly Approval[]
+  mayAnswer: boolean
+  /** The files that the call brings. */
+  mayRead: boolean
+  /** The arguments as text, where they can be changed here. */
+  draft: Draft | null
+  /** What the card left out, and which part of it is asked for. */
+  whole: Result<readonly Unfolded[]>
+  part: number
+  now: number
+}
+
+export function detailPage({ session, approval, alike, mayAnswer, mayRead, draft, whole, part, now }: Detail) {
+  const { prompt, expires_at } = approval
+  const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
+  const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
+  const facts = (
+    <>
+      <Facts approval={approval} files={mayRead ? `/console/approvals/${approval.id}/files` : null} />
+      <Wholes whole={whole} part={part} />
+    </>
+  )
+  return (
+    <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} {...(open ? { script: SCRIPT } : {})}>
+      <a class="back" href="/console">
+        Back to the inbox
+      </a>
+      {open ? (
+        <Open session={session} approval={approval} mayAnswer={mayAnswer} draft={draft} facts={facts} now={now} />
+      ) : (
+        <Over approval={{ ...approval, status }} facts={facts} />
+      )}
+      {open && mayAnswer && alike.length > 1 ? <Alike session={session} approval={approval} alike={alike} /> : ''}
+    </ConsolePage>
+  )
+}
+
+/** The form holds all that is answered, so that the buttons stay in sight however long that is. */
+function Open({
+  session,
+  approval,
+  mayAnswer,
+  draft,
+  facts,
+  now,
+}: Omit<Detail, 'alike' | 'whole' | 'part' | 'mayRead'> & { facts: unknown }) {
+  const { id, prompt, answers, expires_at } = approval
+  return (
+    <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
+      <h1>{prompt.title}</h1>
+      <p class="tags">
+        <Risk {...prompt} />
+        <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
+      </p>
+      <Answers answers={answers} />
+      {facts as string}
+      {mayAnswer ? (
+        <Answering session={session} approval={approval} draft={draft} />
+      ) : (
+        <p class="alert">You may read approvals, and not answer them.</p>
+      )}
+    </form>
+  )
+}
+
+function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
+  const { status, prompt, answers } = approval
+  return (
+    <>
+      <section class={`outcome ${status}`} role="status">
+        <h1>{OUTCOME[status]}</h1>
+        <Answers answers={answers} />
+        <p>
+          <After approval={approval} />
+        </p>
+        {status === 'approved' ? (
+          <a class="back" href={`/console/calls/${approval.call}`}>
+            Look at what it does
+          </a>
+        ) : (
+          ''
+        )}
+      </section>
+      <h2>{prompt.title}</h2>
+      {facts as string}
+    </>
+  )
+}
+
+type Answered = { session: Session; approval: Approval }
+
+/** What a form here carries: whose session showed it, and what call. */
+function Token({ session, approval: { digest } }: Answered) {
+  return (
+    <>
+      <FormToken session={session} />
+      <input type="hidden" name="digest" value={digest} />
+    </>
+  )
+}
+
+type Changed = Answered & { text: string; reason: string } & Preview
+
+export function changePage({ session, approval, ...shown }: Changed) {
+  const token = <Token session={session} approval={approval} />
+  return (
+    <ConsolePage title="Approve with changes" session={session}>
+      <ChangeStep approval={approval} approver={session.principal.name} token={token} {...shown} />
+    </ConsolePage>
+  )
+}
+
+function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'>) {
+  const { prompt } = approval
+  return (
+    <>
+      <Token session={session} approval={approval} />
+      <div class="field">
+        <label for="why">Reason</label>
+        <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
+        <span class="quiet" id="why-help">
+          Optional. It is kept on record, and a denial’s is told to the agent.
+        </span>
+      </div>
+      {draft === null ? '' : <ChangeFields {...draft} over="console" />}
+      {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
+      <div class="answer">
+        <IsOver here={`/console/approvals/${approval.id}`} />
+        <div class="buttons">
+          <button type="submit" class="deny" name="decision" value="deny">
+            Deny
+          </button>
+          <button type="submit" class="approve" name="decision" value="approve">
+            Approve
+          </button>
+        </div>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,186 @@
+// The inbox: what waits, those that ask exactly the same on one card, filtered, a page at a time. Chosen ones are denied; a yes is given
+// where all of it is shown.
+
+import { LIMITS } from '../../shared/limits.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import { left } from '../pages/approval-page.tsx'
+import type { InboxPage, InboxQuery, Waiting } from '../tenant/inbox-store.ts'
+import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { SCRIPT } from './inbox-stream.ts'
+import type { Session } from './session.ts'
+
+/** How a form names all that ask exactly the same, up to the newest that was shown. */
+export const allOf = (group: string, newest: string): string => `${group}~${newest}`
+
+type Inbox = { session: Session; asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
+
+const RISKS = ['low', 'medium', 'high', 'critical'] as const
+const plural = (n: number, one: string, many: string): string => `${n} ${n === 1 ? one : many}`
+
+export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
+  return (
+    <ConsolePage title="Inbox" session={session} place="/console" script={SCRIPT}>
+      <h1>Inbox</h1>
+      <Filter asked={asked} />
+      <section aria-label="Approvals that wait">
+        <p class="quiet" role="status" id="words" tabindex={-1}>
+          {inWords(page)}
+        </p>
+        <form method="post" action="/console/approvals">
+          <FormToken session={session} />
+          <div data-live={`/console/events?${new URLSearchParams({ ...asked, after: String(page.number) })}`}>
+            <InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={now} />
+          </div>
+          <IsOver here={`/console?${new URLSearchParams(asked)}`} />
+          {mayAnswer ? <DenyChosen /> : ''}
+        </form>
+      </section>
+    </ConsolePage>
+  )
+}
+
+function DenyChosen() {
+  return (
+    <details class="fold" id="deny-chosen">
+      <summary>Deny several at once</summary>
+      <div class="field">
+        <label for="why">Reason</label>
+        <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
+        <span class="quiet" id="why-help">
+          Optional. Choose above what is to be denied; each agent is told the reason.
+        </span>
+      </div>
+      <div class="buttons one">
+        <button type="submit" class="deny" name="decision" value="deny">
+          Deny those chosen
+        </button>
+      </div>
+    </details>
+  )
+}
+
+function Filter({ asked }: { asked: InboxQuery }) {
+  const { agent, tool, risk, text, order } = asked
+  const filtered = [agent, tool, risk, text].some((value) => value !== '')
+  return (
+    <details class="fold" open={filtered || order !== 'oldest'}>
+      <summary>Filter and order</summary>
+      <search>
+        <form method="get" action="/console" class="filter" aria-label="Filter the inbox">
+          <label>
+            Text
+            <input type="search" name="text" value={text} maxlength={200} />
+          </label>
+          <label>
+            Agent
+            <input name="agent" value={agent} maxlength={64} autocapitalize="none" />
+          </label>
+          <label>
+            Tool
+            <input name="tool" value={tool} maxlength={64} autocapitalize="none" />
+          </label>
+          <label>
+            Risk
+            <select name="risk">
+              <option value="">any</option>
+              {RISKS.map((one) => (
+                <option value={one} selected={one === risk}>
+                  {one}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Order
+            <select name="order">
+              <option value="oldest">oldest first</option>
+              <option value="riskiest" selected={order === 'riskiest'}>
+                riskiest first
+              </option>
+            </select>
+          </label>
+          <button type="submit" class="plain">
+            Show
+          </button>
+        </form>
+      </search>
+      {filtered ? <a href="/console">Show all that wait</a> : ''}
+    </details>
+  )
+}
+
+/** How many wait, in words: what a screen reader is told when it changes. */
+export function inWords({ items, waiting, matching }: InboxPage): string {
+  if (waiting === 0) return 'Nothing waits for an answer.'
+  const all = plural(waiting, 'approval waits', 'approvals wait')
+  const fit = matching === waiting ? all : `${matching} of ${all}`
+  const here = items.reduce((sum, { alike }) => sum + alike, 0)
+  return here < matching ? `${fit}; ${here} of them on this page.` : `${fit}.`
+}
+
+type Listed = { asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
+
+/** The same for everybody who asks the same: it holds nothing of a session. */
+export function InboxList({ asked, page, mayAnswer, now }: Listed) {
+  const last = page.items.at(-1)
+  if (last === undefined) return <p class="empty">{page.waiting === 0 ? 'All answered.' : 'None of those that wait is here.'}</p>
+  return (
+    <>
+      <ul class="cards">
+        {page.items.map((waiting) => (
+          <Card {...waiting} mayAnswer={mayAnswer} now={now} />
+        ))}
+      </ul>
+      <p>
+        {asked.past === '' ? '' : <a href={`/console?${new URLSearchParams({ ...asked, past: '' })}`}>From the first</a>}{' '}
+        {page.more ? <a href={`/console?${new URLSearchParams({ ...asked, past: last.approval.id })}`}>The next ones</a> : ''}
+      </p>
+    </>
+  )
+}
+
+type Shown = Waiting & { mayAnswer: boolean; now: number }
+
+function Card({ approval: { id, group, prompt, expires_at, answers }, alike, newest, mayAnswer, now }: Shown) {
+  return (
+    <li class={`card ${prompt.risk}`}>
+      <div class="head">
+        <h2>
+          <a id={id} href={`/console/approvals/${id}`}>
+            {prompt.title}
+          </a>
+        </h2>
+        {mayAnswer ? (
+          <label class="choose">
+            <input
+              type="checkbox"
+              name="id"
+              value={alike === 1 ? id : allOf(group, newest)}
+              id={`choose-${id}`}
+              aria-label={`Choose${alike === 1 ? '' : ` all ${alike}`}: ${prompt.title}, ${glimpse(prompt)}`}
+            />
+          </label>
+        ) : (
+          ''
+        )}
+      </div>
+      <pre>{glimpse(prompt)}</pre>
+      <p class="tags">
+        <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
+        {alike === 1 ? '' : <span class="tag many">{alike} ask exactly this</span>}
+        <span class="quiet">{now < expires_at ? `${left(expires_at - now)} left` : 'time is up'}</span>
+        {answers.length === 0 ? '' : <span class="quiet">{plural(answers.length, 'answer', 'answers')} so far</span>}
+      </p>
+    </li>
+  )
+}
+
+const GLIMPSE = 120
+
+/** What would run, and on what, in a few lines; what does not fit says so. */
+export function glimpse({ command, arguments: args }: Approval['prompt']): string {
+  const lines = [command, args.replace(/\n */g, ' ')].filter((line) => line !== '' && line !== '{}')
+  return lines
+    .map((line) => (line.length <= GLIMPSE ? line : `${line.slice(0, GLIMPSE)} … and ${line.length - GLIMPSE} characters more`))
+    .join('\n')
+}

@@ -1,0 +1,343 @@
+// The decision on a proposed call: two evaluations and a climb (design: policy picks the sandbox). Pure over a loaded
+// directory; the API's dry run and the real thing both come through here, so they can't differ.
+
+import type { Failure } from '../../shared/failures.ts'
+import { failure } from '../../shared/failures.ts'
+import type { InputFile } from '../../shared/plan/call-files.ts'
+import type { Budget, Plan } from '../../shared/plan/plan.ts'
+import { secretsOf } from '../../shared/plan/plan.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Decision } from '../../shared/wire/calls.ts'
+import type { Explanation } from '../../shared/wire/explanation.ts'
+import type { Tool } from '../../shared/wire/tools.ts'
+import { SPANS } from '../approvals/standing.ts'
+import type { Answered } from '../call/lifecycle.ts'
+import type { Used } from '../call/usage.ts'
+import type { AgentPrincipal, Loaded, LoadedTool, Principal } from '../directory/directory.ts'
+import { isRead } from '../policy/attribute-reads.ts'
+import type { CedarValueJson, Matter, Verdict } from '../policy/engine.ts'
+import { about, ask, readable, standsRegardless } from '../policy/engine.ts'
+import { programOf } from '../tools/interpreters.ts'
+import { plansFor } from '../tools/planner.ts'
+import type { ApprovalContext, Approvers } from './approval-context.ts'
+import { approversOf, given, supposed } from './approval-context.ts'
+import { readerOf } from './explain/audience.ts'
+import type { Reader } from './explain/wording.ts'
+import type { Grounds } from './explain.ts'
+import { explain } from './explain.ts'
+import { snapshotOf } from './snapshot.ts'
+
+export type Situation = {
+  agent: AgentPrincipal
+  tool: LoadedTool
+  args: Record<string, unknown>
+  files: readonly InputFile[]
+  run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget }
+  answers: readonly Answered[]
+  /** A secret may lie in the folder that calls of the run share. */
+  folderMetSecret: boolean
+  /** What run and session have used; `null` where the active set reads nothing of it. */
+  used: Used | null
+  now: number
+}
+export type Decided = { decision: Decision; plan: Plan | null }
+
+/** Who is told why: an agent of its own call, as every call's record is, or an operator. Nobody, where only the answer counts. */
+export type Told = Reader['kind'] | 'nobody'
+
+/**
+ * What policy says of a call, and then the vault: whoever policy turns away learns no secret's name. A refusal means that there is nothing
+ * to decide: the arguments make no plan.
+ */
+export function decide(directory: Loaded, situation: Situation, told: Told = 'agent'): Result<Decided> {
+  const decided = decideByPolicy(directory, situation, told)
+  if (!decided.ok || decided.value.decision.effect === 'deny') return decided
+  const withheld = directory.vault.withholds(situation.tool.tool)
+  if (withheld !== undefined) return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
+  const disabled = notEnabled(directory, situation.tool.tool)
+  if (disabled === undefined) return decided
+  return denied(directory, situation, { code: 'denied', by: 'skill.state', reason: disabled }, told)
+}
+
+function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Result<Decided> {
+  const { tool, args, files, run } = situation
+  const plans = plansFor(tool.tool, args, run.budget, files)
+  if (!plans.ok) return refusedByTool(directory, situation, plans.error, told)
+  const seen = tool.types.convert(args)
+  if (!seen.ok) return seen
+  const matter = matterOf(directory, situation)
+  const context = readable(matter, contextOf(matter, situation, seen.value))
+  const isTold = isListed(situation.agent, tool.tool.name) // of a tool that is none of the agent's: what would run is not told either
+  const refused: Explanation['plans'] = []
+  let asking: (() => Decided) | undefined
+  let last: (() => Decided) | undefined
+  for (const plan of climbing(plans.value, matter)) {
+    const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
+    const present = asked(said(directory, situation))
+    const real = ask(matter, present)
+    const decided = (effect: Decision['effect'], verdict: Verdict, others = refused): Decided => {
+      const decision = decisionOf(directory, situation, effect, verdict)
+      const grounds = { matter, context: present, verdict: real, refused: others }
+      return { plan: effect === 'deny' && !isTold ? null : plan, decision: explained(directory, situation, decision, grounds, told) }
+    }
+    if (real.allowed) return ok(decided('allow', real))
+    if (real.errors.length > 0) return ok(decided('deny', real)) // L6: no yes mends an error, and no other plan
+    if (asking !== undefined) continue // a human would be asked about a less isolated plan, unless one runs unasked
+    const question = (approval: ApprovalContext) => ask(matter, asked(approval))
+    const utmost = standsRegardless(matter, real) ? final(directory, real) : atTheMost(directory, situation, question)
+    const tried = { tier: plan.tier, egress: plan.egress.mode }
+    if (utmost.allowed) {
+      const before = [...refused]
+      asking = () => decided('ask', real, before)
+      refused.push({ ...tried, policies: [...real.policies], asks: true })
+      continue
+    }
+    refused.push({ ...tried, policies: [...utmost.policies] })
+    last = () => decided('deny', utmost)
+  }
+  const best = asking ?? last
+  return best === undefined ? err(failure('invalid_arguments', NO_PLAN)) : ok(best())
+}
+
+const NO_PLAN =
+  'the tool’s contract is at fault, not the arguments: it allows tier B alone and asks for what only tier C keeps, such as strict egress; an operator has to put the tool again, with tier C'
+
+/** Each plan once more, bound to workers with cgroups, where a rule asks whether it is. */
+const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>
+  isRead(reads.context, ['plan', 'cgroup'])
+    ? plans.flatMap((plan): Plan[] => (plan.tier === 'A' ? [plan] : [plan, { ...plan, cgroup: true }]))
+    : plans
+
+/** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
+function explained(directory: Loaded, situation: Situation, decision: Decision, grounds: Grounds | null, told: Told): Decision {
+  if (told === 'nobody' || (decision.effect === 'allow' && told === 'agent')) return decision
+  const { agent, tool, args } = situation
+  const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
+  const reach = () => supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
+  return { ...decision, explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)) }
+}
+
+/** Why the skill of a tool may not run now, if it is one of a skill. */
+export function notEnabled({ skills }: Loaded, { executor }: Tool): string | undefined {
+  if (executor.kind !== 'skill' || skills.get(executor.skill)?.digest === executor.digest) return undefined
+  return `version ${executor.version} of the skill \`${executor.skill}\` is not enabled`
+}
+
+/** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
+export function decideAgain(directory: Loaded, situation: Situation, plan: Plan, told: Told = 'agent'): Decision {
+  const seen = situation.tool.types.convert(situation.args)
+  if (!seen.ok) return decisionOf(directory, situation, 'deny', { allowed: false, policies: [], errors: [seen.error.detail] }) // L6
+  const matter = matterOf(directory, situation)
+  const context = readable(matter, contextOf(matter, situation, seen.value))
+  const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
+  const present = asked(said(directory, situation))
+  const real = ask(matter, present)
+  const decided = (effect: Decision['effect'], verdict: Verdict): Decision => {
+    const decision = decisionOf(directory, situation, effect, verdict)
+    return explained(directory, situation, decision, { matter, context: present, verdict: real, refused: [] }, told)
+  }
+  if (real.allowed) return decided('allow', real)
+  if (real.errors.length > 0) return decided('deny', real) // L6
+  const utmost = atTheMost(directory, situation, (approval) => ask(matter, asked(approval)))
+  return utmost.allowed ? decided('ask', real) : decided('deny', utmost)
+}
+
+/** The longest time, of those that are offered, for which policy would let everybody's yes stand; 0: it wants one for each call. */
+export function longestStanding(directory: Loaded, situation: Situation, plan: Plan): number {
+  const seen = situation.tool.types.convert(situation.args)
+  if (!seen.ok) return 0
+  const matter = matterOf(directory, situation)
+  const context = readable(matter, contextOf(matter, situation, seen.value))
+  const stands = (standing_s: number) =>
+    atTheMost(directory, situation, (approval) => ask(matter, whole(matter, context, plan, { ...approval, standing_s }))).allowed
+  return SPANS.find(stands) ?? 0
+}
+
+/** Whether an answer counts: its giver may still give one, by the policy of now, and is who gave it (P09). */
+export const stillCounts = (directory: Loaded, answer: Given): boolean => isOf(directory, answer) && approversIn(directory).has(answer.by)
+type Given = Pick<Answered, 'by' | 'since_ms'>
+const isOf = ({ operators }: Loaded, { by, since_ms }: Given): boolean => operators.get(by)?.since === since_ms
+
+/** Whether a principal may do an API action. Every route asks. */
+export function authorize(directory: Loaded, principal: Principal, action: string): Verdict {
+  const subject = {
+    principal: { type: principal.kind, id: principal.name },
+    action,
+    resource: { type: 'Tenant', id: directory.tenant },
+    entities: principal.entities,
+  }
+  return ask(about(directory.policies, subject), {})
+}
+
+/** The same, as an answer to whoever may not: a reason that policy gives is told. */
+export function permitted(directory: Loaded, principal: Principal, action: string): Result<true> {
+  const verdict = authorize(directory, principal, action)
+  if (verdict.allowed) return ok(true)
+  const why = verdict.policies.length === 0 && verdict.errors.length === 0 ? '' : `: ${reasonOf(directory, 'deny', verdict)}`
+  return err(failure('forbidden', `policy does not permit \`${action}\`${why}`))
+}
+
+/** The policies that a yes would not move: of a denial that stands, they are the reason. */
+function final({ policies: { rules } }: Loaded, verdict: Verdict): Verdict {
+  return { ...verdict, policies: verdict.policies.filter((id) => rules.get(id)?.byApproval === false) }
+}
+
+/** Of the active set, what can matter to this agent and this tool. */
+const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
+  about(policies, {
+    principal: { type: 'Agent', id: agent.name },
+    action: `tool.execute/${tool.tool.name}`,
+    resource: { type: 'Tool', id: tool.tool.name },
+    entities: [...agent.entities, tool.action, tool.entity],
+  })
+
+/** The context of a question about one plan and the approvals that there are, or might be. */
+function whole(
+  matter: Matter,
+  context: Record<string, CedarValueJson>,
+  plan: Plan,
+  approval: ApprovalContext,
+): Record<string, CedarValueJson> {
+  return { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan: planContext(plan) }) }
+}
+
+function planContext(plan: Plan): CedarValueJson {
+  const { tier, egress, limits } = plan
+  const shared = {
+    tier,
+    egress_mode: egress.mode,
+    egress_hosts: egress.hosts,
+    timeout_ms: limits.timeout_ms,
+    memory_bytes: limits.memory_bytes,
+  }
+  // An isolate has no program, no folder that lasts, and no process that could get away.
+  if (plan.tier === 'A')
+    return { ...shared, program: '', secrets: secretsOf(plan), workspace: 'call', cgroup: true, fuel: plan.limits.fuel }
+  const { executor, profile, workspace, cgroup, ...given } = plan
+  return {
+    ...shared,
+    program: programOf(executor.argv),
+    ...(profile === undefined ? {} : { profile }),
+    secrets: secretsOf(given),
+    workspace,
+    cgroup: cgroup === true,
+  }
+}
+
+function contextOf(
+  { slice: { reads } }: Matter,
+  { agent, tool, files, run, folderMetSecret, used, now }: Situation,
+  args: CedarValueJson,
+): Record<string, CedarValueJson> {
+  const { channels } = agent.spec
+  return {
+    tool_name: tool.tool.name,
+    ...(tool.tool.executor.kind === 'skill' ? { skill_id: tool.tool.executor.skill } : {}),
+    capabilities: [...tool.capabilities],
+    is_sensitive_action: tool.sensitive,
+    is_allowlisted_tool: isListed(agent, tool.tool.name),
+    is_allowed_channel: channels === undefined || (run.channel !== null && channels.includes(run.channel)),
+    session_id: run.session,
+    run_id: run.id,
+    folder_met_secret: folderMetSecret,
+    ...(run.device === null ? {} : { device_id: run.device }),
+    ...(run.channel === null ? {} : { channel_id: run.channel }),
+    args,
+    files: filesContext(files),
+    owners: agent.spec.owners ?? [],
+    ...(isRead(reads.context, ['now']) || isRead(reads.context, ['weekday']) ? clockOf(now) : {}),
+    ...(used === null ? {} : { budget: budgetOf(run.budget, used) }),
+  }
+}
+
+const filesContext = (files: readonly InputFile[]): CedarValueJson => ({
+  count: files.length,
+  bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+  paths: files.map(({ path }) => path),
+  sha256: files.map(({ sha256 }) => sha256),
+})
+
+export const isListed = ({ spec: { tools } }: AgentPrincipal, name: string): boolean => tools.includes('*') || tools.includes(name)
+
+/** In whole seconds, so that a second's questions are one. Cedar can't tell a weekday: ISO, Monday is 1, in UTC. */
+const clockOf = (now: number): Record<string, CedarValueJson> => {
+  const second = new Date(now - (now % 1_000))
+  return { now: { __extn: { fn: 'datetime', arg: second.toISOString() } }, weekday: second.getUTCDay() || 7 }
+}
+
+const budgetOf = (budget: Budget, { run, session, agent }: Used): CedarValueJson => ({
+  run: { max_calls: budget.max_calls_per_run, ...run },
+  ...(session === null ? {} : { session }),
+  ...(agent == null ? {} : { agent }), // what was recorded before there was one has none
+})
+
+const approvers = new WeakMap<Loaded, Approvers>()
+
+/** Once per version of the directory: who may answer, by the policy of now. */
+function approversIn(directory: Loaded): Approvers {
+  const known = approvers.get(directory) ?? approversOf(directory, (operator) => authorize(directory, operator, 'approval.decide').allowed)
+  approvers.set(directory, known)
+  return known
+}
+
+const ownersOf = ({ agent }: Situation): readonly string[] => agent.spec.owners ?? []
+
+const said = (directory: Loaded, situation: Situation): ApprovalContext =>
+  given(situation.answers.length === 0 ? NOBODY : approversIn(directory), ownersOf(situation), heard(directory, situation))
+const NOBODY: Approvers = new Map()
+/** Not what somebody said who had an operator's name before them. */
+const heard = (directory: Loaded, { answers }: Situation): readonly Answered[] => answers.filter((answer) => isOf(directory, answer))
+
+/** The first verdict that allows it, of what humans could say at the most; else what the most of them would come to. */
+function atTheMost(directory: Loaded, situation: Situation, question: (approval: ApprovalContext) => Verdict): Verdict {
+  const [most, ...others] = supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
+  const verdict = question(most)
+  return verdict.allowed ? verdict : (others.map(question).find(({ allowed }) => allowed) ?? verdict)
+}
+
+function decisionOf(directory: Loaded, situation: Situation, effect: Decision['effect'], verdict: Verdict): Decision {
+  const denial = verdict.errors.length > 0 ? 'policy_error' : 'denied'
+  return {
+    effect,
+    code: effect === 'allow' ? 'allowed' : effect === 'ask' ? 'approval_required' : denial,
+    policies: [...verdict.policies],
+    reason: reasonOf(directory, effect, verdict),
+    policy_set: directory.policies.digest,
+    snapshot: snapshotOf(directory, situation).digest,
+  }
+}
+
+function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdict): string {
+  if (verdict.errors.length > 0)
+    return 'a policy could not be evaluated, so nothing is allowed; an operator sees which in `countersign policy explain`'
+  const reasons = verdict.policies.map((id) => {
+    const rule = directory.policies.rules.get(id)
+    return [
+      rule?.reason ?? `policy \`${id}\``,
+      ...(rule?.advice === null || rule?.advice === undefined || effect === 'allow' ? [] : [rule.advice]),
+    ].join('; ')
+  })
+  return reasons.length > 0 ? reasons.join('. ') : 'no policy permits it'
+}
+
+/** What the tool's own contract forbids is a denial like any other: attested, journalled, counted. Each by the name of what forbids it. */
+const BY_CONTRACT = [
+  { code: 'egress_denied', by: 'tool.egress' },
+  { code: 'denied', by: 'tool.executables' },
+  { code: 'workspace_scope_denied', by: 'tool.workspace' },
+  { code: 'secret_in_run_folder', by: 'tool.secrets' },
+] as const
+
+function refusedByTool(directory: Loaded, situation: Situation, error: Failure, told: Told): Result<Decided> {
+  const forbidden = BY_CONTRACT.find(({ code }) => code === error.code)
+  return forbidden === undefined ? err(error) : denied(directory, situation, { ...forbidden, reason: error.detail }, told)
+}
+
+type Denial = { code: (typeof BY_CONTRACT)[number]['code']; by: string; reason: string }
+
+function denied(directory: Loaded, situation: Situation, { code, by, reason }: Denial, told: Told): Result<Decided> {
+  const snapshot = snapshotOf(directory, situation).digest
+  const decision = { effect: 'deny' as const, code, policies: [by], reason, policy_set: directory.policies.digest, snapshot }
+  return ok({ plan: null, decision: explained(directory, situation, decision, null, told) })
+}

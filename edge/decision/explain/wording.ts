@@ -1,0 +1,143 @@
+// An explanation as it is told, to an agent or to an operator: in words and as JSON. What an agent may not know is withheld here: names of
+// others and of groups, texts of policies. Pure.
+
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Change, Op, Told } from '../../../shared/wire/explanation.ts'
+import type { CedarValueJson } from '../../policy/engine.ts'
+import { idOf } from '../../policy/slices.ts'
+import type { Redaction } from '../../secrets/redaction.ts'
+import type { Fact, Flip, Question } from './facts.ts'
+import { changedBy, GROUPS, nameOf, rank, sameFact, valueAt } from './facts.ts'
+
+type Yes = { count: number; roles: string[]; quorum: string[] }
+type Reach = Yes & { granted: boolean; approvers: string[]; assurance: string; standing_s: number; independent: Yes }
+export type Reader = {
+  readonly kind: 'agent' | 'operator'
+  /** In what is told nothing tells one secret from another; an agent is not even told that there is one. */
+  readonly redaction: Redaction
+  /** Whether a text names somebody whom an agent is not told of. */
+  readonly names: (text: string) => boolean
+  /** The parts of the plan that follow from the arguments. */
+  readonly byArguments: readonly string[]
+  /** The most that humans could say, everybody's yes first: beyond that somebody must first be made an approver. */
+  readonly reach: () => readonly [Reach, ...Reach[]]
+}
+
+export function tell(question: Question, flip: Flip, reader: Reader): Change {
+  const { fact, op } = flip
+  const shown = (whole: CedarValueJson | undefined): { value?: Told } => {
+    const value = whole === undefined ? undefined : shortened(whole)
+    const one = value === undefined ? undefined : told(fact, value, reader.redaction)
+    const untold =
+      reader.kind === 'agent' && value !== undefined && (isHidden(fact, value, reader.redaction) || !harmless(fact, one, reader.names))
+    return one === undefined || untold ? {} : { value: one }
+  }
+  const knows = reader.kind === 'agent' && fact[0] === 'args' // an agent knows what it sent
+  const { value: is } = knows ? {} : shown(presentOf(question, fact))
+  const needs = { op, ...shown(flip.value) }
+  return { fact: nameOf(fact), ...(is === undefined ? {} : { is }), needs, by: byWhom(flip, reader), words: words(fact, op, needs.value) }
+}
+
+const presentOf = ({ context, entities, principal }: Question, fact: Fact): CedarValueJson | undefined =>
+  sameFact(fact, GROUPS)
+    ? entities.filter(({ uid }) => idOf(uid).id === principal.id).flatMap(({ parents }) => parents.map((parent) => idOf(parent).id))
+    : valueAt(context, fact)
+
+export function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): Change['by'] {
+  if (byArguments.includes(nameOf(fact))) return 'agent'
+  if (fact[0] !== 'approval') return changedBy(fact) ?? 'operator'
+  const most = valueAt(reach()[0], fact.slice(1))
+  const within = Array.isArray(most) ? most.some((item) => item === sample) : typeof sample !== 'number' || sample <= (rank(most) ?? sample)
+  return within ? 'human' : 'operator'
+}
+
+/** Numbers and booleans name nobody; texts are shown where they are the agent's own affair and name none but itself. */
+function harmless([first = '']: Fact, value: Told | undefined, names: (text: string) => boolean): boolean {
+  const texts = [value].flat().filter((item) => typeof item === 'string')
+  return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
+}
+
+const isHidden = (fact: Fact, value: CedarValueJson, redaction: Redaction): boolean =>
+  secretNames(fact).some((name) => JSON.stringify(redaction.of(value, name)) !== JSON.stringify(value))
+
+/** Who wrote a tool named its arguments; all else is named by us, and `plan.secrets` holds only names. */
+const secretNames = (fact: Fact): readonly string[] => (fact[0] === 'args' ? fact : [''])
+
+/** Of a longer list, its beginning. */
+const LISTED = 12
+
+/** What is not told need not be searched for secrets; and a part of a text can't be, for a secret might be cut in two. */
+function shortened(value: CedarValueJson): CedarValueJson {
+  if (Array.isArray(value)) return value.slice(0, LISTED).map(shortened)
+  const chars = typeof value === 'string' ? value.length : typeof value === 'object' ? JSON.stringify(value).length : 0
+  return chars > LIMITS.explanation_read_chars ? `«${chars} characters»` : value
+}
+
+function told(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
+  const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
+  const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? redaction.of(plain, name) : rest), plain)
+  const short = (text: string): string =>
+    text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars).toWellFormed()}…`
+  const scalar = (item: unknown): Told | undefined =>
+    typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined
+  if (Array.isArray(shown)) {
+    const items = shown.map(scalar)
+    if (items.every((item) => typeof item === 'string' || typeof item === 'number' || typeof item === 'boolean')) return items
+  }
+  return scalar(shown) ?? (isTime(value) ? timeOf(value) : short(JSON.stringify(shown)))
+}
+
+const isTime = (value: CedarValueJson): boolean =>
+  typeof value === 'object' && rank(value) !== undefined && JSON.stringify(value).includes('"datetime"')
+const timeOf = (value: CedarValueJson): string => new Date(rank(value) ?? 0).toISOString()
+
+const SIGNS: Readonly<Record<Op, string>> = {
+  '==': '=',
+  '!=': '≠',
+  '<': '<',
+  '<=': '≤',
+  '>': '>',
+  '>=': '≥',
+  has: 'with',
+  lacks: 'without',
+  like: 'like',
+  'not like': 'not like',
+  present: 'given',
+  absent: 'left out',
+  empty: 'empty',
+  'not empty': 'not empty',
+}
+
+/** `value` is withheld where it is undefined and `op` would have one. */
+function words(fact: Fact, op: Op, value: Told | undefined): string {
+  const name = nameOf(fact)
+  const shown = value === undefined ? undefined : typeof value === 'string' ? `\`${value}\`` : String(value)
+  const others = name.startsWith('approval.independent') ? ', without the agent’s owners' : ''
+  switch (name) {
+    case 'approval.count':
+      return value === 1 ? 'an approval' : `approval.count ${SIGNS[op]} ${shown}: ${shown} different approvers`
+    case 'approval.independent.count':
+      return `${value === 1 ? 'an approval' : `${shown} approvals`} by others than the agent’s owners`
+    case 'approval.roles':
+    case 'approval.independent.roles':
+      return `an approval by somebody in ${shown === undefined ? 'a certain role' : `the role ${shown}`}${others}`
+    case 'approval.quorum':
+    case 'approval.independent.quorum':
+      return `${shown === undefined ? 'approvals by people in a certain role' : `approvals by ${shown}`}${others}`
+    case 'approval.approvers':
+      return `an approval by ${shown ?? 'the one whom policy asks for'}`
+    case 'approval.assurance':
+      return `an approval given with more assurance${shown === undefined ? '' : `: ${shown}`}`
+    case 'agent.groups':
+      return `the agent ${op === 'has' ? 'in' : 'not in'} ${shown === undefined ? 'a certain group' : `the group ${shown}`}`
+    case 'is_allowlisted_tool':
+      return 'the tool on the agent’s allowlist'
+    case 'folder_met_secret':
+      return 'a new run, whose folder has held no secret'
+    case 'is_allowed_channel':
+      return 'a channel that the agent may call from'
+    default:
+      if (['present', 'absent', 'empty', 'not empty'].includes(op)) return `${name} ${SIGNS[op]}`
+      return shown === undefined ? `${name} otherwise; an operator sees how` : `${name} ${SIGNS[op]} ${shown}`
+  }
+}

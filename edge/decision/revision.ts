@@ -1,0 +1,100 @@
+// A call with other arguments in place of its agent's: the same checks, plan and policy as if they had been proposed, and nothing that
+// reaches further than what was. Pure: it reads the directory and the call, and changes neither.
+
+import { canonical, sha256 } from '../../shared/bytes/json.ts'
+import type { Code } from '../../shared/failures.ts'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Plan } from '../../shared/plan/plan.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { ArgumentChange } from '../../shared/wire/approvals.ts'
+import type { Tool } from '../../shared/wire/tools.ts'
+import { changesOf, leavesOut, withHidden } from '../approvals/argument-edits.ts'
+import { assuranceOf } from '../approvals/assurance.ts'
+import type { CallRecord, Revised } from '../call/lifecycle.ts'
+import type { RunRow } from '../call/run.ts'
+import { hasMetSecret } from '../call/shared-folder.ts'
+import type { Loaded } from '../directory/directory.ts'
+import { isRiskier, riskOf } from '../tools/risk.ts'
+import { decide } from './decide.ts'
+import type { Knowing } from './proposal.ts'
+import { askAbout, fits, proposalOf, spentBy } from './proposal.ts'
+import type { Snapshot } from './snapshot.ts'
+import { snapshotOf } from './snapshot.ts'
+
+type Args = Record<string, unknown>
+/** What was given for arguments, and on which channel. */
+export type Meant = { args: Args; channel: string }
+
+export type Revision = Revised & { snapshot: Snapshot; changes: ArgumentChange[]; more: number }
+
+/** What an operator makes of a call that is asked about, and on which channel. */
+export function revise(
+  directory: Loaded,
+  row: RunRow,
+  { proposal: before, status }: CallRecord,
+  { args: given, channel }: Meant,
+  { used, now }: Knowing,
+): Result<Revision> {
+  const refuse = (code: Code, detail: string) => err(failure(code, detail))
+  const { record } = row
+  const [agent, tool] = [directory.agents.get(record.agent), directory.tools.get(before.tool.name)]
+  if (agent === undefined) return refuse('denied', 'the agent was revoked')
+  if (tool === undefined || tool.tool.digest !== before.tool.digest)
+    return refuse('conflict', 'the tool has changed since the call was proposed')
+  if ((status.approval?.edits?.length ?? 0) >= LIMITS.edits)
+    return refuse('limit_reached', `the arguments were changed ${LIMITS.edits} times`)
+  if (used === 'uncounted') return refuse('unavailable', 'what this session has used could not be counted')
+  const meant = withHidden(given, before.args, directory.redaction)
+  if (!meant.ok) return meant
+  const args = meant.value
+  const text = canonical(args)
+  const fit = fits(tool, args, text)
+  if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
+  const argsSha256 = sha256(text)
+  if (argsSha256 === before.argsSha256) return refuse('conflict', 'these are the arguments as they are; answer without them')
+  const folderMetSecret = hasMetSecret(row.folder)
+  const situation = { agent, tool, args, files: before.files ?? [], answers: [], run: record, folderMetSecret, used, now }
+  const decided = decide(directory, situation)
+  if (!decided.ok) return decided
+  const { plan, decision } = decided.value
+  if (decision.effect === 'deny' || plan === null) return refuse('denied', `policy denies the changed call: ${decision.reason}`)
+  const spent = spentBy(tool, args)
+  const wider = before.plan === null ? 'there was no plan' : widerIn(tool.tool, before.plan, plan)
+  if (wider !== undefined || spent > (before.spent ?? 0))
+    return refuse('edit_too_wide', `the changed call reaches further than the agent asked: ${wider ?? 'it spends more'}`)
+  if (assuranceOf(channel) !== 'key' && !leavesOut(...unspent(tool.tool, before.args, args)))
+    return refuse('edit_too_wide', 'over a link arguments are only left out, or less is spent; who signs in with a key may write others')
+  const { spent: _, ...kept } = before
+  const parts = { args, argsSha256, plan, tool, pool: before.pool, now: before.createdAt, ...(spent > 0 ? { spent } : {}) }
+  const proposal = {
+    ...kept,
+    ...proposalOf(row, before.n, parts),
+    asked: before.asked ?? { digest: before.digest, argsSha256: before.argsSha256 },
+  }
+  const { prompt } = askAbout(directory, row, before.n, situation, decided.value)
+  const snapshot = snapshotOf(directory, { agent, tool, run: record })
+  return ok({ proposal, decision, prompt, snapshot, ...changesOf(before.args, args, directory.redaction) })
+}
+
+const OPENNESS = ['strict', 'preflight', 'none'] as const
+
+/** In which way a plan reaches further than another one of the same tool, whose secrets and folder are the same. */
+function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
+  if (before.tier === 'A' || after.tier === 'A') return before.tier === after.tier ? undefined : 'it runs elsewhere' // of one tool version: the same skill, and nothing is asked of it
+  if (before.executor.argv[0] !== after.executor.argv[0]) return 'it runs another program'
+  if ((before.tier === 'C' && after.tier !== 'C') || (before.cgroup === true && after.cgroup !== true)) return 'it is less isolated'
+  if (OPENNESS.indexOf(after.egress.mode) > OPENNESS.indexOf(before.egress.mode)) return 'its network is less restricted'
+  const host = after.egress.hosts.find((one) => !before.egress.hosts.includes(one))
+  if (host !== undefined) return `it reaches \`${host}\``
+  if (after.limits.timeout_ms > before.limits.timeout_ms) return 'it may take longer'
+  const [was, is] = [riskOf(tool, before), riskOf(tool, after)]
+  return isRiskier(was, is) ? `its risk is ${is}, and was ${was}` : undefined
+}
+
+/** Both without what the tool spends, of which it is known what is less. */
+const unspent = ({ spends }: Tool, ...both: readonly [Args, Args]): readonly [Args, Args] => {
+  const without = (args: Args): Args => Object.fromEntries(Object.entries(args).filter(([name]) => name !== spends?.arg))
+  return [without(both[0]), without(both[1])]
+}

@@ -1,0 +1,69 @@
+// The policy snapshot: what an agent may do in a run with one tool, as of one version of the directory. Pure, and content-addressed, so
+// that a run stores it once per change. It decides nothing; it says what was in force when something was decided.
+
+import { canonical, sha256 } from '../../shared/bytes/json.ts'
+import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
+import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../../shared/limits.ts'
+import type { Budget } from '../../shared/plan/plan.ts'
+import { secretsOf } from '../../shared/plan/plan.ts'
+import type { Tool } from '../../shared/wire/tools.ts'
+import type { AgentPrincipal, Loaded, LoadedTool } from '../directory/directory.ts'
+
+export type Snapshot = { readonly digest: string; readonly text: string }
+
+type InForce = { agent: AgentPrincipal; tool: LoadedTool; run: { budget: Budget } }
+
+function contentOf({ policies }: Loaded, { agent: { spec }, tool: { tool }, run: { budget } }: InForce): PolicySnapshot {
+  return {
+    format: 'countersign-snapshot/v1',
+    policy_set: policies.digest,
+    allowed_tools: spec.tools,
+    groups: spec.groups ?? [],
+    channels: spec.channels ?? null,
+    budget,
+    tool: { name: tool.name, version: tool.version, digest: tool.digest },
+    process_runner: processRunner(tool, budget),
+    wasm_runtime: tool.executor.kind === 'skill' ? wasmRuntime(tool) : null,
+  }
+}
+
+function processRunner(tool: Tool, budget: Budget): PolicySnapshot['process_runner'] {
+  const { executor } = tool
+  if (executor.kind !== 'process') return null
+  const limits = { ...DEFAULT_LIMITS, ...Object.fromEntries(Object.entries(tool.limits).filter(([, value]) => value !== undefined)) }
+  return {
+    tiers: executor.tiers,
+    workspace: tool.workspace,
+    allowed_executables: executor.allowed_executables ?? null,
+    egress_mode: tool.egress.mode,
+    allowed_hosts: tool.egress.hosts,
+    secrets: secretsOf(tool),
+    limits: { ...limits, timeout_ms: Math.min(limits.timeout_ms, budget.execution_timeout_ms) },
+  }
+}
+
+const wasmRuntime = ({ limits }: Tool): PolicySnapshot['wasm_runtime'] => ({
+  fuel: limits.fuel ?? DEFAULT_SKILL_LIMITS.fuel,
+  memory_bytes: limits.memory_bytes ?? DEFAULT_SKILL_LIMITS.memory_bytes,
+  table_elements: DEFAULT_SKILL_LIMITS.table_elements,
+  instances: LIMITS.skill_modules,
+  allowed_hosts: [],
+  allowed_secrets: [],
+  allowed_prefixes: [],
+})
+
+/** By the run's budget, which lives as long as the run's record in memory. */
+const made = new WeakMap<Budget, Map<string, Snapshot>>()
+
+export function snapshotOf(directory: Loaded, inForce: InForce): Snapshot {
+  const { agent, tool, run } = inForce
+  const ofRun = made.get(run.budget) ?? new Map<string, Snapshot>()
+  made.set(run.budget, ofRun)
+  const id = [directory.version, directory.policies.digest, agent.name, tool.tool.digest].join(' ') // another set may be asked beside it
+  const known = ofRun.get(id)
+  if (known !== undefined) return known
+  const text = canonical(contentOf(directory, inForce))
+  const snapshot = { digest: sha256(text), text }
+  ofRun.set(id, snapshot)
+  return snapshot
+}

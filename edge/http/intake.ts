@@ -1,0 +1,183 @@
+// Where untrusted bytes meet small checks in a fixed order: who is it, may they, is the text sound, does it fit. Nothing
+// behind here looks at a raw request again.
+
+import type { z } from 'zod'
+import type { Json } from '../../shared/bytes/json.ts'
+import { BODY, parseJson } from '../../shared/bytes/json.ts'
+import { readSignatureInput, signatureHolds } from '../../shared/evidence/http-signature.ts'
+import { failure } from '../../shared/failures.ts'
+import { parseKey } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Route } from '../../shared/routes/route.ts'
+import type { Env } from '../bindings.ts'
+import { identityOf } from '../bindings.ts'
+import type { AgentPrincipal, Loaded, Principal } from '../directory/directory.ts'
+import { directoryFrom, directoryOf, directoryWith, gatekeeper, knownVersion, principalOf, SUSPENDED } from '../directory/directory.ts'
+import type { EnrolledWorker } from '../workers/request-freshness.ts'
+import { parseForm } from './forms.ts'
+import { isTenant } from './known-tenants.ts'
+
+export type Identified = { directory: Loaded; principal: AgentPrincipal | Principal; worker: EnrolledWorker | null }
+
+export const UNKNOWN_KEY = failure('unauthenticated', 'the key is missing, unknown or revoked')
+const UNSIGNED = failure('bad_signature', 'no enrolled worker signed this request')
+const BEARER = /^Bearer (\S{1,300})$/
+
+export const bearerOf = (request: Request): string | undefined => BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
+
+/** The principal behind a key, and the directory as of this very request. */
+export async function identifyByKey(request: Request, env: Env): Promise<Result<Identified>> {
+  const key = bearerOf(request)
+  const parsed = key === undefined ? undefined : parseKey(key)
+  if (key === undefined || parsed === undefined || !(await isTenant(env, parsed.tenant))) return err(UNKNOWN_KEY)
+  const directory = await directoryOf(env, parsed.tenant)
+  const principal = principalOf(directory, key)
+  if (principal === undefined) return err(UNKNOWN_KEY)
+  return directory.state === 'suspended' ? err(SUSPENDED) : ok({ directory, principal, worker: null })
+}
+
+/** The enrolled worker that a request says to be of; whether it is, its signature says. */
+export async function claimant(request: Request, env: Env) {
+  const claimed = readSignatureInput(request.headers.get('signature-input') ?? undefined)
+  if (claimed === undefined || !(await isTenant(env, claimed.tenant))) return err(UNSIGNED)
+  const worker = (await directoryWith(env, claimed.tenant, claimed.worker)).workers.get(claimed.worker)
+  return worker === undefined ? err(UNSIGNED) : ok({ claimed, worker })
+}
+
+/** The worker behind a signature over method, authority, path and body. */
+export async function identifyBySignature(request: Request, body: Uint8Array, env: Env): Promise<Result<Identified>> {
+  const header = (name: string): string | undefined => request.headers.get(name) ?? undefined
+  const named = await claimant(request, env)
+  if (!named.ok) return named
+  const { claimed, worker } = named.value
+  const { tenant } = claimed
+  const { host, pathname } = new URL(request.url)
+  const signed = { method: request.method, authority: host, path: pathname, body }
+  const headers = { digest: header('content-digest'), signature: header('signature') }
+  if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)
+  const admitted = await gatekeeper(env, tenant).admitWorker(claimed, knownVersion(tenant))
+  if (!admitted.ok) return admitted
+  const directory = directoryFrom(identityOf(env), tenant, admitted.value)
+  const present = directory.workers.get(claimed.worker) // its tiers may have changed; its key never does
+  return present === undefined ? err(UNSIGNED) : ok({ directory, principal: present.principal, worker: present.row })
+}
+
+/** The runtime lets far more headers through than anyone needs (G10). */
+export function headersFit(request: Request): Result<true> {
+  let size = 0
+  for (const [name, value] of request.headers) size += name.length + value.length
+  return size <= LIMITS.headers_bytes ? ok(true) : err(failure('headers_too_large', `more than ${LIMITS.headers_bytes} bytes`))
+}
+
+/** No body, or one that says how little it is; the runtime reads no more than was announced. */
+export const isSmall = ({ body, headers }: Request): boolean =>
+  body === null || Number(headers.get('content-length') ?? Number.NaN) <= LIMITS.unknown_body_bytes
+
+/** The body's bytes, counted as they come: no announced length is believed, and nobody holds a place by being slow (G10). */
+export async function readBody(request: Request, limit: number = LIMITS.body_bytes): Promise<Result<Uint8Array>> {
+  if (request.body === null) return ok(new Uint8Array())
+  if (Number(request.headers.get('content-length') ?? 0) > limit) return tooLarge(limit)
+  if ((request.headers.get('content-encoding') ?? 'identity') !== 'identity')
+    return err(failure('unsupported_media_type', 'compressed bodies are refused'))
+  const slow = Promise.withResolvers<Result<Uint8Array>>()
+  const timer = setTimeout(() => slow.resolve(err(failure('body_too_slow', `not all there after ${LIMITS.body_ms} ms`))), LIMITS.body_ms)
+  const whole = request.headers.has('content-length')
+    ? request.arrayBuffer().then((buffer): Result<Uint8Array> => ok(new Uint8Array(buffer)))
+    : counted(request.body as ReadableStream<Uint8Array>, limit)
+  try {
+    return await Promise.race([whole.catch(() => err(failure('not_json', 'the body broke off'))), slow.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const tooLarge = (limit: number) => err(failure('body_too_large', `more than ${limit} bytes`))
+
+async function counted(body: ReadableStream<Uint8Array>, limit: number): Promise<Result<Uint8Array>> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.byteLength
+    if (size > limit) return tooLarge(limit)
+    chunks.push(chunk)
+  }
+  return ok(Buffer.concat(chunks))
+}
+
+const JSON_TYPE = /^application\/json(?:;\s*charset=utf-8)?$/i
+
+/** The bytes have passed `readBody`, which knows how many there may be. */
+export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType): Result<unknown> {
+  if (!JSON_TYPE.test(request.headers.get('content-type') ?? '')) return err(failure('unsupported_media_type', 'the body must be JSON'))
+  const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
+  return parsed.ok ? shaped(schema, parsed.value, 'body') : parsed
+}
+
+const FORM_TYPE = /^application\/x-www-form-urlencoded(?:;|$)/i
+
+/** `undefined` where the body is not a form, or is longer than the page's form can be. */
+export async function readForm(request: Request, lists?: readonly string[]): Promise<Result<URLSearchParams | undefined>> {
+  if (!FORM_TYPE.test(request.headers.get('content-type') ?? '')) return ok(undefined)
+  const body = await readBody(request)
+  return body.ok && body.value.byteLength < LIMITS.page_edit_bytes ? parseForm(new TextDecoder().decode(body.value), lists) : ok(undefined)
+}
+
+/** `schema` applied; what does not fit is named by place. */
+export function shaped(schema: z.ZodType, value: Json | Record<string, string>, part: string): Result<unknown> {
+  const read = schema.safeParse(value)
+  if (read.success) return ok(read.data)
+  const errors = read.error.issues.slice(0, 16).map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
+  return err(failure('invalid_request', `the ${part} does not fit`, errors))
+}
+
+/** Ids in a path are matched before anything is looked up; what does not match does not exist. */
+export function parseParams(route: Route, params: Record<string, string>): Result<unknown> {
+  if (route.params === undefined) return ok({})
+  const read = route.params.safeParse(params)
+  return read.success ? ok(read.data) : err(failure('not_found', 'no such thing; check the id'))
+}
+
+/**
+ * Of the headers, those that the route reads; one that is sent twice comes as a list, which no reader of a single value takes (G03). The
+ * runtime doesn't tell an empty header from none.
+ */
+export function parseHeaders({ headers: schema }: Route, request: Request): Result<unknown> {
+  if (schema === undefined) return ok({})
+  const sent = Object.keys(schema.shape).flatMap((name) => {
+    const value = request.headers.get(name)
+    return value === null ? [] : [[name, value]]
+  })
+  return shaped(schema, Object.fromEntries(sent) as Record<string, string>, 'headers') // pairs of strings, as above
+}
+
+export function waitMs(request: Request): number {
+  const asked = /(?:^|[\s,;])wait=([0-9]{1,4})(?:$|[\s,;])/.exec(request.headers.get('prefer') ?? '')?.[1]
+  return asked === undefined ? 0 : Math.min(Number(asked), LIMITS.wait_s) * 1000
+}
+
+/** A structured-field string or a bare token, up to 255 visible characters. */
+export function idempotencyKey(request: Request): Result<string | null> {
+  const header = request.headers.get('idempotency-key')
+  if (header === null) return ok(null)
+  const quoted = /^"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"$/.exec(header)?.[1]
+  const value = quoted ?? /^[\x21\x23-\x7e]{1,255}$/.exec(header)?.[0]
+  return value === undefined ? err(failure('invalid_request', 'an `Idempotency-Key` has 1 to 255 visible characters')) : ok(value)
+}
+
+/** An agent may ask for itself alone, so that it learns nothing of another; an operator says for whom. */
+export function agentAskedFor({ principal, directory }: Identified, name: string | undefined): Result<AgentPrincipal> {
+  if (principal.kind === 'Agent') {
+    return name === undefined || name === principal.name
+      ? ok(principal as AgentPrincipal) // checked by its kind
+      : err(failure('forbidden', 'an agent asks for itself: leave `agent` out'))
+  }
+  const agent = name === undefined ? undefined : directory.agents.get(name)
+  if (agent !== undefined) return ok(agent)
+  return err(
+    name === undefined
+      ? failure('invalid_request', 'say whose call it would be: `agent`, on the command line `--agent`')
+      : failure('not_found', `no agent \`${name}\``),
+  )
+}

@@ -1,0 +1,255 @@
+// The registry of all tenants, existing and deleted: one object for the whole installation. Its row decides whether a tenant is active.
+// Each change is stored with its journal entry and then sent to the tenant's object, with retries until that object accepts it. It knows
+// nothing of what is inside a tenant.
+
+import { DurableObject } from 'cloudflare:workers'
+import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
+import migrations from '../../migrations/installation/migrations.js'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
+import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
+import { type Failure, failure } from '../../shared/failures.ts'
+import { INSTALLATION_LOG, mintKey } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { QuotaChange, Tenant, TenantState, TenantUse } from '../../shared/wire/tenants.ts'
+import { DEFAULT_QUOTA, MAX_TENANTS, withChange } from '../../shared/wire/tenants.ts'
+import type { Env } from '../bindings.ts'
+import { DEFAULT_TENANT, logObject, tenancy } from '../bindings.ts'
+import { forgetTenant } from '../http/known-tenants.ts'
+import { openDatabase } from '../platform/database.ts'
+import { journal, tenants } from './tables.ts'
+
+/** The source of the leaves, in the installation's log. */
+const SOURCE = 'tenants'
+const RETRY_MS = 2_000
+
+type Row = typeof tenants.$inferSelect
+export type NewTenant = { readonly name: string; readonly operator: string; readonly quota: QuotaChange }
+
+const UNERASED = and(eq(tenants.state, 'deleted'), eq(tenants.erased, false))
+
+const NO_TENANT = failure('not_found', 'no such tenant')
+const WAS_DELETED = failure('not_found', 'the tenant was deleted, and its name is never given again')
+const nameTaken = ({ name, state }: Row): Failure =>
+  failure(
+    'conflict',
+    state === 'deleted'
+      ? `the tenant \`${name}\` was deleted, and its name is never given again; choose another name`
+      : `there is a tenant \`${name}\` already; choose another name`,
+  )
+/** Why a tenant can't be suspended, resumed or deleted now. */
+const conflictWith = ({ name, state }: Row, wanted: TenantState): string =>
+  state === wanted ? `the tenant is ${state} already` : `the tenant is ${state}; suspend it first: \`countersign tenants suspend ${name}\``
+const UNTOLD = failure('unavailable', 'the change is recorded and takes effect as soon as the tenant can be reached')
+
+export class InstallationObject extends DurableObject<Env> {
+  readonly #db = openDatabase(this.ctx, migrations)
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    if (this.#row(DEFAULT_TENANT) === undefined) this.#foundDefault()
+  }
+
+  /** The tenant that set-up makes, whose operator's key is in the environment: nothing has to be sent to its object. */
+  #foundDefault(): void {
+    const now = Date.now()
+    const times = { createdAt: now, changedAt: now, revision: 0 }
+    this.#db
+      .insert(tenants)
+      .values({ name: DEFAULT_TENANT, state: 'active', quota: DEFAULT_QUOTA, ...times, told: true, operator: 'root', keyHash: '' })
+      .run()
+  }
+
+  /** Whether the tenant exists, so that one of its keys may be looked up. */
+  async has(name: string): Promise<boolean> {
+    const state = this.#row(name)?.state
+    return state === 'active' || state === 'suspended'
+  }
+
+  async list(after: string): Promise<Tenant[]> {
+    return this.#db.select().from(tenants).where(gt(tenants.name, after)).orderBy(asc(tenants.name)).limit(LIMITS.page).all().map(shown)
+  }
+
+  async read(name: string): Promise<Result<Tenant & { use: TenantUse | null }>> {
+    const row = this.#row(name)
+    if (row === undefined) return err(NO_TENANT)
+    return ok({ ...shown(row), use: row.state === 'deleted' ? null : await tenancy(this.env, name).use() })
+  }
+
+  /** A name is used only once, so that nobody else is taken for the signer of a deleted tenant’s evidence. */
+  async create({ name, operator, quota }: NewTenant): Promise<Result<Tenant & { operator: string; key: string }>> {
+    const now = Date.now()
+    const { key, hash } = mintKey('operator', name, now)
+    const made = this.ctx.storage.transactionSync((): Result<Row> => {
+      const before = this.#row(name)
+      if (before !== undefined) return err(nameTaken(before))
+      const held = this.#db.select({ n: count() }).from(tenants).get()?.n ?? 0
+      if (held >= MAX_TENANTS)
+        return err(failure('limit_reached', `the installation has reached its limit of ${MAX_TENANTS} tenants, deleted ones included`))
+      const times = { createdAt: now, changedAt: now, revision: 1 }
+      const row: Row = {
+        name,
+        state: 'active',
+        quota: withChange(DEFAULT_QUOTA, quota),
+        ...times,
+        told: false,
+        erased: false,
+        operator,
+        keyHash: hash,
+      }
+      this.#db.insert(tenants).values(row).run()
+      this.#journal('tenant.created', name, { operator, quota: row.quota })
+      return ok(row)
+    })
+    if (!made.ok) return made
+    await this.#tell(name) // the key is shown even if this fails: the name is taken, and the alarm finishes the creation
+    return ok({ ...shown(made.value), operator, key })
+  }
+
+  async putQuota(name: string, quota: QuotaChange): Promise<Result<Tenant>> {
+    return this.#change(name, 'tenant.quota', { quota }, (row) =>
+      row.state === 'deleted' ? err(WAS_DELETED) : ok({ quota: withChange(row.quota, quota) }),
+    )
+  }
+
+  async suspend(name: string, reason: string): Promise<Result<Tenant>> {
+    return this.#move(name, 'active', 'suspended', { reason })
+  }
+
+  async resume(name: string, reason: string): Promise<Result<Tenant>> {
+    return this.#move(name, 'suspended', 'active', { reason })
+  }
+
+  /** Deletes only a suspended tenant: the two steps keep a slip from deleting one in use. */
+  async remove(name: string): Promise<Result<Tenant>> {
+    return this.#move(name, 'suspended', 'deleted', {})
+  }
+
+  #move(name: string, from: TenantState, state: TenantState, said: Record<string, unknown>): Promise<Result<Tenant>> {
+    const kind = state === 'active' ? 'tenant.resumed' : `tenant.${state}`
+    return this.#change(name, kind, said, (row) => {
+      if (row.state === 'deleted') return err(WAS_DELETED)
+      return row.state === from ? ok({ state }) : err(failure('conflict', conflictWith(row, state)))
+    })
+  }
+
+  /** Stores and journals the change in one transaction; returns success once the tenant's object has accepted it. */
+  async #change(
+    name: string,
+    kind: string,
+    said: Record<string, unknown>,
+    changed: (row: Row) => Result<Partial<Row>>,
+  ): Promise<Result<Tenant>> {
+    const done = this.ctx.storage.transactionSync((): Result<true> => {
+      const row = this.#row(name)
+      const change = row === undefined ? err(NO_TENANT) : changed(row)
+      if (row === undefined || !change.ok) return change.ok ? err(NO_TENANT) : change
+      const stamp = { changedAt: Date.now(), revision: row.revision + 1, told: false }
+      this.#db
+        .update(tenants)
+        .set({ ...change.value, ...stamp })
+        .where(eq(tenants.name, name))
+        .run()
+      this.#journal(kind, name, said)
+      return ok(true)
+    })
+    if (!done.ok) return done
+    if (this.#known(name).state === 'deleted') forgetTenant(name)
+    const told = await this.#tell(name)
+    return told.ok ? ok(shown(this.#known(name))) : told
+  }
+
+  /** Sends the current row. The tenant's object ignores a message older than one that it has accepted. */
+  async #tell(name: string): Promise<Result<true>> {
+    const { revision, state, quota, operator, keyHash } = this.#known(name)
+    try {
+      await tenancy(this.env, name).govern({ revision, state, quota, first: { name: operator, keyHash } })
+    } catch {
+      return err(UNTOLD) // the alarm sends it again
+    }
+    if (this.#known(name).revision === revision) this.#db.update(tenants).set({ told: true }).where(eq(tenants.name, name)).run()
+    return ok(true)
+  }
+
+  async entries(after: number): Promise<JournalEntry[]> {
+    const before = after === 0 ? GENESIS : this.#db.select().from(journal).where(eq(journal.seq, after)).get()
+    const rows = this.#db.select().from(journal).where(gt(journal.seq, after)).orderBy(asc(journal.seq)).limit(LIMITS.page).all()
+    let prev = before?.hash ?? GENESIS.hash
+    return rows.map(({ seq, at, kind, body, hash }) => {
+      const entry = { seq, at_ms: at, kind, call: null, body, prev, hash }
+      prev = hash
+      return entry
+    })
+  }
+
+  /** Runs in the transaction of the change it records; the alarm is set in the same commit. */
+  #journal(kind: string, tenant: string, said: Record<string, unknown>): void {
+    const last = this.#db.select().from(journal).orderBy(desc(journal.seq)).limit(1).get() ?? GENESIS
+    const [seq, at, body] = [last.seq + 1, Date.now(), { tenant, ...said }]
+    const hash = linkOf({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
+    this.#db.insert(journal).values({ seq, at, kind, tenant, body, hash }).run()
+    void this.ctx.storage.setAlarm(Date.now() + 1)
+  }
+
+  override async alarm(): Promise<void> {
+    const untold = this.#db.select().from(tenants).where(eq(tenants.told, false)).limit(LIMITS.page).all()
+    for (const { name } of untold) await this.#tell(name)
+    await this.#erase()
+    const logged = await this.#tellLog().catch(() => false)
+    const left = this.#db
+      .select()
+      .from(tenants)
+      .where(or(eq(tenants.told, false), UNERASED))
+      .limit(1)
+      .get()
+    if (!logged || left !== undefined) void this.ctx.storage.setAlarm(Date.now() + RETRY_MS)
+  }
+
+  /** Erases deleted tenants in rounds, until nothing of them is left. */
+  async #erase(): Promise<void> {
+    for (const { name, told } of this.#db.select().from(tenants).where(UNERASED).limit(LIMITS.page).all()) {
+      const done =
+        told &&
+        (await tenancy(this.env, name)
+          .erase()
+          .catch(() => false))
+      if (!done) continue
+      this.ctx.storage.transactionSync(() => {
+        this.#db.update(tenants).set({ erased: true }).where(eq(tenants.name, name)).run()
+        this.#journal('tenant.erased', name, {})
+      })
+    }
+  }
+
+  /** At least once; the log recognises an entry that it has by its number. */
+  async #tellLog(): Promise<boolean> {
+    const rows = this.#db.select().from(journal).where(eq(journal.logged, false)).orderBy(asc(journal.seq)).limit(LIMITS.page).all()
+    const last = rows.at(-1)?.seq
+    if (last === undefined) return true
+    const about = { call: '', agent: '', tool: '', took: 0, shadow: null }
+    const leaves = rows.map(({ seq, hash, kind, at }) => ({ seq, hash, state: kind, at, ...about }))
+    await logObject(this.env, INSTALLATION_LOG).append(SOURCE, leaves)
+    this.#db.update(journal).set({ logged: true }).where(lte(journal.seq, last)).run()
+    return rows.length < LIMITS.page
+  }
+
+  #row(name: string): Row | undefined {
+    return this.#db.select().from(tenants).where(eq(tenants.name, name)).get()
+  }
+
+  #known(name: string): Row {
+    const row = this.#row(name)
+    if (row === undefined) throw new Error(`the registry lacks the tenant ${name}`) // a bug: rows are never removed
+    return row
+  }
+}
+
+const shown = ({ name, state, createdAt, changedAt, quota, erased }: Row): Tenant => ({
+  name,
+  state,
+  created_at_ms: createdAt,
+  changed_at_ms: changedAt,
+  quota,
+  ...(state === 'deleted' ? { erased } : {}),
+})

@@ -1,0 +1,242 @@
+// The tenant's transparency log: a Merkle tree over the ends of its calls, and the signed head of it. Append-only. It
+// also serves operators the same leaves as a readable list. It holds no argument and no output.
+
+import { DurableObject } from 'cloudflare:workers'
+import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, sql } from 'drizzle-orm'
+import migrations from '../../migrations/log/migrations.js'
+import { signCheckpoint } from '../../shared/evidence/checkpoint.ts'
+import type { Shadowed } from '../../shared/evidence/journal.ts'
+import type { Node } from '../../shared/evidence/merkle.ts'
+import { append, inclusion, leafHash, root } from '../../shared/evidence/merkle.ts'
+import type { CallState } from '../../shared/evidence/statement.ts'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { ShadowCount, ShadowDifference } from '../../shared/routes/rehearsals.ts'
+import type { Env } from '../bindings.ts'
+import { DEFAULT_TENANT, identityOf } from '../bindings.ts'
+import { eraseObject, openDatabase } from '../platform/database.ts'
+import { Waiters } from '../platform/waiters.ts'
+import { leaves, nodes } from './tables.ts'
+
+/** The source of leaves that are no run's: the journal of skills. Each of its entries is one, of no call. */
+export const SKILLS = 'skills'
+
+/** The end of one call, as its run's journal has it. */
+export type Leaf = {
+  seq: number
+  hash: string
+  call: string
+  agent: string
+  tool: string
+  state: string
+  at: number
+  took: number
+  /** What a set that shadowed the call would have decided. */
+  shadow: Pick<Shadowed, 'since_ms' | 'from' | 'to'> | null
+}
+export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
+type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
+
+const OF_CALLS = ne(leaves.run, SKILLS)
+
+const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
+
+function statements(db: ReturnType<typeof openDatabase>) {
+  const p = sql.placeholder
+  const leaf = {
+    index: p('index'),
+    run: p('run'),
+    seq: p('seq'),
+    hash: p('hash'),
+    call: p('call'),
+    agent: p('agent'),
+    tool: p('tool'),
+    state: p('state'),
+    at: p('at'),
+    took: p('took'),
+    shadowSince: p('shadowSince'),
+    shadowFrom: p('shadowFrom'),
+    shadowTo: p('shadowTo'),
+  }
+  return {
+    addLeaf: db.insert(leaves).values(leaf).prepare(),
+    /** Where the log stands in a run's journal. */
+    lastOf: db
+      .select({ seq: max(leaves.seq) })
+      .from(leaves)
+      .where(eq(leaves.run, p('run')))
+      .prepare(),
+    leaf: db
+      .select({ hash: leaves.hash })
+      .from(leaves)
+      .where(eq(leaves.index, p('index')))
+      .prepare(),
+    addNode: db
+      .insert(nodes)
+      .values({ level: p('level'), index: p('index'), hash: p('hash') })
+      .prepare(),
+    node: db
+      .select({ hash: nodes.hash })
+      .from(nodes)
+      .where(and(eq(nodes.level, p('level')), eq(nodes.index, p('index'))))
+      .prepare(),
+  }
+}
+
+export class LogObject extends DurableObject<Env> {
+  readonly #db = openDatabase(this.ctx, migrations)
+  readonly #waiters = new Waiters<'leaf'>()
+  readonly #q = statements(this.#db)
+  /** The last full subtree of each level: what an append builds on. One of an append undone is made again before it is read. */
+  readonly #frontier: Node[] = []
+  #size: number
+  /** When the rehearsal that is under way, if one is, will have ended. */
+  #rehearsing = 0
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    const last = this.#db.select({ index: leaves.index }).from(leaves).orderBy(desc(leaves.index)).limit(1).get()
+    this.#size = last === undefined ? 0 : last.index + 1
+  }
+
+  /** Appends what is new of one run's journal; what came before is known by its place there. */
+  async append(run: string, ends: readonly Leaf[]): Promise<void> {
+    this.#size = this.ctx.storage.transactionSync(() => {
+      let size = this.#size
+      const known = this.#q.lastOf.get({ run })?.seq ?? 0
+      for (const end of ends.filter(({ seq }) => seq > known)) {
+        const { shadow, ...leaf } = end
+        const shadowed = { shadowSince: shadow?.since_ms ?? null, shadowFrom: shadow?.from ?? null, shadowTo: shadow?.to ?? null }
+        this.#q.addLeaf.run({ index: size, run, ...leaf, ...shadowed })
+        for (const node of append(size, hashOf(end.hash), this.#read)) {
+          this.#frontier[node.level] = node
+          if (node.level > 0) this.#q.addNode.run(node)
+        }
+        size++
+      }
+      return size
+    })
+    this.#waiters.wake('leaf')
+  }
+
+  /** The leaves are the lowest level; what is above them is kept apart. */
+  readonly #read = (level: number, index: number): string => {
+    if (this.#frontier[level]?.index === index) return this.#frontier[level].hash
+    const hash = level === 0 ? this.#q.leaf.get({ index })?.hash : this.#q.node.get({ level, index })?.hash
+    if (hash === undefined) throw new Error(`the log lacks its node ${level}/${index}`)
+    return level === 0 ? hashOf(hash) : hash
+  }
+
+  async checkpoint(): Promise<{ origin: string; size: number; root: string; note: string }> {
+    const { signer, publicUrl } = identityOf(this.env)
+    const origin = `${new URL(publicUrl).host}/${this.ctx.id.name ?? DEFAULT_TENANT}`
+    const head = { origin, size: this.#size, root: root(this.#size, this.#read) }
+    return { ...head, note: signCheckpoint(head, signer) }
+  }
+
+  async proof(index: number, size: number): Promise<Result<{ leaf: string; proof: string[] }>> {
+    if (index >= size || size > this.#size) return err(failure('not_found', `the log has ${this.#size} leaves`))
+    return ok({ leaf: this.#read(0, index), proof: inclusion(index, size, this.#read) })
+  }
+
+  async hashes(from: number): Promise<string[]> {
+    return this.#db
+      .select({ hash: leaves.hash })
+      .from(leaves)
+      .where(gte(leaves.index, from))
+      .orderBy(asc(leaves.index))
+      .limit(LIMITS.page)
+      .all()
+      .map(({ hash }) => hash)
+  }
+
+  /**
+   * What the set that has shadowed calls since then would have decided of those that ended, beside what was; and the latest that
+   * differ.
+   */
+  async shadowed(since: number): Promise<{ counts: ShadowCount[]; latest: ShadowDifference[] }> {
+    const { index, call, agent, tool, at, shadowSince, shadowFrom: from, shadowTo: to } = leaves
+    const counts = this.#db.select({ from, to, count: count() }).from(leaves).where(eq(shadowSince, since)).groupBy(from, to).all()
+    const differ = this.#db
+      .select({ call, agent, tool, at_ms: at, from, to })
+      .from(leaves)
+      .where(and(eq(shadowSince, since), ne(from, to)))
+    const latest = differ.orderBy(desc(index)).limit(LIMITS.page).all()
+    return { counts: counts as ShadowCount[], latest: latest as ShadowDifference[] } // the three columns are written together
+  }
+
+  /** Ended calls from the end of the log backwards, beginning below `before`. */
+  async endedBefore(before: number, limit: number): Promise<EndedAt[]> {
+    const { index, call, agent, tool, at } = leaves
+    const rows = this.#db
+      .select({ index, call, agent, tool, at })
+      .from(leaves)
+      .where(and(lt(index, before), OF_CALLS))
+    return rows.orderBy(desc(index)).limit(limit).all()
+  }
+
+  /** One rehearsal at a time; one that never says that it has ended has, when its time is over. */
+  async startRehearsal(): Promise<number | null> {
+    const now = Date.now()
+    if (now < this.#rehearsing) return null
+    this.#rehearsing = now + LIMITS.rehearsal_ms
+    return this.#rehearsing
+  }
+
+  async endRehearsal(until: number): Promise<void> {
+    if (this.#rehearsing === until) this.#rehearsing = 0
+  }
+
+  /** How many calls ended: the leaves, without those of skills, whose journal counts them. */
+  async endedCalls(): Promise<number> {
+    return this.#size - (this.#q.lastOf.get({ run: SKILLS })?.seq ?? 0)
+  }
+
+  /** Ended calls in the order of the log; with `waitMs`, waits for the next. `last` reads from the end. */
+  async ended(after: number, last: number | undefined, waitMs: number): Promise<Ended[]> {
+    const from = last === undefined ? after : this.#fromEnd(last)
+    const found = this.#endedFrom(from)
+    if (found.length > 0) return found
+    await this.#waiters.wait('leaf', waitMs)
+    return this.#endedFrom(from)
+  }
+
+  /** Where the last so many begin. */
+  #fromEnd(last: number): number {
+    const those = this.#db.select({ index: leaves.index }).from(leaves).where(OF_CALLS).orderBy(desc(leaves.index)).limit(last)
+    return those.all().at(-1)?.index ?? this.#size
+  }
+
+  #endedFrom(from: number): Ended[] {
+    const those = and(gt(leaves.index, from - 1), OF_CALLS)
+    const rows = this.#db.select().from(leaves).where(those).orderBy(asc(leaves.index)).limit(LIMITS.page).all()
+    return rows.map(({ index, call, agent, tool, state, at, took }) => ({
+      seq: index + 1,
+      call,
+      agent,
+      tool,
+      state: state as CallState,
+      at_ms: at,
+      took_ms: took,
+    })) // written from lifecycle's kinds
+  }
+
+  // ── The end of the tenant ──
+
+  /** Returns some of the runs in the log, after it has removed the ones that the caller names. */
+  async runsBut(gone: readonly string[]): Promise<string[]> {
+    this.#db
+      .delete(leaves)
+      .where(inArray(leaves.run, [...gone]))
+      .run()
+    const rows = this.#db.selectDistinct({ run: leaves.run }).from(leaves).where(OF_CALLS).limit(LIMITS.page).all()
+    return rows.map(({ run }) => run)
+  }
+
+  /** Part of deleting the tenant. */
+  async erase(): Promise<void> {
+    await eraseObject(this.ctx)
+  }
+}

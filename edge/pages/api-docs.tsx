@@ -1,0 +1,90 @@
+// /docs: the API for people, from the same table as everything else.
+
+import { FAILURES } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { ROUTES } from '../../shared/routes/all.ts'
+import type { Caller, Route } from '../../shared/routes/route.ts'
+import { Page, Prose } from './approval-page.tsx'
+
+const WHO: Record<Caller, string> = {
+  agent: 'Agents: `authorization: Bearer <key>`',
+  operator: 'Operators: `authorization: Bearer <key>`',
+  console: 'Operators, in a browser: the session that `/console` opens',
+  worker: 'Workers: HTTP message signatures',
+  link: 'Approvers, by their link',
+  slack: 'Slack: its signature over the body',
+  installation: 'The operator of the installation: `authorization: Bearer <installation key>`',
+  anyone: 'Anyone',
+}
+
+export function docsPage() {
+  const routes = Object.entries(ROUTES as Record<string, Route>)
+  const kinds = Object.keys(WHO) as Caller[] // the table's own keys
+  return (
+    <Page title="API">
+      <h1>Countersign API</h1>
+      <p>
+        No tool call runs without a countersign: propose a call, and policy allows it, asks a human, or denies it. Machines read{' '}
+        <a href="/openapi.json">/openapi.json</a>. Keys for offline verification are at{' '}
+        <a href="/.well-known/countersign/keys.json">keys.json</a>.
+      </p>
+      {kinds.map((kind) => (
+        <section>
+          <h2>
+            <Prose text={WHO[kind]} />
+          </h2>
+          <table>
+            <tbody>
+              {routes
+                .filter(([, { callers }]) => callers[0] === kind)
+                .map(([name, { method, path, summary, action, failures }]) => (
+                  <tr id={name}>
+                    <td>
+                      <code>
+                        {method} {path}
+                      </code>
+                      <br />
+                      <span class="quiet">
+                        <Prose text={summary} />
+                        {action === null ? '' : ` · policy: ${action}`}
+                        {failures.length === 0 ? '' : ` · may answer ${failures.join(', ')}`}
+                      </span>
+                    </td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+        </section>
+      ))}
+      <h2>Failures</h2>
+      <table>
+        <tbody>
+          {Object.entries(FAILURES).map(([code, { status, todo }]) => (
+            <tr>
+              <td>
+                <code>{code}</code>
+              </td>
+              <td>{status === 200 ? 'ending' : status}</td>
+              <td>
+                <Prose text={todo} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <h2>Limits</h2>
+      <table>
+        <tbody>
+          {Object.entries(LIMITS).map(([name, value]) => (
+            <tr>
+              <td>
+                <code>{name}</code>
+              </td>
+              <td>{value}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Page>
+  )
+}

@@ -1,0 +1,363 @@
+// Pages, server-rendered; everything works without JavaScript. Text from agents is text: JSX escapes it, and a monospace
+// block shows it as it is. No page can be framed, cached, or tell others where it was.
+
+import { raw } from 'hono/html'
+import type { Failure } from '../../shared/failures.ts'
+import { FAILURES } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { ok } from '../../shared/result.ts'
+import type { Approval, Edit } from '../../shared/wire/approvals.ts'
+import type { Unfolded } from '../approvals/card.ts'
+import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
+import { secondsOf } from '../approvals/standing.ts'
+import { headersOf } from '../http/response-headers.ts'
+import { written } from '../platform/visible-text.ts'
+import { Wholes } from './full-text.tsx'
+import { BroughtFiles } from './input-files.tsx'
+import { PAGE_SCRIPT } from './page-script.ts'
+import { pageStyle } from './style.ts'
+
+export type Node = { toString(): string | Promise<string> }
+
+const SECURITY = {
+  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'x-robots-tag': 'noindex',
+} as const
+
+export const html = (page: Node, status = 200): Response =>
+  new Response(`<!doctype html>${page.toString()}`, { status, headers: { ...headersOf('text/html; charset=utf-8'), ...SECURITY } })
+
+type Framed = { title: string; top?: unknown; sheet?: string; children?: unknown }
+
+/** `top` stands beside the name, `sheet` is a style of the page's own. */
+export function Page({ title, top = '', sheet = '', children }: Framed) {
+  return (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="theme-color" content="#ffffff" media="(prefers-color-scheme: light)" />
+        <meta name="theme-color" content="#111418" media="(prefers-color-scheme: dark)" />
+        <title>{title} · Countersign</title>
+        <style>{pageStyle + sheet}</style>
+      </head>
+      <body>
+        <header>
+          <span class="brand">Countersign</span>
+          {top as string}
+        </header>
+        <main>{children as string}</main>
+      </body>
+    </html>
+  )
+}
+
+/** A sentence of ours or of a policy, begun as sentences are: what stands between backticks is code, and stays as it is. */
+export function Prose({ text, inside = false }: { text: string; inside?: boolean }) {
+  const sentence = inside ? text : text.charAt(0).toUpperCase() + text.slice(1)
+  return <>{sentence.split('`').map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
+}
+
+export function Time({ ms }: { ms: number }) {
+  const iso = new Date(ms).toISOString()
+  return <time datetime={iso}>{`${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`}</time>
+}
+
+/** In the largest unit that is at least one, rounded down: never more time than there is. */
+export function left(ms: number): string {
+  const minutes = Math.floor(ms / 60_000)
+  if (minutes >= 120) return `${Math.floor(minutes / 60)} hours`
+  return minutes >= 2 ? `${minutes} minutes` : `${Math.max(0, Math.floor(ms / 1000))} seconds`
+}
+
+/** The risk of a call and the reason for it. */
+export function Risk({ risk, risk_ground: ground }: Pick<Approval['prompt'], 'risk' | 'risk_ground'>) {
+  return (
+    <>
+      <span class={`tag ${risk}`}>{risk} risk</span>
+      {ground === undefined ? (
+        ''
+      ) : (
+        <span class="quiet">
+          <Prose text={ground} />.
+        </span>
+      )}
+    </>
+  )
+}
+
+/** Who has said what so far. */
+export function Answers({ answers }: Pick<Approval, 'answers'>) {
+  return (
+    <>
+      {answers.map(({ by, decision, channel, scope, reason, at_ms }) => (
+        <p>
+          {decision === 'approve' ? 'Yes' : 'No'}
+          {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> ({channel}), <Time ms={at_ms} />
+          {reason === '' ? '' : `: ${written(reason)}`}
+        </p>
+      ))}
+    </>
+  )
+}
+
+export const answersOf = ({ answers }: Approval): string => (<Answers answers={answers} />).toString()
+
+export const After = ({ approval }: { approval: Approval }) => <>{afterwards(approval)}</>
+
+/** Whether they have answered this very call: what they have said to all of its kind is no answer to it. */
+export const hasAnswered = ({ answers }: Approval, name: string): boolean =>
+  answers.some(({ by, standing }) => by === name && standing === undefined)
+
+type Shown = {
+  approval: Approval
+  /** Where what happens to it is followed; `null` where it can't be any more. */
+  events: string | null
+  approver: string
+  nonce: string | null
+  /** Below which address the files are that the call brings; `null` where the approver may not read them. */
+  files: string | null
+  now: number
+  /** What the card left out, and which part of it is asked for; no part opens none. */
+  whole?: Result<readonly Unfolded[]>
+  part?: number
+  /** The fields by which the arguments are changed. */
+  change?: unknown
+}
+
+export function approvalPage({ approval, events, approver, nonce, files, now, whole = ok([]), part = 0, change = '' }: Shown) {
+  const { prompt, status, expires_at } = approval
+  const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
+  const rest = <Wholes whole={whole} part={part} />
+  if (!open) return <EndedPage approval={approval} events={events} files={files} rest={rest} />
+  return (
+    <Page title={prompt.title}>
+      <form method="post" data-live={events ?? undefined}>
+        <Nonce nonce={nonce} />
+        <h1>{prompt.title}</h1>
+        <p class="tags">
+          <Risk {...prompt} />
+          <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
+        </p>
+        <div aria-live="polite" id="answers">
+          <Answers answers={approval.answers} />
+        </div>
+        <Facts approval={approval} files={files} />
+        {rest}
+        {change as string}
+        <div class="field">
+          <label for="reason">Reason</label>
+          <span class="quiet" id="reason-help">
+            Optional. It is kept on record, and a denial’s is told to the agent.
+          </span>
+          <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
+        </div>
+        {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
+        <div class="answer">
+          <p class="alert" role="alert" id="over" hidden>
+            This was decided meanwhile. <a href="?">See what happened</a>
+          </p>
+          <p class="quiet">
+            You answer as <strong>{approver}</strong>.
+          </p>
+          <div class="buttons">
+            <button type="submit" class="deny" name="decision" value="deny">
+              Deny
+            </button>
+            <button type="submit" class="approve" name="decision" value="approve">
+              Approve once
+            </button>
+          </div>
+        </div>
+      </form>
+      <script>{raw(PAGE_SCRIPT)}</script>
+    </Page>
+  )
+}
+
+/** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
+export function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {
+  return (
+    <details>
+      <summary>Answer for more than this call</summary>
+      <p>
+        The answer then holds for <Prose text={covers} inside />. It ends when the session is reset, or somebody takes it back, or after{' '}
+        {LIMITS.standing_s / 3_600} hours at the latest.
+      </p>
+      {most_s === 0 ? <p>Policy wants a yes for each call.</p> : ''}
+      <div class="buttons">
+        {options
+          .filter(({ scope }) => scope !== 'once')
+          .map(({ decision, ttl_s }) => (
+            <button type="submit" class={decision} name="standing" value={`${decision} ${ttl_s ?? 'session'}`}>
+              {decision === 'deny' ? 'Deny' : 'Approve'} for{' '}
+              {ttl_s === undefined ? 'the session' : ttl_s === 60 ? 'a minute' : `${ttl_s / 60} minutes`}
+            </button>
+          ))}
+      </div>
+    </details>
+  )
+}
+
+/** What became of it, or what it waits for: there is nothing to answer here. */
+type Ended = { approval: Approval; events?: string | null; files?: string | null; rest?: unknown }
+function EndedPage({ approval, events = null, files = null, rest = '' }: Ended) {
+  const { prompt, status, answers } = approval
+  const last = answers.at(-1)
+  const waits = status === 'pending' && events !== null
+  return (
+    <Page title={OUTCOME[status]}>
+      <section class={`outcome ${status}`} role="status" data-live={waits ? events : undefined}>
+        <h1>{OUTCOME[status]}</h1>
+        <div id="answers">
+          <Answers answers={answers} />
+        </div>
+        {last === undefined || last.scope === 'once' || prompt.standing === undefined ? (
+          ''
+        ) : (
+          <p>
+            The same answer holds for <Prose text={prompt.standing.covers} inside />, until{' '}
+            <Time ms={last.at_ms + secondsOf(last) * 1_000} /> at the latest.
+          </p>
+        )}
+        <p>
+          <After approval={approval} /> You can close this page{waits ? ', or ' : '.'}
+          {waits ? <a href="?">look again</a> : ''}
+          {waits ? '.' : ''}
+        </p>
+      </section>
+      <h2>{prompt.title}</h2>
+      <Facts approval={approval} files={files} />
+      {rest as string}
+      {waits ? <script>{raw(PAGE_SCRIPT)}</script> : ''}
+    </Page>
+  )
+}
+
+/** `files`: below which address the bytes of those are that the call brings. */
+export function Facts({ approval, files = null }: { approval: Approval; files?: string | null }) {
+  const { status, prompt, digest, call, requested_at, expires_at, edits = [] } = approval
+  return (
+    <>
+      {edits.map((edit) => (
+        <section aria-label="What was changed">
+          <p class="alert changed">
+            <strong>{edit.by}</strong> has changed the arguments ({edit.channel}), <Time ms={edit.at_ms} />. This is the call as it is now.
+          </p>
+          <Changes {...edit} />
+        </section>
+      ))}
+      <dl>
+        <dt>Would run</dt>
+        <dd>
+          {prompt.command === '' ? '' : <pre class="command">{prompt.command}</pre>}
+          <Prose text={prompt.plan} />
+        </dd>
+        <BroughtFiles files={prompt.files} at={files} />
+        <dt>Arguments</dt>
+        <dd>
+          <pre>{prompt.arguments}</pre>
+        </dd>
+        <dt>Why a human is asked</dt>
+        <dd>
+          <Prose text={prompt.reason} />
+        </dd>
+        {status === 'pending' ? (
+          <>
+            <dt>If you approve</dt>
+            <dd>
+              <Prose text={prompt.on_yes} />
+            </dd>
+          </>
+        ) : (
+          ''
+        )}
+      </dl>
+      <details>
+        <summary>Details</summary>
+        <dl>
+          <dt>Tool</dt>
+          <dd>
+            <code>{prompt.tool}</code>, version {prompt.tool_version}
+          </dd>
+          <dt>Agent</dt>
+          <dd>
+            <code>{prompt.agent}</code>
+          </dd>
+          <dt>Asked</dt>
+          <dd>
+            <Time ms={requested_at} />, until <Time ms={expires_at} />
+          </dd>
+          <dt>Policies</dt>
+          <dd>
+            <code>{prompt.policies.join(', ')}</code>
+          </dd>
+          <dt>Call</dt>
+          <dd>
+            <code>{call}</code>
+          </dd>
+          <dt>Digest of exactly this call</dt>
+          <dd>
+            <code>{digest}</code>
+          </dd>
+        </dl>
+      </details>
+    </>
+  )
+}
+
+/** What proves that a form was shown to whoever has the link. */
+export function Nonce({ nonce }: { nonce: string }) {
+  return <input type="hidden" name="nonce" value={nonce} />
+}
+
+/** What was changed, place by place. */
+export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
+  return (
+    <>
+      <dl class="changes">
+        {changes.map(({ at, from, to }) => (
+          <>
+            <dt>
+              <code>{at}</code>
+            </dt>
+            <dd>
+              {from === null ? <p>There was nothing.</p> : <pre>{from}</pre>}
+              {to === null ? <p>It is taken out.</p> : <pre class="now">{to}</pre>}
+            </dd>
+          </>
+        ))}
+      </dl>
+      {more === 0 ? '' : <p>And {more} places more.</p>}
+    </>
+  )
+}
+
+/** What was not done, why, and what to do now. */
+export function NotDone({ title, role, failure: { code, detail } }: { title: string; role: 'status' | 'alert'; failure: Failure }) {
+  return (
+    <section class="outcome denied" role={role}>
+      <h1>{title}</h1>
+      <p>
+        <Prose text={detail} />.
+      </p>
+      <p>
+        <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
+      </p>
+    </section>
+  )
+}
+
+export function refusalPage(failure: Failure, approval?: Approval) {
+  if (approval !== undefined && approval.status !== 'pending') return <EndedPage approval={approval} />
+  return (
+    <Page title="Not answered">
+      <NotDone title="This can’t be answered" role="status" failure={failure} />
+      {approval === undefined ? '' : <Facts approval={approval} />}
+    </Page>
+  )
+}

@@ -1,0 +1,24 @@
+// What policies may speak of, as a Cedar schema: policies/schema.cedarschema, and for each tool of the tenant an action of its own whose
+// context has that tool's arguments. Pure.
+
+import type { RecordType } from './argument-typing.ts'
+import type { Schema } from './engine.ts'
+
+/** `args`: `null` where its name is known and no rule is held against it. `groups`: the actions that a call of it is. */
+export type ToolTypes = ReadonlyMap<string, { readonly args: RecordType | null; readonly groups: readonly string[] }>
+
+export function tenantSchema(base: Schema, tools: ToolTypes): Schema {
+  const all = base['']
+  const execution = all?.commonTypes?.['Execution']
+  if (all === undefined || execution === undefined || !('attributes' in execution))
+    throw new Error('the policy schema has no record `Execution`') // a bug: the schema is ours
+  const actions: typeof all.actions = { ...all.actions }
+  for (const [name, { args, groups }] of tools) {
+    const context = args === null ? undefined : { type: 'Record' as const, attributes: { ...execution.attributes, args } }
+    actions[`tool.execute/${name}`] = {
+      memberOf: groups.map((id) => ({ id })),
+      ...(context === undefined ? {} : { appliesTo: { principalTypes: ['Agent'], resourceTypes: ['Tool'], context } }),
+    }
+  }
+  return { ...base, '': { ...all, actions } }
+}

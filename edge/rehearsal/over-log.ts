@@ -1,0 +1,138 @@
+// A rehearsal of a policy set over the tenant's log: which calls ended in the last days, the latest first, a bounded number in a bounded
+// time, asked where they are kept, and summed up. It sees neither arguments nor outputs, and changes nothing.
+
+import { split } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Rehearsal } from '../../shared/routes/rehearsals.ts'
+import type { Env } from '../bindings.ts'
+import { logObject, runObject } from '../bindings.ts'
+import type { Loaded } from '../directory/directory.ts'
+import type { EndedAt } from '../log/log-object.ts'
+import { inGoodTime } from '../platform/deadline.ts'
+import type { Outcome, Rehearsed, Unrehearsable } from './past-call.ts'
+import { UNREHEARSABLE } from './past-call.ts'
+
+const DAY_MS = 24 * 3600_000
+/** Ends of calls read at a time. */
+const PAGE = 500
+/** Runs asked at a time; after each a pause in which live calls have their turn. One process serves both. */
+const RUNS = 2
+const PAUSE_MS = 1
+
+type Asked = { version: number; days: number; limit: number }
+
+export async function rehearse(env: Env, { tenant, policyVersion: against }: Loaded, { version, days, limit }: Asked): Promise<Rehearsal> {
+  const now = Date.now()
+  const [since, until] = [now - days * DAY_MS, now + LIMITS.rehearsal_ms]
+  const tally = new Tally()
+  const runs = new Set<string>()
+  let [complete, beyond, late] = [false, false, false]
+  for (let before = Number.MAX_SAFE_INTEGER; !complete && tally.lookedAt < limit; ) {
+    late = Date.now() >= until
+    if (late) break
+    const left = limit - tally.lookedAt
+    const size = Math.min(PAGE, left + 1) // one more than may be looked at shows whether there are more
+    const page = await logObject(env, tenant).endedBefore(before, size)
+    const inTime = page.filter(({ at }) => at >= since)
+    const ends = ofRuns(runs, inTime.slice(0, left))
+    const outcomes = await askRuns(ends, until, async (run, calls) => {
+      const asked = await inGoodTime(runObject(env, tenant, run).rehearse({ version, against, calls, until }), until)
+      return asked?.ok === true ? asked.value : []
+    })
+    for (const end of ends) tally.add(end, outcomes.get(end.call))
+    late = outcomes.size < ends.length
+    if (late || ends.length < inTime.length) break
+    const last = page.at(-1)
+    before = last?.index ?? 0
+    beyond = last !== undefined && last.at < since
+    complete = page.length < size || beyond
+  }
+  // Where something ended before, all the days are covered; else as many as it reaches back.
+  const covered = beyond ? days : (now - (tally.oldest ?? now)) / DAY_MS
+  return { version, against, since_ms: since, complete, out_of_time: late, ...tally.told(covered) }
+}
+
+/** Those before the first of one run too many. */
+function ofRuns(runs: Set<string>, ends: readonly EndedAt[]): readonly EndedAt[] {
+  const beyond = ends.findIndex(({ call }) => runs.add(split(call).run).size > LIMITS.rehearsal_runs)
+  return beyond < 0 ? ends : ends.slice(0, beyond)
+}
+
+/** What each run says of its calls, a few runs at a time; nothing of those for which there was no time. */
+async function askRuns(
+  ends: readonly EndedAt[],
+  until: number,
+  ask: (run: string, calls: number[]) => Promise<readonly Outcome[]>,
+): Promise<Map<string, Outcome>> {
+  const places = ends.map(({ call }) => ({ call, ...split(call) }))
+  const scenes = [...Map.groupBy(places, ({ run }) => run)].flatMap(([run, those]) =>
+    chunks(those, LIMITS.rehearsal_calls_at_once).map((part) => ({ run, part })),
+  )
+  const outcomes = new Map<string, Outcome>()
+  const lane = async (): Promise<void> => {
+    for (let scene = scenes.shift(); scene !== undefined && Date.now() < until; scene = scenes.shift()) {
+      const { run, part } = scene
+      const byNumber = new Map(
+        (
+          await ask(
+            run,
+            part.map(({ n }) => n),
+          )
+        ).map((outcome) => [outcome.n, outcome]),
+      )
+      const late = Date.now() >= until
+      for (const { call, n } of part) {
+        const outcome = byNumber.get(n) ?? (late ? undefined : { n, not: 'silent' as const })
+        if (outcome !== undefined) outcomes.set(call, outcome)
+      }
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+    }
+  }
+  await Promise.all(Array.from({ length: RUNS }, lane))
+  return outcomes
+}
+
+const chunks = <T>(all: readonly T[], size: number): T[][] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size))
+
+/** Sums up what was said of the calls, told in the order of the log. */
+class Tally {
+  lookedAt = 0
+  /** When the earliest of them ended. */
+  oldest: number | undefined
+  readonly #flips: Rehearsal['flips'] = []
+  readonly #kinds = new Map<string, Rehearsal['summary'][number]>()
+  readonly #not = new Map<Unrehearsable, number>()
+  readonly #asked = { now: 0, to: 0 }
+
+  add({ call, agent, tool, at }: EndedAt, outcome: Outcome | undefined): void {
+    if (outcome === undefined) return // there was no time for it
+    this.lookedAt++
+    this.oldest = Math.min(at, this.oldest ?? at)
+    if ('not' in outcome) {
+      this.#not.set(outcome.not, (this.#not.get(outcome.not) ?? 0) + 1)
+      return
+    }
+    const { from, now, to, policies, reason } = outcome
+    if (asks(now)) this.#asked.now++
+    if (asks(to)) this.#asked.to++
+    if (to === from && to === now) return
+    const kind = `${from} ${now} ${to}`
+    this.#kinds.set(kind, { from, now, to, count: (this.#kinds.get(kind)?.count ?? 0) + 1 })
+    if (this.#flips.length < LIMITS.rehearsal_flips) this.#flips.push({ call, agent, tool, at_ms: at, from, now, to, policies, reason })
+  }
+
+  told(days: number): Omit<Rehearsal, 'version' | 'against' | 'since_ms' | 'complete' | 'out_of_time'> {
+    const aDay = (count: number): number => Math.round((count / days) * 100) / 100
+    return {
+      looked_at: this.lookedAt,
+      summary: [...this.#kinds.values()].sort((a, b) => b.count - a.count),
+      flips: this.#flips,
+      unrehearsable: [...this.#not].map(([not, count]) => ({ reason: UNREHEARSABLE[not], count })),
+      approvals: { ...this.#asked },
+      approvals_per_day: days < 1 ? null : { now: aDay(this.#asked.now), to: aDay(this.#asked.to) },
+    }
+  }
+}
+
+const asks = (effect: Rehearsed['to']): boolean => effect === 'ask' || effect === 'ask_more'

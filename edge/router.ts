@@ -1,0 +1,165 @@
+// The router: every route of the table, each by the same steps. identify → authorize → parse → one verb → map the result.
+
+import { Hono } from 'hono'
+import type { z } from 'zod'
+import { failure } from '../shared/failures.ts'
+import type { Result } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
+import type { RouteName } from '../shared/routes/all.ts'
+import { ROUTES } from '../shared/routes/all.ts'
+import type { Caller, Route } from '../shared/routes/route.ts'
+import { agentRoutes } from './api/agents.ts'
+import { linkRoutes } from './api/approval-links.ts'
+import { channelRoutes } from './api/channels.ts'
+import { consoleRoutes } from './api/console.ts'
+import { consoleCallRoutes } from './api/console-calls.ts'
+import { consoleSkillRoutes } from './api/console-skills.ts'
+import { operatorRoutes } from './api/operators.ts'
+import { policyRoutes } from './api/policies.ts'
+import { openRoutes } from './api/public.ts'
+import { rehearsalRoutes } from './api/rehearsals.ts'
+import { secretRoutes } from './api/secrets.ts'
+import { skillStorageRoutes } from './api/skill-storage.ts'
+import { skillTrialRoutes } from './api/skill-trials.ts'
+import { skillRoutes } from './api/skills.ts'
+import { slackRoutes } from './api/slack.ts'
+import { standingRoutes } from './api/standing-approvals.ts'
+import { tenantRoutes } from './api/tenants.ts'
+import type { Verbs } from './api/verb.ts'
+import { workerRoutes } from './api/workers.ts'
+import type { Env } from './bindings.ts'
+import { permitted } from './decision/decide.ts'
+import { SUSPENDED } from './directory/directory.ts'
+import type { Identified } from './http/intake.ts'
+import {
+  claimant,
+  headersFit,
+  identifyByKey,
+  identifyBySignature,
+  isSmall,
+  parseBody,
+  parseHeaders,
+  parseParams,
+  readBody,
+  shaped,
+} from './http/intake.ts'
+import { problem } from './http/problem.ts'
+import { headersOf } from './http/response-headers.ts'
+import { governs } from './installation/installation.ts'
+import { logError } from './platform/error-log.ts'
+
+const VERBS: Verbs<RouteName> = {
+  ...agentRoutes,
+  ...operatorRoutes,
+  ...channelRoutes,
+  ...secretRoutes,
+  ...skillRoutes,
+  ...skillStorageRoutes,
+  ...skillTrialRoutes,
+  ...slackRoutes,
+  ...policyRoutes,
+  ...rehearsalRoutes,
+  ...standingRoutes,
+  ...tenantRoutes,
+  ...workerRoutes,
+  ...consoleRoutes,
+  ...consoleCallRoutes,
+  ...consoleSkillRoutes,
+  ...linkRoutes,
+  ...openRoutes,
+}
+
+export const app = new Hono<{ Bindings: Env }>()
+
+for (const name of Object.keys(ROUTES) as RouteName[]) {
+  // the table's own keys
+  const route: Route = ROUTES[name]
+  const verb = VERBS[name] as unknown as (incoming: unknown) => Promise<Result<unknown>> // one table, many shapes: each verb gets what its own route parsed
+  app.on(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), async (context) => {
+    const { raw } = context.req
+    const incoming = await admit(route, raw, context.req.param(), context.env)
+    const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
+    if (!done.ok) return problem(done.error)
+    if (done.value instanceof Response) return done.value
+    return new Response(JSON.stringify(done.value), {
+      status: route.status,
+      headers: headersOf('application/json'),
+    })
+  })
+}
+
+/** A name given twice could be read twice differently, as in a body (G03). */
+function parseQuery(schema: z.ZodType, given: URLSearchParams): Result<unknown> {
+  const names = new Set(given.keys())
+  if (names.size < given.size) return err(failure('invalid_request', 'the query names a parameter twice; give each once'))
+  return shaped(schema, Object.fromEntries(given), 'query')
+}
+
+type Admitted = { caller: Identified | null; params: unknown; query: unknown; headers: unknown; body: unknown }
+
+async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
+  const fit = headersFit(request)
+  if (!fit.ok) return fit
+  const known = route.body === undefined || isSmall(request) ? ok(null) : await knock(route, request, env, pathParams)
+  if (!known.ok) return known
+  const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request, route.body_bytes)
+  if (!bytes.ok) return bytes
+  const identified = await identify(route, request, bytes.value, env, pathParams)
+  if (!identified.ok) return identified
+  const params = parseParams(route, pathParams)
+  if (!params.ok) return params
+  const query = route.query === undefined ? ok(undefined) : parseQuery(route.query, new URL(request.url).searchParams)
+  if (!query.ok) return query
+  const headers = parseHeaders(route, request)
+  if (!headers.ok) return headers
+  const body = route.body === undefined ? ok(undefined) : route.raw ? bytes : parseBody(request, bytes.value, route.body)
+  if (!body.ok) return body
+  return ok({ caller: identified.value, params: params.value, query: query.value, headers: headers.value, body: body.value })
+}
+
+/** Who is identified by what the route itself reads: a link's token, Slack's signature, a browser's session. */
+const CARRIED: ReadonlySet<Caller> = new Set(['anyone', 'link', 'slack', 'console'])
+
+const KINDS = { Agent: 'agent', Operator: 'operator', Worker: 'worker' } as const
+
+async function identify(
+  route: Route,
+  request: Request,
+  bytes: Uint8Array,
+  env: Env,
+  pathParams: Record<string, string>,
+): Promise<Result<Identified | null>> {
+  const { callers, action } = route
+  if (callers.includes('installation')) return governs(request, env, action, pathParams['tenant'] ?? '')
+  if (callers.some((caller) => CARRIED.has(caller))) return ok(null)
+  const identified = callers.includes('worker') ? await identifyBySignature(request, bytes, env) : await identifyByKey(request, env)
+  if (!identified.ok) return identified
+  const { principal, directory } = identified.value
+  if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish
+  if (!callers.includes(KINDS[principal.kind])) return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
+  // Where the table names no action, the decision is the verb's own work: a proposed call.
+  const may = action === null ? ok(true) : permitted(directory, principal, action)
+  return may.ok ? identified : may
+}
+
+/**
+ * Strangers make us hold little (G10): asked before a larger body is read, and again behind it, by the directory of then. A signature
+ * covers the body, so that of a worker only its name can be known here.
+ */
+const knock = (route: Route, request: Request, env: Env, pathParams: Record<string, string>): Promise<Result<unknown>> =>
+  route.callers.includes('worker') ? claimant(request, env) : identify(route, request, new Uint8Array(), env, pathParams)
+
+app.notFound((context) => {
+  const allowed = Object.values(ROUTES as Record<string, Route>).filter(({ path }) =>
+    new RegExp(`^${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}$`).test(context.req.path),
+  )
+  if (allowed.length === 0) return problem(failure('not_found', 'no such route; see /docs'))
+  const methods = allowed.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+  return problem(failure('method_not_allowed', `use ${methods}`), { allow: methods })
+})
+
+app.onError((error) => {
+  const instance = crypto.randomUUID()
+  logError(instance, error)
+  return problem(failure('internal', `something of ours broke: ${instance}`), { 'x-instance': instance })
+})

@@ -1,0 +1,110 @@
+// The files of a run: bytes under their digest, in parts that a row can hold. Each has its time: short while no call has named it, long
+// from when one last did. It judges nothing but room.
+
+import { and, asc, eq, sql } from 'drizzle-orm'
+import { sha256 } from '../../shared/bytes/json.ts'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { FileRef, HeldFile, InputFile } from '../../shared/plan/call-files.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Database } from '../platform/database.ts'
+import { fileParts, files } from './tables.ts'
+
+export class FileStore {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** What the run would hold with these bytes. */
+  fits(digest: string, bytes: Uint8Array): Result<number> {
+    if (sha256(bytes) !== digest) return err(failure('digest_mismatch', 'these bytes have another SHA-256 than the path names'))
+    const held = this.held()
+    if (this.#bytesOf(digest) !== undefined) return ok(held.bytes)
+    return held.count < LIMITS.run_files && held.bytes + bytes.byteLength <= LIMITS.run_files_bytes
+      ? ok(held.bytes + bytes.byteLength)
+      : err(failure('too_many_files', `a run holds ${LIMITS.run_files} files and ${LIMITS.run_files_bytes} bytes of them at most`))
+  }
+
+  /** What fits. The same bytes once more are those that are there, and their time begins anew. */
+  put(digest: string, bytes: Uint8Array, now: number): { sha256: string; bytes: number } {
+    const done = { sha256: digest, bytes: bytes.byteLength }
+    if (this.#bytesOf(digest) !== undefined) {
+      this.#db.update(files).set({ at: now }).where(eq(files.sha256, digest)).run()
+      return done
+    }
+    this.#db.insert(files).values({ sha256: digest, bytes: bytes.byteLength, at: now, named: false }).run()
+    for (let part = 0; part * LIMITS.file_part_bytes < bytes.byteLength; part++) {
+      const slice = bytes.subarray(part * LIMITS.file_part_bytes, (part + 1) * LIMITS.file_part_bytes)
+      this.#db
+        .insert(fileParts)
+        .values({ sha256: digest, part, bytes: Buffer.from(slice) })
+        .run()
+    }
+    return done
+  }
+
+  held(): { count: number; bytes: number } {
+    const sums = { count: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(${files.bytes}), 0)` }
+    return this.#db.select(sums).from(files).get() ?? { count: 0, bytes: 0 }
+  }
+
+  list(): HeldFile[] {
+    const rows = this.#db.select().from(files).orderBy(asc(files.at), asc(files.sha256)).all()
+    return rows.map((row) => ({ sha256: row.sha256, bytes: row.bytes, named: row.named, until_ms: goesAt(row) }))
+  }
+
+  /** With their sizes; refused where one is not here. */
+  sized(refs: readonly FileRef[]): Result<InputFile[]> {
+    const sized: InputFile[] = []
+    for (const { path, sha256: digest } of refs) {
+      const bytes = this.#bytesOf(digest)
+      if (bytes === undefined) return err(failure('no_such_file', `put the bytes of \`${path}\` into the run first`))
+      sized.push({ path, sha256: digest, bytes })
+    }
+    return ok(sized)
+  }
+
+  /** A call has named them: from now on they stay for longer than any call lives. */
+  keep(named: readonly FileRef[], now: number): void {
+    for (const { sha256: digest } of named) this.#db.update(files).set({ named: true, at: now }).where(eq(files.sha256, digest)).run()
+  }
+
+  whole(digest: string): Uint8Array | undefined {
+    if (this.#bytesOf(digest) === undefined) return undefined
+    const parts = this.#db
+      .select({ bytes: fileParts.bytes })
+      .from(fileParts)
+      .where(eq(fileParts.sha256, digest))
+      .orderBy(asc(fileParts.part))
+    return Buffer.concat(parts.all().map(({ bytes }) => bytes))
+  }
+
+  part(digest: string, part: number): Buffer | undefined {
+    const where = and(eq(fileParts.sha256, digest), eq(fileParts.part, part))
+    return this.#db.select({ bytes: fileParts.bytes }).from(fileParts).where(where).get()?.bytes
+  }
+
+  #bytesOf(digest: string): number | undefined {
+    return this.#db.select({ bytes: files.bytes }).from(files).where(eq(files.sha256, digest)).get()?.bytes
+  }
+
+  nextDue(): number | null {
+    const times = this.#db.select({ at: files.at, named: files.named }).from(files).all().map(goesAt)
+    return times.length === 0 ? null : Math.min(...times)
+  }
+
+  /** Whether any had had its time. */
+  dropDue(now: number): boolean {
+    const due = this.list().filter(({ until_ms }) => until_ms <= now)
+    for (const { sha256: digest } of due) {
+      this.#db.delete(fileParts).where(eq(fileParts.sha256, digest)).run()
+      this.#db.delete(files).where(eq(files.sha256, digest)).run()
+    }
+    return due.length > 0
+  }
+}
+
+const goesAt = ({ at, named }: { at: number; named: boolean }): number => at + (named ? LIMITS.file_named_ms : LIMITS.file_unnamed_ms)

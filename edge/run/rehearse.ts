@@ -1,0 +1,62 @@
+// A rehearsal inside of a run: its calls stay where they are, and only what would have been decided leaves. It reads and changes nothing.
+
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { ok } from '../../shared/result.ts'
+import type { Env } from '../bindings.ts'
+import { tenantObject } from '../bindings.ts'
+import type { CallRecord } from '../call/lifecycle.ts'
+import type { RunRow } from '../call/run.ts'
+import { usedBefore } from '../call/usage.ts'
+import type { Loaded, LoadedTool } from '../directory/directory.ts'
+import { directoryOf, loadTool, withSupposedSecrets } from '../directory/directory.ts'
+import { inTurns } from '../platform/deadline.ts'
+import { isRead } from '../policy/attribute-reads.ts'
+import { candidateOf } from '../rehearsal/candidate.ts'
+import type { Outcome, Then } from '../rehearsal/past-call.ts'
+import { rehearseCall } from '../rehearsal/past-call.ts'
+import type { RunStore } from './store.ts'
+
+/** Two versions of the set and the calls, by number, that both are asked about; those that there is time for until `until`. */
+export type Script = { version: number; against: number; calls: readonly number[]; until: number }
+
+export async function rehearseRun(env: Env, store: RunStore, row: RunRow, script: Script): Promise<Result<Outcome[]>> {
+  const directory = withSupposedSecrets(await directoryOf(env, row.record.tenant))
+  const inForce = await candidateOf(env, directory, script.against)
+  if (!inForce.ok) return inForce
+  const candidate = await candidateOf(env, directory, script.version)
+  if (!candidate.ok) return candidate
+  const calls = script.calls.flatMap((n) => store.call(n) ?? [])
+  const tools = await toolsThen(env, directory, calls)
+  const agent = directory.agents.get(row.record.agent)
+  const used = counting(row, store, [inForce.value, candidate.value])
+  const outcomes = await inTurns(calls, script.until, (call): Outcome => {
+    const { n, tool: ref } = call.proposal
+    const tool = tools.get(ref.digest)
+    if (agent === undefined) return { n, not: 'agent' }
+    if (tool === undefined) return { n, not: 'tool' }
+    return rehearseCall(inForce.value, candidate.value, { run: row.record, call, agent, tool, used: used(call) })
+  })
+  return ok(outcomes)
+}
+
+/** By digest, as each call was proposed with it. */
+async function toolsThen(env: Env, directory: Loaded, calls: readonly CallRecord[]): Promise<Map<string, LoadedTool>> {
+  const refs = new Map(calls.map(({ proposal: { tool } }) => [tool.digest, tool]))
+  const present = [...directory.tools.values()].filter(({ tool }) => refs.has(tool.digest))
+  for (const { tool } of present) refs.delete(tool.digest)
+  const past = refs.size === 0 ? [] : await tenantObject(env, directory.tenant).toolVersions([...refs.values()])
+  return new Map([...present, ...past.map(loadTool)].map((loaded) => [loaded.tool.digest, loaded]))
+}
+
+/** What each call found used: as it was recorded with it, or counted again from the calls before it, where any of the sets reads it. */
+function counting(row: RunRow, store: RunStore, sets: readonly Loaded[]): (call: CallRecord) => Then['used'] {
+  const reads = sets.some(({ policies }) => isRead(policies.reads.context, ['budget']))
+  let calls: CallRecord[] | undefined
+  return ({ proposal }) => {
+    if (proposal.before !== undefined) return proposal.before
+    if (!reads || row.calls > LIMITS.rehearsal_run_calls) return 'run_count' // which no set reads, or nobody counts
+    calls ??= store.everyCall()
+    return { run: usedBefore(calls, proposal), session: null, agent: null }
+  }
+}

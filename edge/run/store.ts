@@ -1,0 +1,313 @@
+// What a RunObject keeps, and how it is read and written: prepared once per object, used on every call.
+
+import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
+import migrations from '../../migrations/run/migrations.js'
+import type { Envelope } from '../../shared/evidence/dsse.ts'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
+import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
+import { callId } from '../../shared/ids.ts'
+import type { CallRecord } from '../call/lifecycle.ts'
+import type { Kept, RunRecord, RunRow } from '../call/run.ts'
+import type { Snapshot } from '../decision/snapshot.ts'
+import type { Database } from '../platform/database.ts'
+import { openDatabase } from '../platform/database.ts'
+import { FileStore } from './file-store.ts'
+import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
+
+/** Journal entries read at a time. */
+export const PAGE = 500
+
+const p = sql.placeholder
+
+/** Every statement that a call's way needs, prepared once. drizzle's types know no placeholders in `set`: hence `never`. */
+function callStatements(db: Database) {
+  return {
+    run: db.select().from(run).prepare(),
+    saveRun: db
+      .update(run)
+      .set({
+        cancelled: p('cancelled'),
+        calls: p('calls'),
+        allowed: p('allowed'),
+        denied: p('denied'),
+        seq: p('seq'),
+        head: p('head'),
+        logged: p('logged'),
+        folder: p('folder'),
+      } as never)
+      .prepare(),
+    call: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(eq(calls.n, p('n')))
+      .prepare(),
+    callByKey: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(eq(calls.key, p('key')))
+      .prepare(),
+    insertCall: db
+      .insert(calls)
+      .values({ n: p('n'), state: p('state'), dueAt: p('dueAt'), key: p('key'), record: p('record'), unmirrored: p('unmirrored') })
+      .prepare(),
+    updateCall: db
+      .update(calls)
+      .set({
+        state: p('state'),
+        dueAt: p('dueAt'),
+        record: p('record'),
+        unmirrored: sql`${calls.unmirrored} or ${p('unmirrored')}`,
+      } as never)
+      .where(eq(calls.n, p('n')))
+      .prepare(),
+    everyCall: db.select({ record: calls.record }).from(calls).prepare(),
+    due: db
+      .select({ n: calls.n, record: calls.record })
+      .from(calls)
+      .where(lte(calls.dueAt, p('now')))
+      .orderBy(asc(calls.dueAt))
+      .limit(200)
+      .prepare(),
+    nextDue: db
+      .select({ at: sql<number | null>`min(${calls.dueAt})` })
+      .from(calls)
+      .where(isNotNull(calls.dueAt))
+      .prepare(),
+    unmirrored: db.select({ n: calls.n, record: calls.record }).from(calls).where(sql`${calls.unmirrored} = 1`).limit(100).prepare(),
+    mirrored: db
+      .update(calls)
+      .set({ unmirrored: false })
+      .where(and(eq(calls.n, p('n')), eq(calls.record, p('record'))))
+      .prepare(),
+    live: db.select({ n: calls.n, record: calls.record }).from(calls).where(isNotNull(calls.dueAt)).prepare(),
+    pending: db
+      .select({ count: sql<number>`count(*)` })
+      .from(calls)
+      .where(and(isNotNull(calls.dueAt), eq(calls.state, 'awaiting_approval')))
+      .prepare(),
+  }
+}
+
+function recordStatements(db: Database) {
+  return {
+    append: db
+      .insert(journal)
+      .values({ seq: p('seq'), at: p('at'), kind: p('kind'), n: p('n'), body: p('body'), hash: p('hash') })
+      .prepare(),
+    journal: db
+      .select()
+      .from(journal)
+      .where(gt(journal.seq, p('after')))
+      .orderBy(asc(journal.seq))
+      .limit(PAGE)
+      .prepare(),
+    before: db
+      .select({ hash: journal.hash })
+      .from(journal)
+      .where(eq(journal.seq, p('seq')))
+      .prepare(),
+    saveAttestation: db
+      .insert(attestations)
+      .values({ n: p('n'), envelope: p('envelope'), grant: p('grant') })
+      .prepare(),
+    attestation: db
+      .select()
+      .from(attestations)
+      .where(eq(attestations.n, p('n')))
+      .prepare(),
+    keepSnapshot: db
+      .insert(snapshots)
+      .values({ digest: p('digest'), snapshot: p('text') })
+      .onConflictDoNothing()
+      .prepare(),
+    snapshot: db
+      .select({ text: snapshots.snapshot })
+      .from(snapshots)
+      .where(eq(snapshots.digest, p('digest')))
+      .prepare(),
+    saveOutput: db
+      .insert(output)
+      .values({ n: p('n'), stream: p('stream'), offset: p('offset'), bytes: p('bytes') })
+      .onConflictDoNothing()
+      .prepare(),
+    output: db
+      .select()
+      .from(output)
+      .where(eq(output.n, p('n')))
+      .orderBy(asc(output.offset))
+      .prepare(),
+    outputFrom: db
+      .select({
+        bytes: sql<Buffer>`substr(${output.bytes}, max(0, ${p('from')} - ${output.offset}) + 1, ${p('most')})`.mapWith(output.bytes),
+      })
+      .from(output)
+      .where(
+        and(
+          eq(output.n, p('n')),
+          eq(output.stream, p('stream')),
+          sql`${output.offset} < ${p('from')} + ${p('most')} and ${output.offset} + length(${output.bytes}) > ${p('from')}`,
+        ),
+      )
+      .orderBy(asc(output.offset))
+      .prepare(),
+    outputEnd: db
+      .select({ end: sql<number>`${output.offset} + length(${output.bytes})` })
+      .from(output)
+      .where(and(eq(output.n, p('n')), eq(output.stream, p('stream'))))
+      .orderBy(desc(output.offset))
+      .limit(1)
+      .prepare(),
+    dropOutput: db
+      .delete(output)
+      .where(eq(output.n, p('n')))
+      .prepare(),
+  }
+}
+
+export class RunStore {
+  readonly #db
+  readonly #q
+  readonly files: FileStore
+
+  constructor(ctx: DurableObjectState) {
+    this.#db = openDatabase(ctx, migrations)
+    this.files = new FileStore(this.#db)
+    this.#q = { ...callStatements(this.#db), ...recordStatements(this.#db) }
+  }
+
+  run(): RunRow | undefined {
+    return this.#q.run.get()
+  }
+
+  createRun(record: RunRecord): RunRow {
+    const row = { record, cancelled: false, calls: 0, allowed: 0, denied: 0, seq: 0, head: GENESIS.hash, logged: 0, folder: null }
+    this.#db
+      .insert(run)
+      .values({ id: 1, ...row })
+      .run()
+    return row
+  }
+
+  saveRun(row: RunRow): void {
+    this.#q.saveRun.run(row)
+  }
+
+  call(n: number): CallRecord | undefined {
+    return this.#q.call.get({ n })?.record
+  }
+
+  callByKey(key: string): CallRecord | undefined {
+    return this.#q.callByKey.get({ key })?.record
+  }
+
+  insertCall(record: CallRecord, key: string | null, dueAt: number | null, unmirrored: boolean): void {
+    this.#q.insertCall.run({ n: record.proposal.n, state: record.status.state, dueAt, key, record, unmirrored })
+  }
+
+  updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
+    this.#q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt, record, unmirrored: unmirrored ? 1 : 0 })
+  }
+
+  everyCall(): CallRecord[] {
+    return this.#q.everyCall.all().map(({ record }) => record)
+  }
+
+  /** Calls whose time has come, the longest due first. */
+  due(now: number): CallRecord[] {
+    return this.#q.due.all({ now }).map(({ record }) => record)
+  }
+
+  nextDue(): number | null {
+    const times = [this.#q.nextDue.get()?.at ?? null, this.files.nextDue()].filter((at) => at !== null)
+    return times.length === 0 ? null : Math.min(...times)
+  }
+
+  unmirrored(): CallRecord[] {
+    return this.#q.unmirrored.all().map(({ record }) => record)
+  }
+
+  /** Only if the call is still as it was told: what happened meanwhile is told again. */
+  mirrored({ proposal, status }: CallRecord): void {
+    this.#q.mirrored.run({ n: proposal.n, record: { proposal, status } })
+  }
+
+  live(): CallRecord[] {
+    return this.#q.live.all().map(({ record }) => record)
+  }
+
+  pendingApprovals(): number {
+    return this.#q.pending.get()?.count ?? 0
+  }
+
+  /** Appends to the journal and moves the run's head; the caller stores the row. */
+  append(row: RunRow, at: number, kind: string, n: number | null, body: Record<string, unknown>): RunRow {
+    const seq = row.seq + 1
+    const call = n === null ? null : callId(row.record.id, n)
+    const hash = linkOf({ seq, at_ms: at, kind, call, body, prev: row.head })
+    this.#q.append.run({ seq, at, kind, n, body: JSON.stringify(body), hash })
+    return { ...row, seq, head: hash }
+  }
+
+  /** `whole`: with what is not for the run's agent to read. */
+  journal(run: string, after: number, whole = false): JournalEntry[] {
+    let prev = after === 0 ? GENESIS.hash : (this.#q.before.get({ seq: after })?.hash ?? GENESIS.hash)
+    return this.#q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
+      const call = n === null ? null : callId(run, n)
+      const entry: JournalEntry = { seq, at_ms: at, kind, call, body: JSON.parse(body) as Record<string, unknown>, prev, hash } // written by `append`
+      const shadow = whole && n !== null && 'shadow_sha256' in entry.body ? this.call(n)?.proposal.shadow : undefined
+      if (shadow !== undefined) entry.shadow = shadow
+      prev = hash
+      return entry
+    })
+  }
+
+  saveAttestation(n: number, envelope: Envelope, grant: Envelope | null): void {
+    this.#q.saveAttestation.run({ n, envelope: JSON.stringify(envelope), grant: grant === null ? null : JSON.stringify(grant) })
+  }
+
+  attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
+    const row = this.#q.attestation.get({ n })
+    if (row === undefined) return undefined
+    const { envelope, grant } = row // both written by `saveAttestation`
+    return { envelope: JSON.parse(envelope) as Envelope, grant: grant === null ? null : (JSON.parse(grant) as Envelope) }
+  }
+
+  /** Once for each digest. */
+  keepSnapshot(snapshot: Snapshot): void {
+    this.#q.keepSnapshot.run(snapshot)
+  }
+
+  snapshot(digest: string): string | undefined {
+    return this.#q.snapshot.get({ digest })?.text
+  }
+
+  saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
+    this.#q.saveOutput.run({ n, stream, offset, bytes })
+  }
+
+  outputEnd(n: number, stream: 'stdout' | 'stderr'): number {
+    return this.#q.outputEnd.get({ n, stream })?.end ?? 0
+  }
+
+  /** What is stored of a stream from there on, `most` bytes of it. */
+  outputFrom(n: number, stream: 'stdout' | 'stderr', from: number, most: number): Buffer {
+    const rows = this.#q.outputFrom.all({ n, stream, from, most })
+    return Buffer.concat(rows.map(({ bytes }) => bytes)).subarray(0, most)
+  }
+
+  dropOutput(n: number): void {
+    this.#q.dropOutput.run({ n })
+  }
+
+  /** What was streamed gives way to what was settled. */
+  replaceOutput(n: number, kept: Kept): void {
+    this.dropOutput(n)
+    for (const stream of ['stdout', 'stderr'] as const) if (kept[stream].byteLength > 0) this.saveOutput(n, stream, 0, kept[stream])
+  }
+
+  output(n: number): Kept {
+    const rows = this.#q.output.all({ n })
+    const join = (name: string) => Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
+    return { stdout: join('stdout'), stderr: join('stderr') }
+  }
+}

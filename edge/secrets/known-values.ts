@@ -1,0 +1,58 @@
+// The values that no text may show, however they are spelled in it. Pure. All texts of a value are searched for all of them at once before
+// any part of it is looked at: nearly always there is none.
+
+import type { Pieces } from '../../shared/secrets/byte-search.ts'
+import { piecesOf, Search } from '../../shared/secrets/encodings.ts'
+
+export class KnownValues {
+  readonly #values: readonly string[]
+  /** Made when the first text is searched: a directory is loaded more often than it is needed for that. */
+  #pieces: Pieces | undefined
+
+  constructor(values: readonly string[]) {
+    this.#values = values
+  }
+
+  /** The same, with each of them replaced wherever it stands; the very same where none does. */
+  hiddenIn(value: unknown, mark: (secret: string) => string): unknown {
+    if (this.#values.length === 0) return value
+    this.#pieces ??= piecesOf(this.#values.map((known) => ['', known]))
+    const whole = textsOf(value).join('\n')
+    return hidden(whole, this.#pieces, mark) === whole ? value : without(value, this.#pieces, mark)
+  }
+}
+
+function textsOf(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(textsOf)
+  if (typeof value === 'object' && value !== null) return [...Object.keys(value), ...Object.values(value).flatMap(textsOf)]
+  return typeof value === 'string' || typeof value === 'number' ? [String(value)] : []
+}
+
+function without(value: unknown, pieces: Pieces, mark: (secret: string) => string): unknown {
+  if (Array.isArray(value)) return value.map((item) => without(item, pieces, mark))
+  if (typeof value === 'object' && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [hidden(key, pieces, mark), without(item, pieces, mark)]))
+  if (typeof value !== 'string' && typeof value !== 'number') return value
+  const text = hidden(String(value), pieces, mark)
+  return text === String(value) ? value : text
+}
+
+function hidden(text: string, pieces: Pieces, mark: (secret: string) => string): string {
+  const bytes = Buffer.from(text)
+  const search = new Search(pieces)
+  search.take(bytes)
+  search.end()
+  const spans: { from: number; to: number }[] = []
+  for (const { from, to } of search.findsBefore(Number.POSITIVE_INFINITY)) {
+    const last = spans.at(-1)
+    if (last !== undefined && from <= last.to) last.to = Math.max(last.to, to)
+    else spans.push({ from, to })
+  }
+  if (spans.length === 0) return text
+  let [out, at] = ['', 0]
+  for (const { from, to } of spans) {
+    out += bytes.toString('utf8', at, from) + mark(bytes.toString('utf8', from, to))
+    at = to
+  }
+  return out + bytes.toString('utf8', at)
+}

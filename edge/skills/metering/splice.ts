@@ -1,0 +1,44 @@
+// A text of bytes with some of them replaced, in order. What comes to stand between them may be known later.
+
+import { type Bytes, Writer } from '../../../shared/bytes/wasm-binary.ts'
+
+export class Spliced {
+  readonly #source: Bytes
+  readonly #out = new Writer()
+  readonly #later: { readonly at: number; readonly write: (out: Writer) => void }[] = []
+  #at: number
+
+  constructor(source: Bytes) {
+    this.#source = source
+    this.#at = source.at
+  }
+
+  replace(from: number, to: number, write: (out: Writer) => void): void {
+    this.#copy(from)
+    write(this.#out)
+    this.#at = to
+  }
+
+  /** What is written there when all is known. */
+  insert(at: number, write: (out: Writer) => void): void {
+    this.#copy(at)
+    this.#later.push({ at: this.#out.length, write })
+  }
+
+  result(): Writer {
+    this.#copy(this.#source.end)
+    const written = this.#out.bytes()
+    const whole = new Writer()
+    let from = 0
+    for (const { at, write } of this.#later) {
+      write(whole.raw(written.subarray(from, at)))
+      from = at
+    }
+    return whole.raw(written.subarray(from))
+  }
+
+  #copy(to: number): void {
+    this.#out.raw(this.#source.slice(this.#at, to))
+    this.#at = to
+  }
+}

@@ -1,0 +1,61 @@
+// From a package that holds to what could be kept and run of it: its schemas are checked, its component is transpiled and metered, and what
+// it needs is held against what it says. It keeps nothing, and knows no publisher.
+
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { kidOf } from '../../../shared/evidence/dsse.ts'
+import { failure } from '../../../shared/failures.ts'
+import { DEFAULT_SKILL_LIMITS } from '../../../shared/limits.ts'
+import type { Result } from '../../../shared/result.ts'
+import { err, ok } from '../../../shared/result.ts'
+import type { Skill, UnboundManifest } from '../../../shared/wire/skills.ts'
+import type { Env } from '../../bindings.ts'
+import { transpiler } from '../../bindings.ts'
+import { checkSchema } from '../../tools/schema-rules.ts'
+import type { CodeFile } from '../execution/isolate.ts'
+import type { Transpiled } from '../transpiler/main.ts'
+import { audit } from './audit.ts'
+import type { Opened } from './package.ts'
+
+type Prepared = {
+  readonly about: Omit<Skill, 'state' | 'changes' | 'denied' | 'published_by' | 'published_at_ms' | 'pinned_by'>
+  /** What was signed. */
+  readonly payload: Uint8Array
+  readonly files: readonly CodeFile[]
+}
+
+export async function prepare(env: Env, { manifest, component, contents, payload, digest, key, sig }: Opened): Promise<Result<Prepared>> {
+  const made = await transpiled(env, manifest, component)
+  if (!made.ok) return made
+  const { files, capabilities: imports } = made.value
+  const warnings = audit({ manifest, imports, contents })
+  if (!warnings.ok) return warnings
+  const about = {
+    id: manifest.id,
+    version: manifest.version,
+    digest,
+    manifest,
+    component: { sha256: sha256(component), bytes: component.byteLength },
+    imports: [...imports],
+    modules: files.map(([name, bytes]) => ({ name, sha256: sha256(bytes), bytes: bytes.byteLength })),
+    contents,
+    warnings: warnings.value,
+    signed_by: kidOf(key),
+    signature: sig,
+  }
+  return ok({ about, payload, files })
+}
+
+/** What an isolate runs, and what it imports. */
+export async function transpiled(env: Env, { tools, limits }: UnboundManifest, component: Uint8Array): Promise<Result<Transpiled>> {
+  for (const { input_schema, output_schema } of tools) {
+    for (const schema of [input_schema, output_schema]) {
+      const checked = schema === undefined ? ok(schema) : checkSchema(schema)
+      if (!checked.ok) return checked
+    }
+  }
+  const { memory_bytes = DEFAULT_SKILL_LIMITS.memory_bytes, table_elements = DEFAULT_SKILL_LIMITS.table_elements } = limits
+  const room = { pages: Math.floor(memory_bytes / 65_536), elements: table_elements }
+  return transpiler(env)
+    .transpile(component, room)
+    .catch(() => err(failure('unavailable', 'the transpiler could not be reached')))
+}

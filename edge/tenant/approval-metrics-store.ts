@@ -1,0 +1,39 @@
+// How often agents had people asked, and how long the questions waited: sums that are kept as the inbox hears of approvals, each counted
+// once when it is asked and once when it has ended. It keeps no approval.
+
+import { asc, sql } from 'drizzle-orm'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import type { Database } from '../platform/database.ts'
+import type { Figures } from './metrics.ts'
+import { asksPeople, waited } from './metrics.ts'
+import { asks, waits } from './tables.ts'
+
+export class FiguresStore {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** `isNew`: nothing was heard of it before. In one write with what makes it known. */
+  count(approval: Approval, isNew: boolean): void {
+    if (!asksPeople(approval)) return
+    const more = { n: sql`n + 1` }
+    if (isNew)
+      this.#db.insert(asks).values({ agent: approval.prompt.agent, n: 1 }).onConflictDoUpdate({ target: asks.agent, set: more }).run()
+    if (approval.status === 'pending') return
+    const { wait_ms, ...place } = waited(approval, Date.now())
+    this.#db
+      .insert(waits)
+      .values({ ...place, n: 1, total_ms: wait_ms })
+      .onConflictDoUpdate({ target: [waits.channel, waits.outcome, waits.bucket], set: { ...more, total_ms: sql`total_ms + ${wait_ms}` } })
+      .run()
+  }
+
+  read(): Figures {
+    return {
+      waits: this.#db.select().from(waits).orderBy(asc(waits.channel), asc(waits.outcome), asc(waits.bucket)).all(),
+      asks: this.#db.select().from(asks).orderBy(asc(asks.agent)).all(),
+    }
+  }
+}

@@ -1,0 +1,44 @@
+// Removes the data of a deleted tenant's objects, by the names that its objects hold. Each step may be repeated. The tenant's tombstone
+// refuses requests to an object that no name leads to; such a run removes itself when its alarm fires.
+
+import type { Env } from '../bindings.ts'
+import { agentQuestions, channelObject, logObject, poolObject, runObject, sessionObject, skillObject } from '../bindings.ts'
+import type { Known } from './tenancy-store.ts'
+
+/** How long one round may take; the caller then starts another. */
+const ROUND_MS = 10_000
+const AT_ONCE = 20
+
+/** Returns whether everything is removed. */
+export async function eraseOthers(env: Env, tenant: string, { runs, agents, skills, pools, workers }: Known): Promise<boolean> {
+  const ends = Date.now() + ROUND_MS
+  const log = logObject(env, tenant)
+  await eraseRuns(env, tenant, runs)
+  for (let some = await log.runsBut([]); some.length > 0; some = await log.runsBut(some)) {
+    await eraseRuns(env, tenant, some)
+    if (Date.now() > ends) {
+      await log.runsBut(some)
+      return false
+    }
+  }
+  await inTurns(agents, (agent) => agentQuestions(env, { tenant, agent }).erase())
+  await inTurns(skills, (skill) => skillObject(env, tenant, skill).erase())
+  await inTurns(pools, (pool) =>
+    poolObject(env, tenant, pool)
+      .erase(workers)
+      .catch(() => undefined),
+  ) // doorbells of removed calls are harmless
+  await channelObject(env, tenant).erase()
+  await log.erase()
+  return true
+}
+
+const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> =>
+  inTurns(runs, async (run) => {
+    const of = await runObject(env, tenant, run).erase()
+    if (of !== null) await sessionObject(env, { tenant, ...of }).erase()
+  })
+
+async function inTurns(names: readonly string[], erase: (name: string) => Promise<unknown>): Promise<void> {
+  for (let i = 0; i < names.length; i += AT_ONCE) await Promise.all(names.slice(i, i + AT_ONCE).map(erase))
+}

@@ -1,0 +1,94 @@
+// A tenant's agents and operators: who there is, and the hash of each one's key. Whoever is changed is so for everybody at once, through
+// the change of the TenantObject that owns it. It holds no key.
+
+import { count, eq } from 'drizzle-orm'
+import { failure } from '../../shared/failures.ts'
+import { mintKey } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
+import type { Change, Database } from '../platform/database.ts'
+import { agents, operators } from './tables.ts'
+
+/** `key`: where it was made just now. */
+export type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
+
+const TABLES = { agent: agents, operator: operators } as const
+type Kind = keyof typeof TABLES
+const tableOf = (kind: Kind): typeof agents | typeof operators => TABLES[kind]
+type Specs = { agent: AgentSpec; operator: OperatorSpec }
+
+const LAST_ADMIN = failure('conflict', 'this is the last admin; make another first')
+
+export class PrincipalStore {
+  readonly #db: Database
+  readonly #change: Change
+  #removedAt = 0
+
+  constructor(db: Database, change: Change) {
+    this.#db = db
+    this.#change = change
+  }
+
+  /** An agent always has an owner: who is named, who was before, or who makes it. */
+  putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<Keyed<AgentSpec>> {
+    const owners = spec.owners ?? this.#known('agent', name)?.spec.owners ?? [by]
+    return this.#put('agent', tenant, name, { ...spec, owners })
+  }
+
+  putOperator(tenant: string, name: string, spec: OperatorSpec): Result<Keyed<OperatorSpec>> {
+    return !spec.roles.includes('admin') && this.#isLastAdmin(name) ? err(LAST_ADMIN) : this.#put('operator', tenant, name, spec)
+  }
+
+  #put<K extends Kind>(kind: K, tenant: string, name: string, spec: Specs[K]): Result<Keyed<Specs[K]>> {
+    const table = tableOf(kind)
+    const known = this.#known(kind, name)
+    if (known !== undefined) {
+      this.#change(() => this.#db.update(table).set({ spec }).where(eq(table.name, name)).run())
+      return ok({ name, spec, created_at_ms: known.createdAt })
+    }
+    const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
+    if (held >= LIMITS.principals) return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
+    const now = Math.max(Date.now(), this.#removedAt + 1) // within one millisecond one would be taken for who had the name before
+    const { key, hash } = mintKey(kind, tenant, now)
+    const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ in `spec` alone
+    this.#change(() => this.#db.insert(table).values(row).run())
+    return ok({ name, spec, created_at_ms: now, key })
+  }
+
+  rotate<K extends Kind>(kind: K, tenant: string, name: string): Result<Keyed<Specs[K]>> {
+    const known = this.#known(kind, name)
+    if (known === undefined) return err(failure('not_found', `no such ${kind}`))
+    const table = tableOf(kind)
+    const { key, hash } = mintKey(kind, tenant, Date.now())
+    this.#change(() => this.#db.update(table).set({ keyHash: hash }).where(eq(table.name, name)).run())
+    return ok({ name, spec: known.spec, created_at_ms: known.createdAt, key })
+  }
+
+  remove(kind: Kind, name: string): Result<{ done: true }> {
+    if (kind === 'operator' && this.#isLastAdmin(name)) return err(LAST_ADMIN)
+    if (this.#known(kind, name) === undefined) return err(failure('not_found', `no \`${name}\``))
+    const table = tableOf(kind)
+    this.#change(() => this.#db.delete(table).where(eq(table.name, name)).run())
+    this.#removedAt = Math.max(Date.now(), this.#removedAt + 1)
+    return ok({ done: true })
+  }
+
+  list<K extends Kind>(kind: K): Keyed<Specs[K]>[] {
+    const rows = this.#db.select().from(tableOf(kind)).all()
+    return rows.map(({ name, spec, createdAt }) => ({ name, spec: spec as Specs[K], created_at_ms: createdAt })) // the table is the kind's
+  }
+
+  #known<K extends Kind>(kind: K, name: string): { spec: Specs[K]; createdAt: number } | undefined {
+    const table = tableOf(kind)
+    const row = this.#db.select().from(table).where(eq(table.name, name)).get()
+    return row === undefined ? undefined : { spec: row.spec as Specs[K], createdAt: row.createdAt } // as above
+  }
+
+  /** Without an admin nobody could mend anything. */
+  #isLastAdmin(name: string): boolean {
+    const admins = this.list('operator').filter(({ spec }) => spec.roles.includes('admin'))
+    return admins.length === 1 && admins[0]?.name === name
+  }
+}

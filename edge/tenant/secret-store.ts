@@ -1,0 +1,77 @@
+// A tenant's secrets as they are kept: a part of the TenantObject, so that a secret that is gone is so for the very next claim. It takes
+// values and seals them; it opens none.
+
+import { asc, count, eq, lte } from 'drizzle-orm'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
+import type { Change, Database } from '../platform/database.ts'
+import type { SealedSecret, Sealing } from '../secrets/sealing.ts'
+import type { HeldSecret } from '../secrets/vault.ts'
+import { formerSecrets, secrets } from './tables.ts'
+
+export class SecretStore {
+  readonly #db: Database
+  readonly #change: Change
+
+  constructor(db: Database, change: Change) {
+    this.#db = db
+    this.#change = change
+  }
+
+  put(sealing: Sealing, name: string, { value, tools, hosts }: SecretSpec, by: string): Result<Secret> {
+    const before = this.#db.select().from(secrets).where(eq(secrets.name, name)).get()
+    const held = this.#db.select({ n: count() }).from(secrets).get()?.n ?? 0
+    if (before === undefined && held >= LIMITS.secrets)
+      return err(failure('limit_reached', `a tenant holds ${LIMITS.secrets} secrets at the most`))
+    const version = (before?.version ?? 0) + 1
+    const row = { name, version, sealed: sealing.seal(name, version, value), tools, hosts: hosts ?? null, by, at: Date.now() }
+    this.#change(() => {
+      if (before !== undefined) this.#keepFormer(before)
+      this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run()
+    })
+    return ok(told(row))
+  }
+
+  remove(name: string): Result<{ done: true }> {
+    const before = this.#db.select().from(secrets).where(eq(secrets.name, name)).get()
+    if (before === undefined) return err(failure('not_found', `no secret \`${name}\``))
+    this.#change(() => {
+      this.#keepFormer(before)
+      this.#db.delete(secrets).where(eq(secrets.name, name)).run()
+    })
+    return ok({ done: true })
+  }
+
+  list(): Secret[] {
+    return this.#db.select().from(secrets).orderBy(asc(secrets.name)).all().map(told)
+  }
+
+  former(): SealedSecret[] {
+    return this.#db.select().from(formerSecrets).all()
+  }
+
+  #keepFormer({ name, version, sealed }: SealedSecret): void {
+    const { seq } = this.#db.insert(formerSecrets).values({ name, version, sealed }).returning().get()
+    this.#db
+      .delete(formerSecrets)
+      .where(lte(formerSecrets.seq, seq - LIMITS.former_secrets))
+      .run()
+  }
+
+  held(): HeldSecret[] {
+    const those = this.#db.select().from(secrets).all()
+    return those.map(({ name, version, sealed, tools, hosts }) => ({ name, version, sealed, tools, hosts }))
+  }
+}
+
+const told = ({ name, version, tools, hosts, by, at }: typeof secrets.$inferSelect): Secret => ({
+  name,
+  version,
+  tools,
+  ...(hosts === null ? {} : { hosts }),
+  put_by: by,
+  put_at_ms: at,
+})

@@ -1,0 +1,293 @@
+// Tables of a TenantObject: the directory of one tenant. Rows are small; whole things are kept as JSON documents.
+
+import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import type { Envelope } from '../../shared/evidence/dsse.ts'
+import type { Tier } from '../../shared/plan/plan.ts'
+import type { Approval, Standing } from '../../shared/wire/approvals.ts'
+import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
+import type { Skill, SkillState } from '../../shared/wire/skills.ts'
+import type { Quota, TenantState } from '../../shared/wire/tenants.ts'
+import type { ToolSpec } from '../../shared/wire/tools.ts'
+
+/** One row: the directory's version, which every change increments, the times of set-up, and the installation's decisions. */
+export const meta = sqliteTable('meta', {
+  id: integer().primaryKey(),
+  version: integer().notNull(),
+  createdAt: integer('created_at').notNull(),
+  state: text().$type<TenantState>().notNull().default('active'),
+  /** `null`: the default. */
+  quota: text({ mode: 'json' }).$type<Quota>(),
+  /** The revision of the installation's last change that was accepted. */
+  governed: integer().notNull().default(0),
+})
+
+/** One row: proposals of one day, counted in advance. */
+export const callsCounted = sqliteTable('calls_counted', {
+  id: integer().primaryKey(),
+  day: integer().notNull(),
+  n: integer().notNull(),
+})
+
+export const agents = sqliteTable('agents', {
+  name: text().primaryKey(),
+  keyHash: text('key_hash').notNull(),
+  spec: text({ mode: 'json' }).$type<AgentSpec>().notNull(),
+  createdAt: integer('created_at').notNull(),
+})
+
+export const operators = sqliteTable('operators', {
+  name: text().primaryKey(),
+  keyHash: text('key_hash').notNull(),
+  spec: text({ mode: 'json' }).$type<OperatorSpec>().notNull(),
+  createdAt: integer('created_at').notNull(),
+})
+
+/** Every version of every tool, for good; `active` marks the one that can be called. */
+export const tools = sqliteTable(
+  'tools',
+  {
+    name: text().notNull(),
+    version: integer().notNull(),
+    digest: text().notNull(),
+    spec: text({ mode: 'json' }).$type<ToolSpec>().notNull(),
+    active: integer({ mode: 'boolean' }).notNull(),
+    createdAt: integer('created_at').notNull(),
+    createdBy: text('created_by').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.name, table.version] }), index('tools_active').on(table.active)],
+)
+
+/** Versions of the tenant's own policy set; what one says never changes. `active` marks the one in force. */
+export const policySets = sqliteTable(
+  'policy_sets',
+  {
+    version: integer().primaryKey(),
+    digest: text().notNull(),
+    policies: text({ mode: 'json' }).$type<Record<string, string>>().notNull(),
+    note: text().notNull(),
+    author: text().notNull(),
+    active: integer({ mode: 'boolean' }).notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [index('policy_sets_active').on(table.active)],
+)
+
+/** One row, or none: the version that shadows the one in force, and since when. */
+export const policyShadow = sqliteTable('policy_shadow', {
+  id: integer().primaryKey(),
+  version: integer().notNull(),
+  since: integer().notNull(),
+  by: text().notNull(),
+})
+
+/** Each time that a version was put in force, in order. */
+export const policyActivations = sqliteTable(
+  'policy_activations',
+  {
+    seq: integer().primaryKey({ autoIncrement: true }),
+    version: integer().notNull(),
+    at: integer().notNull(),
+    by: text().notNull(),
+  },
+  (table) => [index('policy_activations_version').on(table.version)],
+)
+
+export const enrolments = sqliteTable('enrolments', {
+  id: text().primaryKey(),
+  hash: text().notNull(),
+  pool: text().notNull(),
+  expiresAt: integer('expires_at').notNull(),
+  usedAt: integer('used_at'),
+})
+
+export const workers = sqliteTable('workers', {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  pool: text().notNull(),
+  kid: text().notNull(),
+  x: text().notNull(),
+  tiers: text({ mode: 'json' }).$type<Tier[]>().notNull(),
+  status: text({ enum: ['active', 'revoked'] }).notNull(),
+  enrolledAt: integer('enrolled_at').notNull(),
+  /** The random id of the process that serves as this worker. */
+  process: text(),
+  /** When another process with its key last sent a request while the serving process was alive. */
+  doubledAt: integer('doubled_at'),
+})
+
+/** The last proof of each worker, as it signed it. */
+export const proofs = sqliteTable('proofs', {
+  worker: text().primaryKey(),
+  /** By our clock. */
+  receivedAt: integer('received_at').notNull(),
+  envelope: text({ mode: 'json' }).$type<Envelope>().notNull(),
+})
+
+/** A mirror of approvals for the operators' list; the truth is in each run. */
+export const inbox = sqliteTable(
+  'inbox',
+  {
+    id: text().primaryKey(),
+    pending: integer({ mode: 'boolean' }).notNull(),
+    requestedAt: integer('requested_at').notNull(),
+    approval: text({ mode: 'json' }).$type<Approval>().notNull(),
+    group: text(),
+    /** Of those that wait and ask exactly the same, one stands for all. */
+    head: integer({ mode: 'boolean' }).notNull().default(false),
+    agent: text().notNull().default(''),
+    tool: text().notNull().default(''),
+    /** 0 is the gravest. */
+    risk: integer().notNull().default(0),
+    /** The number of its last change; each is the next. */
+    changed: integer(),
+  },
+  // What is listed, counted and filtered is read from the index alone; a document only where it is shown. Each index is paid for by every
+  // question.
+  (table) => [
+    index('inbox_listed').on(table.pending, table.head, table.requestedAt, table.id, table.agent, table.tool, table.risk),
+    index('inbox_group').on(table.group, table.head, table.pending, table.requestedAt, table.id),
+    index('inbox_changed').on(table.changed),
+  ],
+)
+
+/** Questions put to people, by the agent that wanted them. */
+export const asks = sqliteTable('asks', { agent: text().primaryKey(), n: integer().notNull() })
+
+/** How long they waited until they ended: a histogram of each channel and outcome. */
+export const waits = sqliteTable(
+  'waits',
+  {
+    channel: text().notNull(),
+    outcome: text().notNull(),
+    bucket: integer().notNull(),
+    n: integer().notNull(),
+    total_ms: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.channel, table.outcome, table.bucket] })],
+)
+
+/** Browsers in which an operator is signed in: by the hash of what the cookie holds, and for as long as the operator's key is this one. */
+export const consoleSessions = sqliteTable('console_sessions', {
+  hash: text().primaryKey(),
+  keyHash: text('key_hash').notNull(),
+  createdAt: integer('created_at').notNull(),
+  seenAt: integer('seen_at').notNull(),
+})
+
+/** What tools are handed. Sealed: no file holds a value. */
+export const secrets = sqliteTable('secrets', {
+  name: text().primaryKey(),
+  version: integer().notNull(),
+  sealed: text().notNull(),
+  tools: text({ mode: 'json' }).$type<string[]>().notNull(),
+  hosts: text({ mode: 'json' }).$type<string[]>(),
+  by: text().notNull(),
+  at: integer().notNull(),
+})
+
+/** What secrets were before; the newest alone. Nothing hands them out: calls that were made while they held must not show them. */
+export const formerSecrets = sqliteTable('former_secrets', {
+  seq: integer().primaryKey({ autoIncrement: true }),
+  name: text().notNull(),
+  version: integer().notNull(),
+  sealed: text().notNull(),
+})
+
+/** Bytes of files that runs hold, as each last told, and until when that counts; and their sums. */
+export const filesHeld = sqliteTable(
+  'files_held',
+  { run: text().primaryKey(), agent: text().notNull(), bytes: integer().notNull(), until: integer().notNull() },
+  (table) => [index('files_held_until').on(table.until)],
+)
+export const filesSums = sqliteTable('files_sums', { agent: text().primaryKey(), bytes: integer().notNull() })
+
+/** A mirror of the answers that stand for further calls; the truth is in each session. */
+export const standing = sqliteTable('standing', {
+  id: text().primaryKey(),
+  until: integer().notNull(),
+  standing: text({ mode: 'json' }).$type<Standing>().notNull(),
+})
+
+/** Every version of every skill, for good; what one says never changes but its state. */
+export const skills = sqliteTable(
+  'skills',
+  {
+    id: text().notNull(),
+    version: text().notNull(),
+    publisher: text().notNull(),
+    digest: text().notNull(),
+    state: text().$type<SkillState>().notNull(),
+    about: text({ mode: 'json' }).$type<Omit<Skill, 'state' | 'changes' | 'denied'>>().notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.id, table.version] }),
+    index('skills_state').on(table.state),
+    index('skills_digest').on(table.digest),
+    index('skills_publisher').on(table.publisher),
+  ],
+)
+
+/** Which skill has the name of a tool: whoever published one by it first. */
+export const skillTools = sqliteTable('skill_tools', { name: text().primaryKey(), skill: text().notNull() })
+
+/** What was done with skills and publishers: hash-chained, and each entry a leaf of the tenant's log. */
+export const skillJournal = sqliteTable(
+  'skill_journal',
+  {
+    seq: integer().primaryKey(),
+    at: integer().notNull(),
+    kind: text().notNull(),
+    /** What it is about, as its body says too. */
+    publisher: text().notNull(),
+    skill: text(),
+    version: text(),
+    body: text({ mode: 'json' }).$type<Record<string, unknown>>().notNull(),
+    hash: text().notNull(),
+    /** The log has it. */
+    logged: integer({ mode: 'boolean' }).notNull().default(false),
+  },
+  (table) => [
+    index('skill_journal_skill').on(table.skill, table.version),
+    index('skill_journal_publisher').on(table.publisher),
+    index('skill_journal_logged').on(table.logged),
+  ],
+)
+
+/** Components and what was made of them, by digest, in parts that a row can hold. */
+export const skillParts = sqliteTable(
+  'skill_parts',
+  { sha256: text().notNull(), part: integer().notNull(), bytes: blob({ mode: 'buffer' }).notNull() },
+  (table) => [primaryKey({ columns: [table.sha256, table.part] })],
+)
+
+/** Whose signature under a skill counts. A key is one publisher's. */
+export const publisherKeys = sqliteTable(
+  'publisher_keys',
+  {
+    kid: text().primaryKey(),
+    x: text().notNull(),
+    publisher: text().notNull(),
+    /** Taken on first use, not put by somebody who was told it. */
+    pinned: integer({ mode: 'boolean' }).notNull(),
+    at: integer().notNull(),
+    by: text().notNull(),
+  },
+  (table) => [index('publisher_keys_publisher').on(table.publisher)],
+)
+
+/** Keys whose signatures count no more, for good. */
+export const revokedKeys = sqliteTable('revoked_keys', {
+  kid: text().primaryKey(),
+  publisher: text().notNull(),
+  at: integer().notNull(),
+  by: text().notNull(),
+  reason: text().notNull(),
+})
+
+/** Parts that no skill is to be made of. */
+export const deniedParts = sqliteTable('denied_parts', {
+  pattern: text().primaryKey(),
+  reason: text().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
+})

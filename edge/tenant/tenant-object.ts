@@ -1,0 +1,416 @@
+// The directory of one tenant: principals, tools, policies, workers, and the operators' inbox. Every change counts the
+// version up, so that no isolate serves from an old one. It decides nothing about calls.
+
+import { DurableObject } from 'cloudflare:workers'
+import migrations from '../../migrations/tenant/migrations.js'
+import type { Envelope } from '../../shared/evidence/dsse.ts'
+import type { SignatureInput } from '../../shared/evidence/http-signature.ts'
+import { type FieldError, failure } from '../../shared/failures.ts'
+import type { Tier } from '../../shared/plan/plan.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { PolicyVersion } from '../../shared/routes/policies.ts'
+import type { Approval, ListedApproval, Standing } from '../../shared/wire/approvals.ts'
+import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
+import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
+import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
+import type { ProvenWorker } from '../../shared/wire/workers.ts'
+import { DEFAULT_TENANT, type Env, identityOf } from '../bindings.ts'
+import { atHand, SUSPENDED } from '../directory/directory.ts'
+import type { Directory, Member } from '../directory/gatekeeper.ts'
+import { Alarm } from '../platform/alarm.ts'
+import { eraseObject, openDatabase } from '../platform/database.ts'
+import { Followers, type Following } from '../platform/stream-slots.ts'
+import { DEFAULTS } from '../policy/built-in.ts'
+import { checkPolicies } from '../policy/check.ts'
+import type { PolicyTexts } from '../policy/engine.ts'
+import { Sealing } from '../secrets/sealing.ts'
+import type { EnrolledWorker, Speaker } from '../workers/request-freshness.ts'
+import { WORKER_IN_USE, WorkerGate } from '../workers/request-freshness.ts'
+import { ConsoleSessions } from './console-session-store.ts'
+import { eraseOthers } from './erasure.ts'
+import { FileAccounts } from './file-quota-store.ts'
+import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
+import { TenancyDesk } from './installation-requests.ts'
+import type { Figures } from './metrics.ts'
+import { type Expected, type PolicyPut, type PolicySetOnRecord, PolicyStore } from './policy-store.ts'
+import { type Keyed, PrincipalStore } from './principal-store.ts'
+import { SecretStore } from './secret-store.ts'
+import { SkillDesk } from './skills/skill-registry.ts'
+import { StandingIndex } from './standing-index-store.ts'
+import { agents, meta, operators } from './tables.ts'
+import { TenancyStore } from './tenancy-store.ts'
+import { ToolStore } from './tool-store.ts'
+import { WorkerStore } from './worker-store.ts'
+
+type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
+
+/** A nonce that was seen in this process stays seen, whatever becomes of the object. */
+const gates = new Map<string, WorkerGate>()
+
+export class TenantObject extends DurableObject<Env> {
+  readonly #db = openDatabase(this.ctx, migrations)
+  readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
+  readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
+  readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
+  readonly #tools = new ToolStore(
+    this.#db,
+    (write) => this.#change(write),
+    () => this.#directory,
+  )
+  readonly #alarm = new Alarm(this.ctx.storage, () => null)
+  readonly #skills = new SkillDesk(this.#db, (write) => this.#change(write), this.#tools, {
+    env: this.env,
+    tenant: this.#tenant,
+    arm: (at) => this.#alarm.arm(at),
+  })
+  readonly #standing = new StandingIndex(this.#db)
+  readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
+  readonly #console = new ConsoleSessions(this.#db)
+  readonly #inbox = new InboxStore(this.#db)
+  readonly #files = new FileAccounts(this.#db)
+  readonly #followers = new Followers()
+  readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
+  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, {
+    streams: () => this.#followers.open(Date.now()),
+    erase: () => this.#erase(),
+  })
+  readonly #gate: WorkerGate
+  #directory: Directory
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    if (this.#db.select().from(meta).get() === undefined) this.#found()
+    this.#directory = this.#read()
+    this.#gate = gates.get(this.#tenant) ?? new WorkerGate()
+    gates.set(this.#tenant, this.#gate)
+    this.#stayAtHand()
+    this.#sets.follow(DEFAULTS)
+  }
+
+  /** Not at hand before what was written is on disk. */
+  #stayAtHand(): void {
+    if (this.env.ONE_PROCESS !== 'yes') return
+    const { version } = this.#directory
+    atHand.delete(this.#tenant)
+    const ready = () => version === this.#directory.version && atHand.set(this.#tenant, this)
+    void this.ctx.storage.sync().then(ready, () => undefined) // a write that fails ends this object; its successor reads what there is
+  }
+
+  #found(): void {
+    this.ctx.storage.transactionSync(() => {
+      this.#tenancy.found(this.#tenant, this.env.ROOT_OPERATOR_HASH, Date.now())
+      this.#sets.found(DEFAULTS)
+    })
+  }
+
+  get #tenant(): string {
+    return this.ctx.id.name ?? DEFAULT_TENANT
+  }
+
+  /** Erases the tenant's other objects, then itself. Returns whether everything is erased; a large tenant takes several calls. */
+  async #erase(): Promise<boolean> {
+    if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
+    if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false
+    atHand.delete(this.#tenant)
+    await eraseObject(this.ctx)
+    return true
+  }
+
+  // ── Reading ──
+
+  /** `null` where the caller's version is the present one. */
+  async directory(known: number): Promise<Directory | null> {
+    return known === this.#directory.version ? null : this.#directory
+  }
+
+  #read(): Directory {
+    const member = <S>({ name, keyHash, spec, createdAt }: Member<S>): Member<S> => ({ name, keyHash, spec, createdAt })
+    return {
+      tenant: this.#tenant,
+      state: this.#tenancy.state(),
+      version: this.#db.select().from(meta).get()?.version ?? 0,
+      agents: this.#db.select().from(agents).all().map(member),
+      operators: this.#db.select().from(operators).all().map(member),
+      tools: this.#tools.active(),
+      policies: this.#sets.active(),
+      shadow: this.#sets.shadow(),
+      workers: this.#workers.active(),
+      secrets: this.#secrets.held(),
+      formerSecrets: this.#secrets.former(),
+      skills: this.#skills.enabled(),
+      publishers: this.#skills.listed(),
+    }
+  }
+
+  /** Every change: the writes, the version, the copy in memory, as one. */
+  #change<T>(write: () => T): T {
+    const value = this.ctx.storage.transactionSync(() => {
+      const done = write()
+      this.#db
+        .update(meta)
+        .set({ version: this.#directory.version + 1 })
+        .run()
+      return done
+    })
+    this.#directory = this.#read()
+    this.#stayAtHand()
+    this.#inbox.news.tell() // who watches may not be who they were
+    return value
+  }
+
+  get tenancy(): TenancyDesk {
+    return this.#tenancyDesk
+  }
+
+  async takeCall(): Promise<Result<true>> {
+    return this.#tenancy.takeCall(Date.now())
+  }
+  takeStoredCall(): Result<true> | null {
+    return this.#tenancy.takeStoredCall(Date.now())
+  }
+
+  // ── Principals ──
+
+  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<Keyed<AgentSpec>>> {
+    return this.#principals.putAgent(this.#tenant, name, spec, by)
+  }
+  async putOperator(name: string, spec: OperatorSpec): Promise<Result<Keyed<OperatorSpec>>> {
+    return this.#principals.putOperator(this.#tenant, name, spec)
+  }
+  async rotateAgentKey(name: string): Promise<Result<Keyed<AgentSpec>>> {
+    return this.#principals.rotate('agent', this.#tenant, name)
+  }
+  async rotateOperatorKey(name: string): Promise<Result<Keyed<OperatorSpec>>> {
+    return this.#principals.rotate('operator', this.#tenant, name)
+  }
+  async deleteAgent(name: string): Promise<Result<{ done: true }>> {
+    return this.#principals.remove('agent', name)
+  }
+  async deleteOperator(name: string): Promise<Result<{ done: true }>> {
+    return this.#principals.remove('operator', name)
+  }
+  async listAgents(): Promise<Keyed<AgentSpec>[]> {
+    return this.#principals.list('agent')
+  }
+  async listOperators(): Promise<Keyed<OperatorSpec>[]> {
+    return this.#principals.list('operator')
+  }
+
+  /** Opens a session for whoever has this operator's key. */
+  async signIn(keyId: string, hash: string, session: string): Promise<Result<true>> {
+    const known = this.#directory.operators.some(({ keyHash }) => keyHash === hash)
+    return this.#console.open(keyId, known ? hash : null, session, Date.now())
+  }
+  /** The hash of the key that opened a session; whether that key still is anybody's is for the directory to say. */
+  async sessionKey(session: string, use: 'used' | 'watched'): Promise<string | null> {
+    return this.#console.keyOf(session, use, Date.now())
+  }
+  async signOut(session: string): Promise<void> {
+    this.#console.end(session)
+    this.#inbox.news.tell()
+  }
+
+  // ── Tools and policies; what reaches here has been checked ──
+
+  async putTool(name: string, spec: ToolSpec, by: string): Promise<Result<Tool>> {
+    return this.#tools.put(name, spec, by)
+  }
+  async deleteTool(name: string): Promise<Result<{ done: true }>> {
+    return this.#tools.remove(name)
+  }
+  async toolVersions(wanted: readonly Pick<Tool, 'name' | 'version'>[]): Promise<Tool[]> {
+    return this.#tools.versions(wanted)
+  }
+
+  /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
+  #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>, bounded = true): Result<CheckedVersion> {
+    const warnings = checkPolicies(texts, this.#directory.tools, bounded)
+    if (!warnings.ok) return warnings
+    const done = write()
+    return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
+  }
+
+  async putPolicies(put: PolicyPut): Promise<Result<CheckedVersion>> {
+    return this.#checked(put.policies, () => this.#sets.put(put))
+  }
+
+  /** An older version again, or a newer one at last. */
+  async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<CheckedVersion>> {
+    const set = this.#sets.read(version)
+    const bounded = (set?.activations.length ?? 0) === 0 // nobody is kept from rolling back
+    return this.#checked(set?.texts ?? {}, () => this.#sets.activate(version, by, expected), bounded)
+  }
+
+  async policyVersions(before: number): Promise<PolicyVersion[]> {
+    return this.#sets.list(before)
+  }
+
+  async policyVersion(version: number): Promise<PolicySetOnRecord | undefined> {
+    return this.#sets.read(version)
+  }
+
+  async policyShadow(): Promise<{ version: number; since: number; by: string } | null> {
+    const shadow = this.#sets.shadow()
+    return shadow === null ? null : { version: shadow.version, since: shadow.since, by: shadow.by }
+  }
+
+  /** Held against the tools of now, as if it were put in force: what could not be is nothing to compare with. */
+  async shadowPolicies(version: number | null, by: string): Promise<Result<FieldError[]>> {
+    const texts = version === null ? undefined : this.#sets.read(version)?.texts
+    const holds = texts === undefined ? ok([]) : checkPolicies(texts, this.#directory.tools)
+    if (!holds.ok) return holds
+    const set = this.#sets.setShadow(version, by)
+    return set.ok ? ok([...holds.value]) : set
+  }
+
+  // ── Skills ──
+
+  /** What is done with them, as an object of its own. */
+  get skills(): SkillDesk {
+    return this.#skills
+  }
+  override async alarm(): Promise<void> {
+    this.#alarm.rang()
+    await this.#skills.tellLog()
+  }
+
+  // ── Secrets ──
+
+  async putSecret(name: string, spec: SecretSpec, by: string): Promise<Result<Secret>> {
+    return this.#secrets.put(new Sealing(identityOf(this.env).vaultKey, this.#tenant), name, spec, by)
+  }
+  async deleteSecret(name: string): Promise<Result<{ done: true }>> {
+    return this.#secrets.remove(name)
+  }
+  async listSecrets(): Promise<Secret[]> {
+    return this.#secrets.list()
+  }
+
+  // ── Workers ──
+
+  async createEnrolment(pool: string): Promise<{ token: string; expires_at: number }> {
+    return this.#workers.token(this.#tenant, pool)
+  }
+
+  async enroll(id: string, hash: string, name: string, x: string): Promise<Result<{ worker: string; pool: string }>> {
+    if (this.#directory.state === 'suspended') return err(SUSPENDED)
+    const room = this.#tenancy.mayEnrol()
+    return room.ok ? this.#workers.enroll(id, hash, name, x) : room
+  }
+
+  /** Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02). With what changed since `known`. */
+  async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
+    if (this.#enrolled(input.worker) === undefined) return err(failure('bad_signature', 'no enrolled worker signed this request'))
+    const fresh = this.#gate.admit(input.worker, input, Date.now())
+    return fresh.ok ? ok(await this.directory(known)) : fresh
+  }
+
+  #enrolled(id: string): EnrolledWorker | undefined {
+    return this.#directory.workers.find((worker) => worker.id === id)
+  }
+
+  /** One process serves as a worker (D6). */
+  async seen(id: string, tiers: Tier[], speaker: Speaker): Promise<Result<true>> {
+    const [worker, now] = [this.#enrolled(id), Date.now()]
+    if (worker === undefined) return ok(true) // revoked since it was admitted
+    const heard = this.#gate.heard(worker, speaker, now)
+    if (heard === 'refused') return err(WORKER_IN_USE)
+    if (heard === 'takes') this.#workers.serve(id, speaker.process ?? null)
+    if (heard === 'leaves') this.#workers.serve(id, null) // on disk: both may be started again, as `npm start` does
+    if (heard === 'doubled') this.#workers.doubled(worker, now)
+    this.#workers.narrow(worker, tiers)
+    return ok(true)
+  }
+
+  /** A claim by another process than the one that serves: the next heartbeat of that one records the alarm (D6). */
+  async claimRefused(id: string, process: string | null): Promise<void> {
+    const worker = this.#enrolled(id)
+    if (worker !== undefined) this.#gate.claimRefused(worker, process)
+  }
+
+  async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {
+    const worker = this.#enrolled(id)
+    return worker === undefined
+      ? err(failure('not_found', 'no such worker'))
+      : this.#workers.prove(this.#tenant, worker, envelope, Date.now())
+  }
+
+  /** When a worker of the pool last spoke; null where it is none. */
+  async heardOf(id: string, pool: string): Promise<number | null> {
+    const worker = this.#enrolled(id)
+    return worker?.pool === pool ? Math.max(this.#gate.heardAt(id), worker.enrolledAt) : null
+  }
+
+  async listWorkers(): Promise<ProvenWorker[]> {
+    return this.#workers.list((id) => this.#gate.seenAt(id), Date.now())
+  }
+
+  async revokeWorker(id: string): Promise<Result<{ done: true }>> {
+    return this.#workers.revoke(id)
+  }
+
+  /** For offline verification. */
+  async keys() {
+    return this.#workers.keys(identityOf(this.env).signer)
+  }
+
+  // ── Inbox ──
+
+  async mirror(approvals: Approval[]): Promise<void> {
+    this.#inbox.mirror(approvals)
+  }
+  async approvals(asked: ListQuery): Promise<ListedApproval[]> {
+    return this.#inbox.list(asked)
+  }
+  /** What changed after this; where nothing has, waits for news. No `after`: only the latest number. */
+  async changes(after: number | null, ms: number): Promise<Changes> {
+    const { number } = this.#inbox.news
+    const found = this.#inbox.changes(after)
+    if (after === null || found.items.length > 0 || ms <= 0) return found
+    await this.#inbox.news.after(number, ms)
+    return this.#inbox.changes(after)
+  }
+  async alike(group: string, newest: string): Promise<string[]> {
+    return this.#inbox.alike(group, newest)
+  }
+  async figures(): Promise<Figures> {
+    return this.#inbox.figures.read()
+  }
+  async pending(asked: InboxQuery): Promise<InboxPage> {
+    return this.#inbox.pending(asked)
+  }
+  /** The number of the last news of the inbox, or of one approval: once it is not `known` any more, or after `ms`. */
+  async news({ stream, whose, approval }: Following, known: number, ms: number): Promise<number> {
+    this.#followers.stay(stream, whose, Date.now())
+    return approval === null ? this.#inbox.news.after(known, ms) : this.#inbox.follow(approval, known, ms)
+  }
+  /** Before a page is first told any. */
+  async follow({ stream, whose }: Following): Promise<Result<true>> {
+    return this.#followers.enter(stream, whose, Date.now(), this.#tenancy.quota().streams)
+  }
+  async unfollow(stream: string): Promise<void> {
+    this.#followers.leave(stream)
+  }
+
+  /** Whether the run may hold so many bytes of files in all. */
+  async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
+    const most = {
+      agent: this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes,
+      tenant: this.#tenancy.quota().files_bytes,
+    }
+    return this.#files.hold({ run, agent, bytes }, most)
+  }
+
+  async listStanding(entry: Standing): Promise<Result<true>> {
+    return this.#standing.list(entry, Date.now())
+  }
+  async unlistStanding(ids: readonly string[]): Promise<void> {
+    this.#standing.unlist(ids)
+  }
+  async standing(): Promise<Standing[]> {
+    return this.#standing.all(Date.now())
+  }
+  async readStanding(id: string): Promise<Standing | undefined> {
+    return this.#standing.read(id, Date.now())
+  }
+}

@@ -1,0 +1,129 @@
+// A tenant's tools as they are kept: every version for good, and which of each is the one that can be called. What is put here has been
+// checked but for the policies in force, which it is held against here, where both change one after the other. It decides nothing.
+
+import { and, desc, eq } from 'drizzle-orm'
+import { digestOf } from '../../shared/bytes/json.ts'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { SkillManifest } from '../../shared/wire/skills.ts'
+import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
+import type { Directory } from '../directory/gatekeeper.ts'
+import type { Change, Database } from '../platform/database.ts'
+import { checkToolChange } from '../policy/check.ts'
+import { specOf } from '../skills/publish/tool-contract.ts'
+import { tools } from './tables.ts'
+
+type Row = { name: string; version: number; digest: string; spec: ToolSpec }
+
+export class ToolStore {
+  readonly #db: Database
+  readonly #change: Change
+  readonly #present: () => Directory
+
+  constructor(db: Database, change: Change, present: () => Directory) {
+    this.#db = db
+    this.#change = change
+    this.#present = present
+  }
+
+  active(): Tool[] {
+    return this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf)
+  }
+
+  /** Versions on record, in force or not. */
+  versions(wanted: readonly Pick<Tool, 'name' | 'version'>[]): Tool[] {
+    return wanted.flatMap(({ name, version }) => {
+      const is = and(eq(tools.name, name), eq(tools.version, version))
+      return this.#db.select().from(tools).where(is).all().map(toolOf)
+    })
+  }
+
+  /** The same contract again is the same version; anything else is the next. */
+  put(name: string, spec: ToolSpec, by: string): Result<Tool> {
+    const active = this.#active(name)
+    if (active?.digest === digestOf({ name, spec })) return ok(active)
+    const room = this.#room(active === undefined ? 1 : 0)
+    if (!room.ok) return room
+    const whose = ownerOf(active)
+    if (whose !== undefined) return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; take another name`))
+    const fits = this.#fits(name, { name, ...spec })
+    return fits.ok ? ok(this.#change(() => this.#write(name, spec, by))) : fits
+  }
+
+  remove(name: string): Result<{ done: true }> {
+    const active = this.#active(name)
+    if (active === undefined) return err(failure('not_found', `no tool \`${name}\``))
+    const whose = ownerOf(active)
+    if (whose !== undefined) return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; disable that`))
+    const fits = this.#fits(name, null)
+    if (!fits.ok) return fits
+    this.#change(() => this.#remove(name))
+    return ok({ done: true })
+  }
+
+  /** The tools of a skill in place of those that it had: all of them, together with what `beside` writes, or none. */
+  enable(manifest: SkillManifest, digest: string, by: string, beside: () => void): Result<true> {
+    const wanted = new Map(manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, specOf(manifest, digest, tool)]))
+    const taken = [...wanted.keys()].find((name) => {
+      const active = this.#active(name)
+      return active !== undefined && ownerOf(active) !== manifest.id
+    })
+    if (taken !== undefined) return err(failure('skill_conflict', `there is a tool \`${taken}\` that is not this skill’s`))
+    const long = [...wanted.keys()].find((name) => name.length > 64)
+    if (long !== undefined) return err(failure('skill_conflict', `the name \`${long}\` is longer than 64 characters`))
+    const had = this.#present().tools.filter((tool) => ownerOf(tool) === manifest.id)
+    const room = this.#room(wanted.size - had.length)
+    if (!room.ok) return room
+    const gone = had.filter(({ name }) => !wanted.has(name))
+    for (const [name, spec] of wanted) {
+      const fits = this.#fits(name, { name, ...spec })
+      if (!fits.ok) return fits
+    }
+    for (const { name } of gone) {
+      const fits = this.#fits(name, null)
+      if (!fits.ok) return fits
+    }
+    this.#change(() => {
+      for (const { name } of gone) this.#remove(name)
+      for (const [name, spec] of wanted) if (this.#active(name)?.digest !== digestOf({ name, spec })) this.#write(name, spec, by)
+      beside()
+    })
+    return ok(true)
+  }
+
+  #active(name: string): Tool | undefined {
+    return this.#present().tools.find((tool) => tool.name === name)
+  }
+
+  #room(more: number): Result<true> {
+    return this.#present().tools.length + more > LIMITS.tools
+      ? err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
+      : ok(true)
+  }
+
+  #fits(name: string, tool: (ToolSpec & { name: string }) | null): Result<true> {
+    const { policies, tools: present } = this.#present()
+    return checkToolChange(policies.texts, present, name, tool)
+  }
+
+  #write(name: string, spec: ToolSpec, by: string): Tool {
+    const newest = this.#db.select({ version: tools.version }).from(tools).where(eq(tools.name, name)).orderBy(desc(tools.version))
+    const row = { name, version: (newest.limit(1).get()?.version ?? 0) + 1, digest: digestOf({ name, spec }), spec }
+    this.#remove(name)
+    this.#db
+      .insert(tools)
+      .values({ ...row, active: true, createdAt: Date.now(), createdBy: by })
+      .run()
+    return toolOf(row)
+  }
+
+  #remove(name: string): void {
+    this.#db.update(tools).set({ active: false }).where(eq(tools.name, name)).run()
+  }
+}
+
+const ownerOf = (tool: Tool | undefined): string | undefined => (tool?.executor.kind === 'skill' ? tool.executor.skill : undefined)
+
+const toolOf = ({ name, version, digest, spec }: Row): Tool => ({ ...spec, name, version, digest })

@@ -1,0 +1,171 @@
+// A tenant's workers: tokens that enrol one each, who is enrolled, who was. It admits nobody to anything; whether a request is fresh is the
+// gate's. Every write that matters to others goes through the change of the TenantObject that owns it.
+
+import { and, eq, isNull } from 'drizzle-orm'
+import { type Envelope, kidOf, payloadBytes, type Signer } from '../../shared/evidence/dsse.ts'
+import { PublicKey } from '../../shared/evidence/ed25519.ts'
+import { advertised, provenMeans, readProof, type WorkerProof } from '../../shared/evidence/worker-proof.ts'
+import { failure } from '../../shared/failures.ts'
+import { mintKey, newWorkerId } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Tier } from '../../shared/plan/plan.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { ProvenWorker } from '../../shared/wire/workers.ts'
+import type { Change, Database } from '../platform/database.ts'
+import { meansNow, type Proven } from '../workers/eligibility.ts'
+import type { EnrolledWorker, WorkerRow } from '../workers/request-freshness.ts'
+import { enrolments, proofs, workers } from './tables.ts'
+
+/** How often the warning about two processes of one worker is stored again. */
+const DOUBLED_EVERY_MS = 60_000
+
+/** One that was checked when it came. */
+const proofIn = (envelope: Envelope): WorkerProof => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
+
+export class WorkerStore {
+  readonly #db: Database
+  readonly #change: Change
+  readonly #proven = new Map<string, Proven | null>()
+  /** Workers by whether their key is one that signs; judging a key takes longer than everything else in `keys`. */
+  readonly #signing = new Map<string, boolean>()
+
+  constructor(db: Database, change: Change) {
+    this.#db = db
+    this.#change = change
+  }
+
+  /** Those that are enrolled, and those that were. */
+  all(): WorkerRow[] {
+    return this.#db.select().from(workers).all()
+  }
+
+  /**
+   * Public keys, also of revoked workers, so that their earlier signatures stay verifiable. Earlier versions enrolled weak and off-curve
+   * keys. They are left out: no signature by such a key is accepted, and one of them makes every reader refuse the whole key file (D2).
+   */
+  keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
+    const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
+    const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
+    const theirs = ({ id, kid, x, status }: WorkerRow) => ({ ...key, kid, x, role: 'worker' as const, worker: id, status })
+    return [ours, ...this.all().filter(this.#canSign).map(theirs)]
+  }
+
+  readonly #canSign = ({ id, x }: WorkerRow): boolean => {
+    const known = this.#signing.get(id) ?? PublicKey.safeParse(x).success
+    this.#signing.set(id, known)
+    return known
+  }
+
+  active(): EnrolledWorker[] {
+    const rows = this.#db.select().from(workers).where(eq(workers.status, 'active')).all()
+    return rows.map((row) => ({ ...row, proven: this.#provenBy(row.id) }))
+  }
+
+  token(tenant: string, pool: string): { token: string; expires_at: number } {
+    const now = Date.now()
+    const { key, id, hash } = mintKey('enrol', tenant, now)
+    const expiresAt = now + LIMITS.enrolment_ttl_s * 1000
+    this.#db.insert(enrolments).values({ id, hash, pool, expiresAt, usedAt: null }).run()
+    return { token: key, expires_at: expiresAt }
+  }
+
+  /** Takes a token once: the hash is part of the look-up, so nothing is learnt from how long a wrong one takes (K01, K03). */
+  enroll(id: string, hash: string, name: string, x: string): Result<{ worker: string; pool: string }> {
+    const now = Date.now()
+    const token = this.#db
+      .select()
+      .from(enrolments)
+      .where(and(eq(enrolments.id, id), eq(enrolments.hash, hash), isNull(enrolments.usedAt)))
+      .get()
+    if (token === undefined || now >= token.expiresAt) return err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
+    const worker = {
+      id: newWorkerId(now),
+      name,
+      pool: token.pool,
+      kid: kidOf(x),
+      x,
+      tiers: [],
+      status: 'active' as const,
+      enrolledAt: now,
+      process: null,
+      doubledAt: null,
+    }
+    if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
+      return err(failure('enrolment_invalid', 'this key is enrolled already; make a new one'))
+    this.#change(() => {
+      this.#db.update(enrolments).set({ usedAt: now }).where(eq(enrolments.id, id)).run()
+      this.#db.insert(workers).values(worker).run()
+    })
+    return ok({ worker: worker.id, pool: token.pool })
+  }
+
+  /** What a worker says of itself, signed. It counts until it is old. */
+  prove(tenant: string, worker: WorkerRow, envelope: Envelope, now: number): Result<{ tiers: Tier[] }> {
+    const { id, kid, x } = worker
+    const proof = readProof(envelope, { tenant, id, kid, x })
+    if (!proof.ok) return err(failure('proof_invalid', proof.error))
+    if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms) return err(failure('proof_invalid', 'it is not of these minutes'))
+    const before = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
+    if (before !== undefined && proof.value.at_ms < proofIn(before.envelope).at_ms)
+      return err(failure('proof_invalid', 'a later one is known')) // one that was held up widens nothing
+    const row = { worker: id, receivedAt: now, envelope }
+    const means = provenMeans(proof.value)
+    this.#proven.delete(id)
+    this.#change(() => {
+      this.#db.insert(proofs).values(row).onConflictDoUpdate({ target: proofs.worker, set: row }).run()
+      this.#db.update(workers).set({ tiers: means.tiers }).where(eq(workers.id, id)).run()
+    })
+    return ok({ tiers: means.tiers })
+  }
+
+  /** What is proven counts while it is still said (L8, K04); how old it may be is judged when somebody claims by it. */
+  narrow({ id, tiers, proven }: EnrolledWorker, said: readonly Tier[]): void {
+    const counts = proven?.means.tiers.filter((tier) => said.includes(tier)) ?? []
+    if (counts.join() === tiers.join()) return
+    this.#change(() => this.#db.update(workers).set({ tiers: counts }).where(eq(workers.id, id)).run())
+  }
+
+  /** From now on this process serves as the worker. */
+  serve(id: string, process: string | null): void {
+    this.#change(() => this.#db.update(workers).set({ process }).where(eq(workers.id, id)).run())
+  }
+
+  /** Two processes use its key. Each heartbeat shows it while both live; it is stored once a minute. */
+  doubled({ id, doubledAt }: WorkerRow, now: number): void {
+    if (doubledAt !== null && now - doubledAt < DOUBLED_EVERY_MS) return
+    this.#change(() => this.#db.update(workers).set({ doubledAt: now }).where(eq(workers.id, id)).run())
+  }
+
+  #provenBy(id: string): Proven | null {
+    const known = this.#proven.get(id)
+    if (known !== undefined) return known
+    const row = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
+    const proven = row === undefined ? null : { means: provenMeans(proofIn(row.envelope)), at: row.receivedAt }
+    this.#proven.set(id, proven)
+    return proven
+  }
+
+  list(seenAt: (id: string) => number | null, now: number): ProvenWorker[] {
+    const kept = new Map(
+      this.#db
+        .select()
+        .from(proofs)
+        .all()
+        .map(({ worker, envelope }) => [worker, envelope]),
+    )
+    return this.all().map(({ enrolledAt, x: _x, process: _process, doubledAt, ...worker }) => {
+      const envelope = kept.get(worker.id) ?? null
+      const proof = envelope === null ? null : proofIn(envelope)
+      const means = meansNow({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
+      const told = { tiers: means.tiers, advertised: advertised(means), means }
+      return { ...worker, ...told, enrolled_at_ms: enrolledAt, seen_at_ms: seenAt(worker.id), doubled_at_ms: doubledAt, proof, envelope }
+    })
+  }
+
+  revoke(id: string): Result<{ done: true }> {
+    if (this.#db.select().from(workers).where(eq(workers.id, id)).get() === undefined) return err(failure('not_found', 'no such worker'))
+    this.#change(() => this.#db.update(workers).set({ status: 'revoked' }).where(eq(workers.id, id)).run())
+    return ok({ done: true })
+  }
+}

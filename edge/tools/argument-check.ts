@@ -1,0 +1,23 @@
+// Whether a call's arguments fit the tool's schema, which has passed schemas.ts.
+
+import { failure } from '../../shared/failures.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { schemaCheck } from '../../shared/schema/validate.ts'
+import type { Schema } from './schema-rules.ts'
+
+export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
+
+/** What stands where the schema lets nothing stand is said in the words of who calls, not of who wrote the schema. */
+const plain = (error: string): string => (error === 'False boolean schema.' ? 'is not an argument of the tool' : error)
+
+/** Compiled once per tool version. */
+export function argumentCheck(schema: Schema): ArgumentCheck {
+  const check = schemaCheck(schema)
+  return (args) => {
+    const errors = check(args)
+    if (errors.length === 0) return ok(args)
+    const fields = errors.map(({ at, message }) => ({ at, message: plain(message) }))
+    return err(failure('invalid_arguments', 'the arguments do not fit the tool’s schema', fields))
+  }
+}

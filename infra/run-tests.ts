@@ -1,0 +1,78 @@
+// `npm test`: set-up for tests, the gates, every test, and a closing line of plain numbers. Arguments go to vitest:
+// `npm test -- test/faults` runs one folder, without the gates. A test that was skipped fails the run.
+
+import { spawnSync } from 'node:child_process'
+import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { removeDelegated } from './delegate-cgroup.ts'
+import { installForTests } from './packages.ts'
+import { sayOnStderr } from './setup.ts'
+import { ROOT } from './state.ts'
+
+/** What we read of vitest's JSON report. */
+type Report = { numTotalTests: number; numPassedTests: number; numFailedTests: number; numFailedTestSuites: number; success: boolean }
+
+const args = process.argv.slice(2)
+
+const run = (file: string, ...rest: string[]): boolean =>
+  spawnSync(join(ROOT, 'node_modules/.bin', file), rest, { cwd: ROOT, stdio: ['ignore', 1, 2] }).status === 0
+
+function stop(why: string): never {
+  sayOnStderr(why)
+  console.log('0 passed, 1 failed')
+  process.exit(1)
+}
+
+const ready = installForTests(sayOnStderr)
+if (!ready.ok) stop(ready.error)
+// The tests run even so: whoever mends a gate wants to know about them too.
+const gates = args.length > 0 || run('node', 'infra/check/gates.ts')
+
+// All that the tests make lies in here, so what they left behind can be told, and goes.
+const folder = mkdtempSync(join(tmpdir(), 'cs-'))
+chmodSync(folder, 0o1777)
+process.env['TMPDIR'] = folder
+const file = join(folder, 'report.json')
+const passed = run('vitest', 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...args)
+let report: Report | undefined
+try {
+  report = JSON.parse(readFileSync(file, 'utf8')) as Report // vitest wrote it just now
+} catch {
+  report = undefined
+}
+const left = await leftovers(folder)
+for (const what of left) sayOnStderr(`the tests left something behind: ${what}`)
+rmSync(folder, { recursive: true, force: true })
+if (report === undefined) stop('vitest ended without a report')
+
+if (!gates) sayOnStderr('the gates found something; see it alone with `npm run check`')
+const skipped = report.numTotalTests - report.numPassedTests - report.numFailedTests
+if (skipped > 0) sayOnStderr(`${skipped} tests did not run; a test that can't run must fail and say why`)
+const fine = gates && passed && report.success && skipped === 0 && left.length === 0
+// A file that did not load is a failure that vitest counts elsewhere.
+const failed = report.numFailedTests + skipped + left.length + (gates ? 0 : 1)
+console.log(`${report.numPassedTests} passed, ${failed + (fine || failed > 0 ? 0 : 1)} failed`)
+process.exit(fine ? 0 : 1)
+
+/** Processes that name the folder on their command line or stand in it, and mounts in it; what is about to end gets a moment. */
+async function leftovers(name: string): Promise<string[]> {
+  for (let tries = 20; ; tries--) {
+    const processes = globSync('/proc/[0-9]*').flatMap((path) => {
+      try {
+        const command = readFileSync(join(path, 'cmdline'), 'utf8').replaceAll('\0', ' ')
+        return command.includes(name) || readlinkSync(join(path, 'cwd')).startsWith(name) ? [`process ${path.slice(6)}: ${command}`] : []
+      } catch {
+        return [] // it ended meanwhile, or is a zombie
+      }
+    })
+    const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(name))
+    const groups = removeDelegated()
+    const found = [...processes, ...mounts.map((line) => `mount ${line.split(' ')[4]}`), ...groups.map((path) => `cgroup ${path}`)]
+    if (found.length === 0 || tries === 0) return found
+    await sleep(100)
+  }
+}

@@ -1,0 +1,133 @@
+// The evidence bundle of one call for an auditor, and its verification with only public keys, written as a checklist.
+
+import { z } from 'zod'
+import { canonical, digestOf, parseJson } from '../bytes/json.ts'
+import { PATTERNS } from '../ids.ts'
+import { Plan } from '../plan/plan.ts'
+import { COMPARED, type Compared, contradictions } from './contradictions.ts'
+import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
+import { PublicKey } from './ed25519.ts'
+import type { DigestInput, Facts } from './statement.ts'
+import { callDigest, EDGE_EXECUTOR, GRANT_TYPE, Grant, ISOLATE, STATEMENT_TYPE, Statement, ToolRef } from './statement.ts'
+
+export const BUNDLE_FORMAT = 'countersign-bundle/v1'
+
+/** The public keys of an edge and its workers, as `/.well-known/countersign/keys.json` serves them. */
+export const Keys = z.strictObject({
+  format: z.literal('countersign-keys/v1'),
+  tenant: z.string().regex(PATTERNS.tenant),
+  keys: z.array(
+    z.strictObject({
+      kid: z.string().max(64),
+      kty: z.literal('OKP'),
+      crv: z.literal('Ed25519'),
+      x: PublicKey,
+      role: z.enum(['edge', 'worker']),
+      worker: z.string().regex(PATTERNS.worker).optional(),
+      status: z.enum(['active', 'revoked']),
+    }),
+  ),
+})
+export type Keys = z.infer<typeof Keys>
+
+/** The envelope, and everything that an auditor needs to recompute the digests in it. */
+export const Bundle = z.strictObject({
+  format: z.literal(BUNDLE_FORMAT),
+  envelope: Envelope,
+  grant: Envelope.nullable(),
+  call: z.strictObject({
+    tenant: z.string(),
+    run: z.string(),
+    call: z.string(),
+    tool: ToolRef,
+    arguments: z.json(),
+    plan: Plan.nullable(),
+  }),
+})
+export type Bundle = z.infer<typeof Bundle>
+
+/** `at`: where the first fault is, as a JSON pointer into the statement. `detail`: what to do about it, where that can be told. */
+export type Check = { readonly name: string; readonly ok: boolean; readonly at?: string; readonly detail?: string }
+export type Verdict = { readonly ok: boolean; readonly checks: readonly Check[]; readonly statement?: Statement }
+
+/** Verifies a bundle with only public keys, check by check; a failed check may end the list. */
+export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
+  const checks: Check[] = []
+  const holds = (name: string, condition: boolean, at?: string, detail?: string): boolean => {
+    const fault = { ...(at === undefined ? {} : { at }), ...(detail === undefined ? {} : { detail }) }
+    checks.push({ name, ok: condition, ...(condition ? {} : fault) })
+    return condition
+  }
+  const parsed = parseJson(payloadBytes(bundle.envelope))
+  const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
+  if (!holds('the payload is an in-toto statement of our predicate', read.success, faultIn(read.error)) || !read.success)
+    return { ok: false, checks }
+  const statement = read.data
+  const { facts, execution, grant } = statement.predicate
+  // First, because with another tenant's keys the checks that follow fail without saying why.
+  const advice = `the key file is of the tenant \`${keys.tenant}\`, the attestation of \`${facts.tenant}\`: fetch the keys with \`countersign keys --tenant ${facts.tenant}\``
+  holds('the key file is of the tenant that it names', keys.tenant === facts.tenant, '/predicate/facts/tenant', advice)
+
+  const edges = new Map<string, string>()
+  for (const key of keys.keys) if (key.role === 'edge') edges.set(key.kid, key.x)
+  const edge = bundle.envelope.signatures.map(({ keyid }) => keyid).find((kid) => edges.has(kid))
+  const edgeKey = edge === undefined ? undefined : edges.get(edge)
+  const workerKey = keys.keys.find((key) => key.role === 'worker' && key.worker === grant?.worker)
+
+  const sealed = new TextDecoder().decode(payloadBytes(bundle.envelope))
+  if (!holds('the payload is in canonical form', sealed === canonical(statement))) return { ok: false, checks }
+  if (!holds('an edge key from the key file signed it', edge !== undefined && edgeKey !== undefined) || !edge || !edgeKey)
+    return { ok: false, checks }
+  const required = new Map([[edge, edgeKey]])
+  const executed = execution.executor !== EDGE_EXECUTOR
+  const isolated = execution.executor === ISOLATE
+  if (executed && !isolated) {
+    if (
+      !holds('the worker that the grant names has a key in the key file', workerKey !== undefined, '/predicate/grant/worker') ||
+      !workerKey
+    )
+      return { ok: false, checks }
+    required.set(workerKey.kid, workerKey.x)
+  }
+  const who = executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
+  if (!holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required), '/predicate/execution/executor')) return { ok: false, checks }
+
+  const at = (name: keyof Facts): string => `/predicate/facts/${name}`
+  const { plan } = bundle.call
+  const named = (['tenant', 'run', 'call', 'tool'] as const).find((name) => canonical(facts[name]) !== canonical(bundle.call[name]))
+  const bounded = (['limits', 'egress'] as const).find((name) => canonical(facts[name]) !== canonical(plan?.[name] ?? null))
+  holds('the digest covers these arguments and this plan', facts.digest === callDigest(bundle.call as DigestInput), at('digest'))
+  holds('the facts name the same call', named === undefined, named && at(named))
+  holds('the arguments digest fits', facts.args_sha256 === digestOf(bundle.call.arguments), at('args_sha256'))
+  holds('the plan digest fits', facts.plan_sha256 === (plan === null ? null : digestOf(plan)), at('plan_sha256'))
+  holds('limits and egress are the plan’s', bounded === undefined, bounded && at(bounded))
+  const approved = facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts)
+  holds('an approval exists where policy asks for one', approved, at('approval'))
+  holds('nothing ran without a grant', !executed || (grant !== null && facts.decision.effect !== 'deny'), '/predicate/grant')
+  if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
+  const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, edge, edgeKey)
+  const found = contradictions(statement, { grant: granted, plan })
+  for (const [what, name] of Object.entries(COMPARED) as [Compared, string][]) {
+    // the table's own keys
+    const faults = found.filter((one) => one.what === what).slice(0, FAULTS_TOLD)
+    if (faults.length === 0) holds(name, true)
+    for (const { at } of faults) holds(name, false, at)
+  }
+  return { ok: checks.every((check) => check.ok), checks, statement }
+}
+
+/** Of each check. */
+const FAULTS_TOLD = 16
+
+/** The first field of a value that does not match its schema. */
+export const faultIn = (error: z.ZodError | undefined): string => `/${error?.issues[0]?.path.map(String).join('/') ?? ''}`
+
+const approvedBySomeone = (facts: Facts): boolean => facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false
+
+/** The grant, if the edge signed it. */
+function grantIn(envelope: Envelope, kid: string, x: string): Grant | null {
+  if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null
+  const parsed = parseJson(payloadBytes(envelope))
+  const read = Grant.safeParse(parsed.ok ? parsed.value : undefined)
+  return read.success ? read.data : null
+}

@@ -1,0 +1,254 @@
+// Compares a statement with the grant and the plan that it names. The edge does this before it countersigns, and every verifier does it
+// later. Pure. A table has a rule for each field, so a field without a rule doesn't compile.
+//
+// Nobody can check what only the executor knows (SECURITY.md, "Compromised worker"): how a program ended, what it wrote, the addresses and
+// bytes of its connections, those that it leaves out, the digest of its command line, and times within the grant's.
+
+import { canonical, digestOf, sha256 } from '../bytes/json.ts'
+import { approvalId, attestationId, split } from '../ids.ts'
+import { DEFAULT_LIMITS, LIMITS } from '../limits.ts'
+import { type Destination, isListed } from '../plan/egress-hosts.ts'
+import type { Connection, Outcome, Plan, StreamSummary } from '../plan/plan.ts'
+import { CONNECTIONS_TOLD } from '../plan/plan.ts'
+import type { CallState, Execution, Grant, Predicate, Statement } from './statement.ts'
+import { EDGE_EXECUTOR, endingOf, executionDigest, ISOLATE, SANDBOXES, UNSTARTED } from './statement.ts'
+
+/** The name of each check, as a list of checks shows it. */
+export const COMPARED = {
+  subject: 'the subject is this call',
+  id: 'the attestation’s id is this call’s',
+  facts: 'the facts are those of the grant',
+  grant: 'the grant is the edge’s, for this call and worker',
+  ending: 'the ending fits the outcome',
+  digest: 'the execution digest fits',
+  tier: 'it ran in the sandbox that the plan names, or at the edge if it is a skill',
+  started: 'profile, command line and output fit whether anything was started',
+  counted: 'it had a cgroup where the plan wants one, and only where the worker had proven cgroups',
+  limits: 'it ran within the plan’s limits',
+  output: 'the output is described consistently, and kept where the plan says so',
+  connections: 'connections were allowed only to the plan’s hosts',
+  times: 'it ran within the time of its grant',
+} as const
+export type Compared = keyof typeof COMPARED
+
+/** `at`: the field, as a JSON pointer into the statement. */
+export type Contradiction = { readonly at: string; readonly what: Compared }
+
+/** `now_ms`: by the edge's clock, where the edge asks. */
+export type Against = { readonly grant: Grant | null; readonly plan: Plan | null; readonly now_ms?: number }
+
+export const contradictions = (statement: Statement, against: Against): Contradiction[] => [...compared(statement, against)]
+
+function* compared({ subject: [subject], predicate }: Statement, { grant, plan, now_ms }: Against): Generator<Contradiction> {
+  const { facts, execution } = predicate
+  if (subject.name !== facts.call) yield { at: '/subject/0/name', what: 'subject' }
+  if (subject.digest.sha256 !== facts.digest) yield { at: '/subject/0/digest/sha256', what: 'subject' }
+  for (const rule of Object.values(PREDICATE)) yield* below('/predicate', rule(predicate, { grant, plan }))
+  const { executor, outcome, argv_sha256 } = execution
+  const who = executor === EDGE_EXECUTOR || executor === ISOLATE || executor === UNSTARTED ? executor : 'sandbox'
+  const ran = who === ISOLATE || (who === 'sandbox' && argv_sha256 !== null && argv_sha256 !== NOTHING)
+  const unended = outcome !== null && MAYBE_UNBEGUN.includes(outcome.kind)
+  for (const rule of Object.values(EXECUTION))
+    yield* below('/predicate/execution', rule(execution, { grant, plan, now_ms, who, ran, unended }))
+}
+
+function* below(path: string, found: Iterable<Contradiction>): Generator<Contradiction> {
+  for (const { at, what } of found) yield { at: `${path}${at}`, what }
+}
+
+const NOTHING = sha256('')
+/** Outcomes of which it is unknown whether anything was started. */
+const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
+/** States that a call reaches without an executor. */
+const UNRUN: ReadonlySet<CallState> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
+const ENDS_OF_SKILLS: readonly string[] = [
+  'returned',
+  'skill_error',
+  'trap',
+  'fuel_exhausted',
+  'capability_denied',
+] satisfies Outcome['kind'][]
+const ENDS_OF_PROCESSES: readonly string[] = ['exit', 'signal', 'memory_cap', 'cpu_cap', 'workspace_cap'] satisfies Outcome['kind'][]
+
+type Rules<T, Known, Fields extends keyof T = keyof T> = {
+  readonly [Field in keyof Required<Pick<T, Fields>>]: (told: T, known: Known) => Iterable<Contradiction>
+}
+
+const PREDICATE: Rules<Predicate, Pick<Known, 'grant' | 'plan'>, Exclude<keyof Predicate, 'execution'>> = {
+  *attestation_id({ attestation_id, facts }) {
+    if (attestation_id !== attestationId(facts.run, split(facts.call).n)) yield { at: '/attestation_id', what: 'id' }
+  },
+  *state({ state, execution: { outcome } }, { grant }) {
+    const fits = outcome === null ? (UNRUN.has(state) ? grant === null : state === 'indeterminate') : endingOf(outcome).state === state
+    if (!fits) yield { at: '/state', what: 'ending' }
+  },
+  *error({ error, execution: { outcome } }) {
+    if (outcome !== null && endingOf(outcome).error !== error) yield { at: '/error', what: 'ending' }
+  },
+  *timed_out({ timed_out, state }) {
+    if (timed_out !== (state === 'timed_out')) yield { at: '/timed_out', what: 'ending' }
+  },
+  *facts({ facts }, { grant }) {
+    if (grant !== null) yield* differing(facts, grant.facts, '/facts')
+    const { approval, call, run } = facts
+    if (split(call).run !== run) yield { at: '/facts/call', what: 'facts' }
+    if (approval !== null && approval.id !== approvalId(run, split(call).n)) yield { at: '/facts/approval/id', what: 'facts' }
+  },
+  *grant({ grant: named }, { grant, plan }) {
+    if ((named === null) !== (grant === null)) yield { at: '/grant', what: 'grant' }
+    if (named === null || grant === null) return
+    if (named.sha256 !== digestOf(grant)) yield { at: '/grant/sha256', what: 'grant' }
+    if (named.worker !== grant.worker) yield { at: '/grant/worker', what: 'grant' }
+    if (named.fence !== grant.fence) yield { at: '/grant/fence', what: 'grant' }
+    if (named.deadline_ms !== grant.deadline_ms) yield { at: '/grant/deadline_ms', what: 'grant' }
+    if ((named.worker === EDGE_EXECUTOR) !== (plan?.tier === 'A')) yield { at: '/grant/worker', what: 'tier' }
+  },
+  *execution_sha256({ execution_sha256, facts, execution }) {
+    if (execution_sha256 !== executionDigest(facts.digest, execution)) yield { at: '/execution_sha256', what: 'digest' }
+  },
+}
+
+/** Where two values of one shape differ: the innermost fields. */
+function* differing(one: unknown, other: unknown, at: string): Generator<Contradiction> {
+  if (canonical(one) === canonical(other)) return
+  const [a, b] = [membersOf(one), membersOf(other)]
+  if (a === undefined || b === undefined) return yield { at, what: 'facts' }
+  for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) {
+    if (!(key in a) || !(key in b)) yield { at: `${at}/${key}`, what: 'facts' }
+    else yield* differing(a[key], b[key], `${at}/${key}`)
+  }
+}
+const membersOf = (value: unknown): Record<string, unknown> | undefined =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined // an object, or a list and its numbers
+
+type Known = {
+  readonly grant: Grant | null
+  readonly plan: Plan | null
+  readonly now_ms: number | undefined
+  readonly who: typeof EDGE_EXECUTOR | typeof ISOLATE | typeof UNSTARTED | 'sandbox'
+  /** The statement says that something was started. */
+  readonly ran: boolean
+  /** Its outcome leaves open whether anything was. */
+  readonly unended: boolean
+}
+
+const EXECUTION: Rules<Execution, Known> = {
+  *outcome({ outcome }, { who, plan, ran, unended }) {
+    const at = '/outcome'
+    if ((outcome === null) !== (who === EDGE_EXECUTOR)) yield { at, what: 'ending' } // the edge executes nothing but skills, so it saw no outcome
+    if (outcome === null) return
+    const others = plan?.tier === 'A' ? ENDS_OF_PROCESSES : ENDS_OF_SKILLS
+    if (others.includes(outcome.kind)) yield { at, what: 'tier' }
+    if (outcome.kind === 'invalid_output' && plan?.executor.output === undefined) yield { at, what: 'output' }
+    if (!ran && !unended) yield { at, what: 'started' }
+  },
+  stdout: ({ stdout, limits }, known) => streamed('/stdout', stdout, limits, known),
+  stderr: ({ stderr, limits }, known) => streamed('/stderr', stderr, limits, known),
+  *connections({ connections }, { plan, ran }) {
+    const at = '/connections'
+    const proxied = plan !== null && (plan.tier === 'A' || (plan.tier === 'C' && plan.egress.hosts.length > 0))
+    if (connections.length > 0 && !(ran && proxied)) return yield { at, what: 'connections' }
+    const most = plan?.limits.net_connections ?? (plan?.tier === 'A' ? 0 : DEFAULT_LIMITS.net_connections)
+    const allowed = connections.filter(({ verdict }) => verdict === 'allowed').reduce((sum, { folded = 1 }) => sum + folded, 0)
+    if (allowed > most) yield { at, what: 'limits' }
+    for (const [i, one] of connections.entries()) yield* below(`${at}/${i}`, connected(one, i, plan))
+  },
+  *executor({ executor }, { who, plan, unended }) {
+    const process = plan !== null && plan.tier !== 'A'
+    const expected = { [EDGE_EXECUTOR]: true, [ISOLATE]: plan?.tier === 'A', [UNSTARTED]: process && unended, sandbox: process }[who]
+    const named = who !== 'sandbox' || plan === null || plan.tier === 'A' || executor === SANDBOXES[plan.tier]
+    if (!expected || !named) yield { at: '/executor', what: 'tier' }
+  },
+  *sandbox_enforcement({ sandbox_enforcement }, { who, plan }) {
+    const expected = { [EDGE_EXECUTOR]: 'policy', [ISOLATE]: 'isolate', [UNSTARTED]: 'none', sandbox: plan?.egress.mode }[who]
+    if (sandbox_enforcement !== expected) yield { at: '/sandbox_enforcement', what: 'tier' }
+  },
+  *cgroup({ cgroup }, { who, plan, grant, ran }) {
+    const at = '/cgroup'
+    if (cgroup !== undefined && !(ran && who === 'sandbox')) yield { at, what: 'started' }
+    if (cgroup === true && grant?.proven?.cgroups === false) yield { at, what: 'counted' }
+    if (ran && plan !== null && plan.tier !== 'A' && plan.cgroup === true && cgroup !== true) yield { at, what: 'counted' }
+  },
+  *profile_sha256({ profile_sha256 }, { who, ran, grant }) {
+    const at = '/profile_sha256'
+    if (!fitsStart(profile_sha256, who, ran)) yield { at, what: 'started' }
+    const proven = grant?.proven?.profile_sha256
+    if (ran && proven !== undefined && profile_sha256 !== proven) yield { at, what: 'tier' }
+  },
+  *argv_sha256({ argv_sha256 }, { who, ran }) {
+    if (!fitsStart(argv_sha256, who, ran)) yield { at: '/argv_sha256', what: 'started' }
+  },
+  *limits({ limits }, { who, plan, grant }) {
+    const at = '/limits'
+    const started = who === 'sandbox' || who === ISOLATE
+    if ((limits !== undefined) !== started) return yield { at, what: 'started' }
+    if (limits === undefined || plan === null) return
+    const [told, planned] = [new Map(Object.entries(limits)), Object.entries(plan.limits)]
+    for (const [name, most] of planned) {
+      const one = told.get(name)
+      if (most === undefined) continue
+      if (one === undefined || one > most || (who === ISOLATE && one !== most)) yield { at: `${at}/${name}`, what: 'limits' }
+    }
+    if (grant !== null && limits.timeout_ms > grant.deadline_ms - grant.issued_at_ms) yield { at: `${at}/timeout_ms`, what: 'times' }
+  },
+  *skill({ skill }, { who, plan }) {
+    if ((skill !== undefined) !== (who === ISOLATE)) yield { at: '/skill', what: 'tier' }
+    if (skill !== undefined && plan?.tier === 'A' && skill.digest !== plan.executor.digest) yield { at: '/skill/digest', what: 'tier' }
+  },
+  *files({ files }, { plan, ran }) {
+    if (files !== undefined && !(ran && plan !== null && plan.tier !== 'A' && plan.outputs === true)) yield { at: '/files', what: 'output' }
+  },
+  *started_at_ms({ started_at_ms, ended_at_ms }, { who, grant }) {
+    const at = '/started_at_ms'
+    if ((started_at_ms === null) !== (who === EDGE_EXECUTOR || who === UNSTARTED)) yield { at, what: 'started' }
+    if (started_at_ms === null) return
+    if (started_at_ms > ended_at_ms) yield { at, what: 'times' }
+    if (grant !== null && started_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms) yield { at, what: 'times' }
+  },
+  *ended_at_ms({ ended_at_ms }, { who, grant, now_ms = Number.POSITIVE_INFINITY }) {
+    if (grant === null) return
+    // The edge uses its own clock for a call that it ends itself, which may be after the deadline.
+    const latest = who === EDGE_EXECUTOR || who === ISOLATE ? Number.POSITIVE_INFINITY : Math.min(grant.deadline_ms, now_ms)
+    const early = ended_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms
+    if (early || ended_at_ms > latest + LIMITS.clock_slack_ms) yield { at: '/ended_at_ms', what: 'times' }
+  },
+}
+
+/** A sandbox names its digests; they are the digest of nothing where it was prepared but not started. */
+const fitsStart = (digest: string | null, who: Known['who'], ran: boolean): boolean =>
+  who === 'sandbox' ? digest !== null && (digest === NOTHING) === !ran : digest === null
+
+function* streamed(at: string, summary: StreamSummary | null, limits: Execution['limits'], { who, ran }: Known): Generator<Contradiction> {
+  if ((summary === null) !== (who === EDGE_EXECUTOR || who === UNSTARTED)) yield { at, what: 'started' }
+  if (summary === null) return
+  const { bytes, kept, truncated } = summary
+  if (bytes > 0 && !ran) yield { at, what: 'started' }
+  if (kept > bytes || (who === 'sandbox' && kept > (limits?.output_bytes ?? 0))) yield { at, what: 'output' }
+  if (truncated !== kept < bytes) yield { at, what: 'output' }
+  if ((bytes === 0) !== (summary.sha256 === NOTHING)) yield { at: `${at}/sha256`, what: 'output' }
+}
+
+/** Verdicts that the proxy gives after its check of the host list, and verdicts without a connection. */
+const LISTED: readonly string[] = ['allowed', 'address_refused', 'unresolvable', 'sni_mismatch', 'failed'] satisfies Connection['verdict'][]
+const UNCONNECTED: readonly string[] = [
+  'host_not_listed',
+  'address_refused',
+  'unresolvable',
+  'malformed',
+  'unknown_client',
+] satisfies Connection['verdict'][]
+/** The mask of a secret's value; the original text can't be compared. */
+const MASKED = /«[^»]*»/
+
+function* connected(one: Connection, i: number, plan: Plan | null): Generator<Contradiction> {
+  const { host, port, verdict, folded, credentials = [], address, bytes_in, bytes_out } = one
+  const to: Destination = { host, port }
+  if (folded !== undefined && i < CONNECTIONS_TOLD && verdict !== 'unknown_client') yield { at: '/folded', what: 'connections' }
+  const untold = MASKED.test(host) || (folded !== undefined && host === '' && port === 0)
+  const listed = isListed(plan?.egress.hosts ?? [], to)
+  if (!untold && ((LISTED.includes(verdict) && !listed) || (verdict === 'host_not_listed' && listed))) yield { at: '', what: 'connections' }
+  if (UNCONNECTED.includes(verdict) && (address !== '' || bytes_in + bytes_out > 0)) yield { at: '', what: 'connections' }
+  const added = plan?.credentials ?? []
+  if (!credentials.every((name) => added.some((known) => known.secret === name && known.host === `${host}:${port}`)))
+    yield { at: '/credentials', what: 'connections' }
+}

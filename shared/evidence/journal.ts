@@ -1,0 +1,62 @@
+// The journal of a run: its entries, the hash that links each to the one before it, and the check of a sequence of entries.
+// Pure. It stores nothing, and it reads no clock: order is the sequence, never the time (L9).
+
+import { z } from 'zod'
+import { digestOf } from '../bytes/json.ts'
+import { CallId, Sha256, Time } from '../fields.ts'
+import type { Result } from '../result.ts'
+import { err, ok } from '../result.ts'
+import { Effect } from './statement.ts'
+
+/** What a policy set that is tested in shadow would have decided. `salt` keeps its digest in the journal from revealing the decision. */
+export const Shadowed = z.strictObject({
+  version: z.int(),
+  since_ms: Time,
+  from: Effect,
+  to: Effect,
+  code: z.string(),
+  policies: z.array(z.string()),
+  salt: z.string(),
+})
+export type Shadowed = z.infer<typeof Shadowed>
+
+/** One entry of a run's journal, as the event stream sends it. */
+export const JournalEntry = z.strictObject({
+  seq: z.int().min(1),
+  at_ms: Time,
+  kind: z.string(),
+  call: CallId.nullable(),
+  body: z.record(z.string(), z.unknown()),
+  prev: Sha256,
+  hash: Sha256,
+  /** For operators only, so `hash` does not cover it. The hash covers its digest, which is `shadow_sha256` of the body. */
+  shadow: Shadowed.optional(),
+})
+export type JournalEntry = z.infer<typeof JournalEntry>
+
+/** What is known of a chain at one point: the last sequence number, and the hash that the next entry names as `prev`. */
+export type Head = { readonly seq: number; readonly hash: string }
+export const GENESIS: Head = { seq: 0, hash: '0'.repeat(64) }
+
+export type Link = Omit<JournalEntry, 'hash'>
+export const linkOf = ({ seq, at_ms, kind, call, body, prev }: Link): string => digestOf({ seq, at_ms, kind, call, body, prev })
+
+export type Break = { readonly seq: number; readonly reason: string }
+
+/**
+ * Whether `entries` follow `from` without a gap and each hash fits; the value is the new head.
+ * A cut tail or a chain rewritten from its start fits itself: only a head kept elsewhere shows that (J01).
+ */
+export function verifyChain(entries: readonly JournalEntry[], from: Head = GENESIS): Result<Head, Break> {
+  let head = from
+  for (const entry of entries) {
+    const broken = (reason: string) => err({ seq: head.seq + 1, reason })
+    if (entry.seq !== head.seq + 1) return broken(`entry ${head.seq + 1} is missing or out of order: \`seq\` is ${entry.seq}`)
+    if (entry.prev !== head.hash) return broken('`prev` is not the hash of the entry before it')
+    if (entry.hash !== linkOf(entry)) return broken('`hash` does not fit the entry')
+    if (entry.shadow !== undefined && entry.body['shadow_sha256'] !== digestOf(entry.shadow))
+      return broken('`shadow` is not what was journalled')
+    head = { seq: entry.seq, hash: entry.hash }
+  }
+  return ok(head)
+}

@@ -1,0 +1,229 @@
+// What is signed about a call: the facts the edge vouches for, the grant that lets one worker run it once, and the
+// attestation of what happened. Whether these agree is contradictions.ts's to say, and verifying them offline bundle.ts's.
+
+import { z } from 'zod'
+import type { Json } from '../bytes/json.ts'
+import { digestOf } from '../bytes/json.ts'
+import { asTold, TOLD_CHARS } from '../bytes/signable-text.ts'
+import type { Code } from '../failures.ts'
+import { Name, Sha256, Time } from '../fields.ts'
+import { PATTERNS } from '../ids.ts'
+import { LIMITS } from '../limits.ts'
+import { OutputFiles } from '../plan/call-files.ts'
+import { Connection, EgressMode, Limits, Outcome, type Plan, SkillLimits, StreamSummary } from '../plan/plan.ts'
+import type { Envelope, Signer } from './dsse.ts'
+import { seal } from './dsse.ts'
+
+export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
+export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
+const PREDICATE_TYPE = 'https://countersign.dev/attestation/v1'
+
+export const CallState = z.enum([
+  'proposed',
+  'denied',
+  'awaiting_approval',
+  'rejected',
+  'expired',
+  'cancelled',
+  'granted',
+  'lapsed',
+  'running',
+  'succeeded',
+  'failed',
+  'timed_out',
+  'indeterminate',
+])
+export type CallState = z.infer<typeof CallState>
+
+export const ToolRef = z.strictObject({ name: z.string().regex(PATTERNS.tool), version: z.int().min(1), digest: Sha256 })
+export type ToolRef = z.infer<typeof ToolRef>
+
+/** What the digest covers: THE identity of what is decided, approved, run and attested. */
+export type DigestInput = { tenant: string; run: string; call: string; tool: ToolRef; arguments: Json; plan: Plan | null }
+export const callDigest = (input: DigestInput): string => digestOf(input)
+
+export const ApprovalFacts = z.strictObject({
+  id: z.string().regex(PATTERNS.approval),
+  scope: z.enum(['once', 'session', 'timeboxed']),
+  answers: z
+    .array(
+      z.strictObject({
+        by: Name,
+        decision: z.enum(['approve', 'deny']),
+        channel: Name,
+        at_ms: Time,
+        /** The standing approval that gave it, where it was not given to this very call. */
+        standing: z.string().regex(PATTERNS.standing).optional(),
+      }),
+    )
+    .max(32),
+})
+export type ApprovalFacts = z.infer<typeof ApprovalFacts>
+
+export const Effect = z.enum(['allow', 'ask', 'deny'])
+
+/** What the edge vouches for, before anything runs. */
+export const Facts = z.strictObject({
+  tenant: z.string().regex(PATTERNS.tenant),
+  run: z.string().regex(PATTERNS.run),
+  call: z.string().regex(PATTERNS.call),
+  agent: Name,
+  session: z.string().max(128),
+  tool: ToolRef,
+  digest: Sha256,
+  args_sha256: Sha256,
+  plan_sha256: Sha256.nullable(),
+  limits: z.union([Limits, SkillLimits]).nullable(),
+  egress: z.strictObject({ mode: EgressMode, hosts: z.array(z.string().max(260)).max(64) }).nullable(),
+  decision: z.strictObject({
+    effect: Effect,
+    policies: z.array(z.string().max(128)).max(LIMITS.policies),
+    /** Digest of the policy set that decided: floor, and the tenant's active version. */
+    policy_set: Sha256,
+    /** Digest of the policy snapshot: allowed tools, budget and process runner in force. */
+    snapshot: Sha256,
+  }),
+  approval: ApprovalFacts.nullable(),
+})
+export type Facts = z.infer<typeof Facts>
+
+export const EDGE_EXECUTOR = 'edge'
+/** As the edge calls itself where it runs a skill. */
+export const ISOLATE = 'wasm_isolate'
+/** The executor that a worker names where it started no sandbox, and the names of its sandboxes, by tier. */
+export const UNSTARTED = 'worker'
+export const SANDBOXES = { B: 'sandbox_tier_b_linux_rlimits', C: 'sandbox_tier_c_linux_bubblewrap' } as const
+/** A worker; or the edge itself, of tier A. */
+const Executor = z.union([z.string().regex(PATTERNS.worker), z.literal(EDGE_EXECUTOR)])
+
+/** One worker, one digest, one execution, one deadline (L1, L2). */
+export const Grant = z.strictObject({
+  facts: Facts,
+  worker: Executor,
+  fence: z.int().min(1),
+  issued_at_ms: Time,
+  deadline_ms: Time,
+  /** Where the plan shares the run's folder. kept: calls of the run have worked in it, so a worker that has it no more must not begin. */
+  folder: z.enum(['new', 'kept']).optional(),
+  /** The worker's proven means at the claim, which limit its statement. Absent in earlier grants, and where the edge runs a skill. */
+  proven: z.strictObject({ cgroups: z.boolean(), profile_sha256: Sha256.optional() }).optional(),
+})
+export type Grant = z.infer<typeof Grant>
+
+export const sealGrant = (grant: Grant, edge: Signer): Envelope => seal(GRANT_TYPE, grant, edge)
+
+/** The modules are those that ran, metered, with what joins them. */
+const SkillUse = z.strictObject({
+  digest: Sha256,
+  component_sha256: Sha256,
+  modules: z.array(z.strictObject({ name: z.string().max(64), sha256: Sha256 })).max(64),
+  fuel_used: z.int().min(0),
+  memory_bytes: z.int().min(0),
+  host_calls: z.record(z.string().max(64), z.int().min(0)),
+})
+
+/** What an executor saw. For an ending without execution (a denial, an expiry) the edge is the executor. */
+export const Execution = z.strictObject({
+  outcome: Outcome.nullable(),
+  stdout: StreamSummary.nullable(),
+  stderr: StreamSummary.nullable(),
+  connections: z.array(Connection).max(1_000),
+  executor: z.string().max(64),
+  sandbox_enforcement: z.string().max(64),
+  /** Whether memory and processes of the call were counted together, by a cgroup. Absent where nothing was started, and in statements of before. */
+  cgroup: z.boolean().optional(),
+  /** Digests of the sandbox profile and of the exact command line that was spawned. */
+  profile_sha256: Sha256.nullable(),
+  argv_sha256: Sha256.nullable(),
+  /** What was in force: of plan, worker and the time that the grant left, the least. Absent where nothing was to be started. */
+  limits: z.union([Limits, SkillLimits]).optional(),
+  /** Which code ran, of a skill, and what it used. */
+  skill: SkillUse.optional(),
+  /** What the call left, where its plan keeps that. */
+  files: OutputFiles.optional(),
+  started_at_ms: Time.nullable(),
+  ended_at_ms: Time,
+})
+export type Execution = z.infer<typeof Execution>
+
+export const Predicate = z.strictObject({
+  attestation_id: z.string().regex(PATTERNS.attestation),
+  state: CallState,
+  error: z.string().max(64).nullable(),
+  timed_out: z.boolean(),
+  facts: Facts,
+  grant: z.strictObject({ sha256: Sha256, worker: Executor, fence: z.int().min(1), deadline_ms: Time }).nullable(),
+  execution: Execution,
+  execution_sha256: Sha256,
+})
+export type Predicate = z.infer<typeof Predicate>
+
+export const Statement = z.strictObject({
+  _type: z.literal('https://in-toto.io/Statement/v1'),
+  subject: z.tuple([z.strictObject({ name: z.string().regex(PATTERNS.call), digest: z.strictObject({ sha256: Sha256 }) })]),
+  predicateType: z.literal(PREDICATE_TYPE),
+  predicate: Predicate,
+})
+export type Statement = z.infer<typeof Statement>
+
+/** Names what was executed and what came of it; recomputed by every verifier. */
+export const executionDigest = (digest: string, execution: Execution): string => digestOf({ digest, execution })
+
+export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'timed_out'>): Statement {
+  const { facts, state } = predicate
+  const execution = readable(predicate.execution)
+  return {
+    _type: 'https://in-toto.io/Statement/v1',
+    subject: [{ name: facts.call, digest: { sha256: facts.digest } }],
+    predicateType: PREDICATE_TYPE,
+    predicate: { ...predicate, execution, timed_out: state === 'timed_out', execution_sha256: executionDigest(facts.digest, execution) },
+  }
+}
+
+/** The one place where texts of tools, skills and hosts are made fit to be told. Whoever hides a secret in them has done so before: part of one is one too. */
+function readable({ outcome, connections, files, ...rest }: Execution): Execution {
+  return {
+    ...rest,
+    outcome: outcome !== null && 'detail' in outcome ? { ...outcome, detail: asTold(outcome.detail, TOLD_CHARS.detail) } : outcome,
+    connections: connections.map((one) => ({ ...one, host: asTold(one.host, TOLD_CHARS.host) })),
+    ...(files && { files: { ...files, left: files.left.map(({ path, why }) => ({ path: asTold(path, TOLD_CHARS.left), why })) } }),
+  }
+}
+
+/** As `env`, `prlimit` and every shell tell it: there is no such program, or it can't be executed. */
+const NOT_STARTED: readonly number[] = [126, 127]
+/** The kernel sends them for nothing else than CPU time or a file beyond its limit. */
+const QUOTA_SIGNALS: readonly string[] = ['SIGXCPU', 'SIGXFSZ']
+
+/** How an outcome ends a call. `indeterminate` is not here: only the edge says it, when nobody saw the end. */
+export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 'timed_out'; error: Code | null } {
+  switch (outcome.kind) {
+    case 'exit':
+      if (outcome.code === 0) return { state: 'succeeded', error: null }
+      return { state: 'failed', error: NOT_STARTED.includes(outcome.code) ? 'spawn_failed' : 'runtime_failure' }
+    case 'timeout':
+      return { state: 'timed_out', error: 'timed_out' }
+    case 'signal':
+      return { state: 'failed', error: QUOTA_SIGNALS.includes(outcome.signal) ? 'quota_exceeded' : 'runtime_failure' }
+    case 'output_cap':
+    case 'memory_cap':
+    case 'cpu_cap':
+    case 'workspace_cap':
+      return { state: 'failed', error: 'quota_exceeded' }
+    case 'returned':
+      return { state: 'succeeded', error: null }
+    case 'trap':
+      return { state: 'failed', error: 'runtime_failure' }
+    case 'fuel_exhausted':
+      return { state: 'failed', error: 'quota_exceeded' }
+    case 'skill_error':
+    case 'capability_denied':
+    case 'invalid_output':
+    case 'cancelled':
+      return { state: 'failed', error: outcome.kind }
+    case 'refused':
+      return { state: 'failed', error: outcome.code }
+    case 'infra':
+      return { state: 'failed', error: 'sandbox_failed' }
+  }
+}

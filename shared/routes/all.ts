@@ -1,0 +1,36 @@
+// Every route, declared once: method, path, who may call it, which Cedar action it is, what goes in and what comes out.
+// The edge's router, the typed client, /openapi.json and /docs are all read from these tables.
+
+import { AGENTS } from './agents.ts'
+import { CHANNELS } from './channels.ts'
+import { CONSOLE } from './console.ts'
+import { OPERATORS } from './operators.ts'
+import { POLICIES } from './policies.ts'
+import { ANYONE } from './public.ts'
+import { REHEARSAL } from './rehearsals.ts'
+import { SECRETS } from './secrets.ts'
+import { SKILL_STORAGE } from './skill-storage.ts'
+import { SKILL_TRIALS } from './skill-trials.ts'
+import { SKILLS } from './skills.ts'
+import { STANDING } from './standing.ts'
+import { TENANTS } from './tenants.ts'
+import { WORKERS } from './workers.ts'
+
+export const ROUTES = {
+  ...AGENTS,
+  ...OPERATORS,
+  ...CHANNELS,
+  ...CONSOLE,
+  ...POLICIES,
+  ...REHEARSAL,
+  ...SECRETS,
+  ...SKILL_TRIALS,
+  ...SKILL_STORAGE, // before what takes anything for a version
+  ...SKILLS,
+  ...STANDING,
+  ...TENANTS,
+  ...WORKERS,
+  ...ANYONE,
+}
+export type Routes = typeof ROUTES
+export type RouteName = keyof Routes

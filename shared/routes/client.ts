@@ -1,0 +1,81 @@
+// The typed client: every route of `api.ts` as a method-less call, for the CLI, the worker and the tests.
+
+import type { z } from 'zod'
+import type { Code, FieldError } from '../failures.ts'
+import type { Result } from '../result.ts'
+import { err, ok } from '../result.ts'
+import type { RouteName, Routes } from './all.ts'
+import { ROUTES } from './all.ts'
+import type { Route } from './route.ts'
+
+/** An answer that is not a success, as it came over the wire (RFC 9457). */
+export type Problem = { status: number; code: Code; detail: string; todo?: string; errors?: FieldError[]; epoch?: string }
+
+type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.input<R[K]> : undefined
+type Given<K extends string, T> = undefined extends T
+  ? { [P in K]?: T }
+  : Record<never, never> extends T
+    ? { [P in K]?: T }
+    : { [P in K]: T }
+export type Input<N extends RouteName> = Given<'params', Part<Routes[N], 'params'>> &
+  Given<'query', Part<Routes[N], 'query'>> &
+  Given<'body', Part<Routes[N], 'body'>> & { headers?: Sent<Routes[N]>; wait?: number; signal?: AbortSignal }
+/** Headers that the route declares, and any other. */
+type Sent<R extends Route> = Record<string, string> & (R extends { headers: z.ZodType } ? z.input<R['headers']> : unknown)
+export type Output<N extends RouteName> = z.output<Routes[N]['result']>
+
+/** Adds credentials: a header for a key, a signature over the whole for a worker. */
+export type Credentials = (request: { method: string; url: URL; body: Uint8Array }) => Record<string, string>
+export const bearer =
+  (key: string): Credentials =>
+  () => ({ authorization: `Bearer ${key}` })
+
+/** What carries a request: `fetch`, or something leaner that keeps its connections open. It follows no redirect. */
+export type Send = (
+  url: URL,
+  request: { method: string; redirect: 'error'; headers: Record<string, string>; body?: Uint8Array<ArrayBuffer>; signal?: AbortSignal },
+) => Promise<{
+  readonly ok: boolean
+  json(): Promise<unknown>
+  arrayBuffer(): Promise<ArrayBuffer>
+  readonly body?: ReadableStream<Uint8Array> | null
+}>
+
+export type Client = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Problem>>
+
+export function client(base: string, credentials: Credentials = () => ({}), send: Send = fetch): Client {
+  return async (name, input) => {
+    const route: Route = ROUTES[name]
+    const { params, query, body, headers, wait, signal } = input as {
+      // the mapped type above, seen from inside
+      params?: Record<string, string>
+      query?: Record<string, unknown>
+      body?: unknown
+      headers?: Record<string, string>
+      wait?: number
+      signal?: AbortSignal
+    }
+    const url = new URL(
+      route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(params?.[key] ?? '')),
+      base,
+    )
+    for (const [key, value] of Object.entries(query ?? {})) url.searchParams.set(key, String(value))
+    const bytes = body instanceof Uint8Array ? Buffer.from(body) : Buffer.from(body === undefined ? '' : JSON.stringify(body))
+    const answer = await send(url, {
+      method: route.method,
+      redirect: 'error',
+      ...(signal === undefined ? {} : { signal }),
+      ...(body === undefined ? {} : { body: bytes }),
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': route.raw ? 'application/octet-stream' : 'application/json' }),
+        ...(wait === undefined ? {} : { prefer: `wait=${wait}` }),
+        ...credentials({ method: route.method, url, body: bytes }),
+        ...headers,
+      },
+    })
+    if (answer.ok && route.media === 'text/event-stream') return ok(answer.body as Output<typeof name>) // such an answer has a body
+    const isBytes = answer.ok && route.media === 'application/octet-stream'
+    const value: unknown = isBytes ? new Uint8Array(await answer.arrayBuffer()) : await answer.json()
+    return answer.ok ? ok(value as Output<typeof name>) : err(value as Problem) // the edge validated what it sent
+  }
+}

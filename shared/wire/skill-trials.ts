@@ -1,0 +1,73 @@
+// Trials of a skill that nobody has published: each test is a call in an isolate like any other, whose host answers from what the test has
+// recorded. What it is sent, and what is told of it.
+
+import { z } from 'zod'
+import { Name, Time } from '../fields.ts'
+import { LIMITS } from '../limits.ts'
+import { Outcome } from '../plan/plan.ts'
+import { UnboundManifest } from './skills.ts'
+
+const Text = z.string().max(LIMITS.trial_text_chars)
+/** `METHOD URL`. */
+const Line = z.string().max(LIMITS.skill_url_chars + 16)
+
+/** What the host would have said. Each answer is given once, in the order in which it is asked for. */
+const Recorded = z.strictObject({
+  http: z
+    .array(
+      z.union([
+        z.strictObject({
+          request: Line,
+          status: z.int().min(200).max(599).default(200),
+          headers: z.record(z.string().max(256), z.string().max(4_096)).default({}),
+          body: Text.default(''),
+        }),
+        /** It could not be reached. */
+        z.strictObject({ request: Line, unreachable: z.literal(true) }),
+      ]),
+    )
+    .max(LIMITS.trial_answers)
+    .default([]),
+  secrets: z.record(Name, z.string().min(1).max(LIMITS.secret_chars)).default({}),
+  /** What the skill keeps before the call: texts under its keys. */
+  kv: z.record(z.string().max(LIMITS.skill_key_chars), Text).default({}),
+  /** Milliseconds since 1970. */
+  clock: Time.default(0),
+  /** In hex, over and over. */
+  random: z
+    .string()
+    .regex(/^(?:[0-9a-f]{2}){1,64}$/)
+    .default('00'),
+})
+export type Recorded = z.infer<typeof Recorded>
+
+export const Trial = z.strictObject({
+  tool: Name,
+  input: z.record(z.string(), z.unknown()),
+  host: Recorded.prefault({}),
+})
+export type Trial = z.infer<typeof Trial>
+
+export const Trials = z.strictObject({
+  manifest: UnboundManifest,
+  component: z.string().max(LIMITS.skill_package_bytes),
+  trials: z.array(Trial).min(1).max(LIMITS.trials),
+})
+
+/** What became of one. */
+export const Tried = z.strictObject({
+  outcome: Outcome,
+  output: z.string(),
+  log: z.string(),
+  fuel_used: z.int(),
+  memory_bytes: z.int(),
+  host_calls: z.record(z.string(), z.int()),
+  /** What it asked of hosts that it may ask, credentials included; `answered`: the test had an answer. */
+  requests: z.array(
+    z.strictObject({ request: z.string(), headers: z.record(z.string(), z.string()), body: z.string(), answered: z.boolean() }),
+  ),
+  /** What the skill keeps after it, as text. */
+  kv: z.record(z.string(), z.string()),
+  posts: z.array(z.strictObject({ channel: z.string(), text: z.string() })),
+})
+export type Tried = z.infer<typeof Tried>

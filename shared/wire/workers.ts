@@ -1,0 +1,86 @@
+// What crosses the wire between the edge and its workers, as schemas. `routes/workers.ts` says on which routes.
+
+import { z } from 'zod'
+import { Envelope } from '../evidence/dsse.ts'
+import { PublicKey } from '../evidence/ed25519.ts'
+import { CallState } from '../evidence/statement.ts'
+import { Advertised, Means, WorkerProof } from '../evidence/worker-proof.ts'
+import { CallId, Name, RunId, Sha256, Time, WorkerId } from '../fields.ts'
+import { LIMITS } from '../limits.ts'
+import { ProcessPlan, Tier } from '../plan/plan.ts'
+
+export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
+export const Enrolled = z.strictObject({
+  worker: WorkerId,
+  tenant: z.string(),
+  pool: Name,
+  edge: z.strictObject({ kid: z.string(), x: PublicKey }),
+})
+export const Worker = z.strictObject({
+  id: WorkerId,
+  name: Name,
+  pool: Name,
+  kid: z.string(),
+  /** Those that it may be given calls of now. */
+  tiers: z.array(Tier),
+  /** The same by the names under which workers are told apart. */
+  advertised: z.array(Advertised),
+  /** All that a call may need, as proven, not long ago, and still said. */
+  means: Means,
+  enrolled_at_ms: Time,
+  seen_at_ms: Time.nullable(),
+  /** When the edge last saw two processes use this worker's key at the same time: one of them is a copy. */
+  doubled_at_ms: Time.nullable(),
+  status: z.enum(['active', 'revoked']),
+  /** What it has proven on itself, when it last said so. */
+  proof: WorkerProof.nullable(),
+})
+/** The same, with the worker's signature, for whoever takes it home. */
+export const ProvenWorker = Worker.extend({ envelope: Envelope.nullable() })
+export type ProvenWorker = z.infer<typeof ProvenWorker>
+
+/** A random id of the process that serves as a worker: another process with the same key has another one (D6). */
+const ProcessId = z.string().regex(/^[A-Za-z0-9_-]{22}$/)
+
+/** With what the worker has at this moment. It narrows what it has proven, and never widens it: what is not said it has not. */
+export const ClaimRequest = Means.partial({ egress: true, cgroups: true, profiles: true }).extend({
+  run: RunId,
+  call: CallId,
+  process: ProcessId.optional(),
+})
+/** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
+export const Claim = z.strictObject({
+  grant: Envelope,
+  plan: ProcessPlan,
+  args: z.record(z.string(), z.unknown()),
+  facts_digest: Sha256,
+  /** The values of the secrets that the plan names; in no grant, for a grant is kept. */
+  secrets: z.record(Name, z.string().max(LIMITS.secret_chars)),
+})
+export type Claim = z.infer<typeof Claim>
+
+/** A part of a file that a running call brings; the last may be shorter. */
+export const FilePart = z.strictObject({ data: z.base64().max(Math.ceil(LIMITS.file_part_bytes / 3) * 4) })
+
+const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
+const StreamName = z.enum(['stdout', 'stderr'])
+export const OutputChunk = z.strictObject({ fence: z.int().min(1), stream: StreamName, offset: z.int().min(0), data: Chunk })
+export const Settlement = z.strictObject({
+  fence: z.int().min(1),
+  envelope: Envelope,
+  /** What was kept of each stream, whole: `kept` bytes, head and behind a cut the tail. */
+  output: z.strictObject({ stdout: z.base64(), stderr: z.base64() }),
+})
+export type Settlement = z.infer<typeof Settlement>
+export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
+export const Proving = z.strictObject({ envelope: Envelope })
+/** The tiers that it may be given calls of. */
+export const Proved = z.strictObject({ tiers: z.array(Tier) })
+export const Heartbeat = z.strictObject({
+  tiers: z.array(Tier),
+  running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),
+  process: ProcessId.optional(),
+  /** The process is stopping, so the worker's next process may serve at once. */
+  leaving: z.literal(true).optional(),
+})
+export const HeartbeatAnswer = z.strictObject({ stop: z.array(CallId), now_ms: Time })

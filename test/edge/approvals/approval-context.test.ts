@@ -1,0 +1,57 @@
+// A yes counts only from operators who may answer now, and not from the agent's owners where policy asks for others (P09).
+
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Answered } from '../../../edge/call/lifecycle.ts'
+import { ROOT } from '../../../infra/state.ts'
+
+type Approvers = ReadonlyMap<string, readonly string[]>
+type Context = Record<string, unknown>
+/** By its path: its types lead to those of workerd, which tests are not checked with. */
+const { given, supposed } = (await import(/* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts'))) as {
+  given: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context
+  supposed: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context[]
+}
+
+const APPROVERS: Approvers = new Map([
+  ['ann', ['finance', 'lead']],
+  ['bob', ['finance']],
+  ['cid', ['legal']],
+])
+const said = (by: string, decision: Answered['decision'] = 'approve', channel = 'api'): Answered => ({
+  by,
+  since_ms: 0,
+  decision,
+  channel,
+  scope: 'once',
+  reason: '',
+  at_ms: 0,
+})
+
+test('P09 a yes by an operator who may no longer answer does not count', () => {
+  const context = given(APPROVERS, [], [said('ann'), said('eve')])
+  expect(context).toMatchObject({ granted: true, count: 1, approvers: ['ann'], quorum: ['1 of finance', '1 of lead'] })
+  expect(given(APPROVERS, [], [said('eve')])).toMatchObject({ granted: false, count: 0, approvers: [], assurance: 'none' })
+})
+
+test('a denial never counts as a yes', () => {
+  expect(given(APPROVERS, [], [said('ann', 'deny'), said('bob')])).toMatchObject({ count: 1, approvers: ['bob'] })
+  expect(given(APPROVERS, [], [said('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
+})
+
+test('P09 the yes of an agent’s owner counts, but not as an independent one', () => {
+  const context = given(APPROVERS, ['ann'], [said('ann'), said('bob')])
+  expect(context).toMatchObject({ count: 2, independent: { count: 1, roles: ['finance'], quorum: ['1 of finance'] } })
+  expect(given(APPROVERS, ['ann'], [said('ann')])).toMatchObject({ independent: { count: 0, roles: [], quorum: [] } })
+})
+
+test('an approval is as sure as the least sure yes in it', () => {
+  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'slack')])).toMatchObject({ assurance: 'slack' })
+  expect(given(APPROVERS, [], [said('ann', 'approve', 'link'), said('bob')])).toMatchObject({ assurance: 'link' })
+  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'a way that nobody knows')])).toMatchObject({ assurance: 'link' })
+})
+
+test('no supposed further answer makes an approval surer than the yes that was already given', () => {
+  const ways = supposed(APPROVERS, [], [said('ann', 'approve', 'link')]).map((context) => context['assurance'])
+  expect([...new Set(ways)]).toEqual(['link'])
+})

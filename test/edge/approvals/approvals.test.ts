@@ -1,0 +1,254 @@
+// An approval is one question with one answer, whoever asks, answers, cancels or comes too late, and the inbox tells what became of it.
+
+import { expect, test } from 'vitest'
+import { answersOf } from '../../../edge/pages/approval-page.tsx'
+import type { Approval } from '../../../shared/wire/approvals.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('approvals', sharedStack())
+const agent = await desk.agent()
+const sensitive = await desk.tool({ capabilities: ['network'] })
+const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const approver = await desk.operator(['approver'])
+const SAID = { by: 'ann', decision: 'deny', channel: 'api', assurance: 'key', scope: 'once', at_ms: 0 } as const
+
+const read = async ({ run, id }: { run: string; id: string }): Promise<Call> =>
+  granted(await agent.client('readCall', { params: { run, call: id } }))
+const kindsOf = async ({ run }: { run: string }) =>
+  granted(await agent.client('readJournal', { params: { run } })).items.map(({ kind }) => kind)
+const answer = (id: string, decision: 'approve' | 'deny', by = approver, reason = '') =>
+  by.client('answerApproval', { params: { id }, body: { decision, reason } })
+
+test('yes: the call is granted, run once, and the inbox says who said so', async () => {
+  const call = await desk.asked(agent.client, sensitive)
+  expect(granted(await answer(call.approval.id, 'approve', approver, 'looks right'))).toMatchObject({
+    status: 'approved',
+    digest: call.digest,
+    call: call.id,
+    answers: [{ by: approver.name, decision: 'approve', channel: 'api', assurance: 'key', scope: 'once', reason: 'looks right' }],
+  })
+  expect(await read(call)).toMatchObject({ state: 'granted', approval: { status: 'approved' } })
+  await peer.run(call.id)
+  expect(await read(call)).toMatchObject({ state: 'succeeded', approval: { status: 'approved' } })
+  expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
+})
+
+test('V02 G09 a reason is kept without secrets and in characters that show: the inbox, the journal and the agent get it so', async () => {
+  const call = await desk.asked(agent.client, sensitive)
+  const token = `ghp_${'a'.repeat(36)}`
+  const { answers } = granted(await answer(call.approval.id, 'deny', approver, `use ${token}\u202e, not \u200bthat\nplease`))
+  const kept = expect.stringMatching(/^use «redacted, mark [0-9a-f]{16}»\\u\{202e\}, not \\u\{200b\}that\nplease$/)
+  expect(answers).toMatchObject([{ reason: kept }])
+  const told = await read(call)
+  expect(told).toMatchObject({ state: 'rejected', result: { error: { detail: kept } } })
+  const journal = JSON.stringify(granted(await agent.client('readJournal', { params: { run: call.run } })))
+  for (const text of [JSON.stringify([answers, told]), journal])
+    for (const raw of [token, '\u202e', '\u200b']) expect(text).not.toContain(raw)
+})
+
+test('what was kept before shows so on pages too', () => {
+  const shown = answersOf({ answers: [{ ...SAID, reason: 'a \u202e b' }] } as Approval) // the rest is not shown here
+  expect(shown).toContain('a \\u{202e} b')
+  expect(shown).not.toContain('\u202e')
+})
+
+test('a yes that is not enough is no approval: cancelled or expired, the card says so; and it speaks of what a yes can do', async () => {
+  const name = await desk.tool({
+    input_schema: { type: 'object', properties: { sum: { type: 'integer' } }, required: ['sum'] },
+    approval_ttl_s: 3,
+  })
+  const rule = `@id("two-above-ten") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.sum > 10 } unless { context.approval.count >= 2 };`
+  await desk.withPolicies({ 'two-above-ten': rule }, async () => {
+    const [stopped, late] = [await desk.asked(agent.client, name, { sum: 11 }), await desk.asked(agent.client, name, { sum: 12 })]
+    for (const call of [stopped, late]) {
+      const pending = granted(await answer(call.approval.id, 'approve'))
+      expect(pending).toMatchObject({ status: 'pending' })
+      expect(pending.prompt.on_yes).toMatch(/^policy wants approval\.count ≥ 2.*any other yes does not let it run$/)
+    }
+    const cancelled = granted(await agent.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }))
+    expect(cancelled).toMatchObject({ state: 'cancelled', approval: { status: 'cancelled' } })
+    const expired = await eventually('it expires', async () => {
+      const call = await read(late)
+      return call.state === 'expired' && call
+    })
+    expect(expired).toMatchObject({ approval: { status: 'expired' }, result: { error: { detail: 'not enough people answered in time' } } })
+  })
+})
+
+test('seed T28: the record says what it is about and what may be answered: no comes first, and is what silence comes to', async () => {
+  const record = async (tool: string) => {
+    const { approval } = await desk.asked(agent.client, tool)
+    return granted(await approver.client('readApproval', { params: { id: approval.id } }))
+  }
+  const { subject, options, expires_at, requested_at } = await record(sensitive)
+  expect([subject, expires_at - requested_at]).toEqual([`tool:${sensitive}`, 900_000])
+  expect(options).toEqual([
+    { decision: 'deny', scope: 'once', default: true },
+    { decision: 'approve', scope: 'once' },
+    { decision: 'deny', scope: 'session' },
+    { decision: 'approve', scope: 'timeboxed', ttl_s: 3_600 },
+    { decision: 'approve', scope: 'timeboxed', ttl_s: 600 },
+    { decision: 'approve', scope: 'session' },
+  ])
+  // Where policy wants each call looked at, no further yes is offered.
+  const each = await record(await desk.tool({ capabilities: ['secrets_read'] }))
+  expect(each.options.filter(({ decision }) => decision === 'approve')).toEqual([{ decision: 'approve', scope: 'once' }])
+})
+
+test('no: the call is rejected with the reason, and nothing runs', async () => {
+  const call = await desk.asked(agent.client, sensitive)
+  granted(await answer(call.approval.id, 'deny', approver, 'not today'))
+  expect(await read(call)).toMatchObject({
+    state: 'rejected',
+    approval: { status: 'denied' },
+    result: { error: { code: 'denied', detail: 'not today' } },
+  })
+  expect(refusal(await peer.claim(call.id))).toMatch(/^409/)
+})
+
+test('nothing runs while nobody has answered', async () => {
+  const call = await desk.asked(agent.client, sensitive)
+  expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+})
+
+test('the inbox lists what waits, newest first, and what has ended; each with a link of the reader’s own while it waits', async () => {
+  const calls = [
+    await desk.asked(agent.client, sensitive),
+    await desk.asked(agent.client, sensitive),
+    await desk.asked(agent.client, sensitive),
+  ]
+  const ids = calls.map(({ approval }) => approval.id)
+  const listed = (status: 'pending' | 'ended' | 'all', by = approver) =>
+    by.client('listApprovals', { query: { status } }).then((list) => granted(list).items.filter(({ id }) => ids.includes(id)))
+  await eventually('all three are listed', async () => (await listed('pending')).length === 3)
+  expect((await listed('pending')).map(({ id }) => id)).toEqual(ids.toReversed())
+  const [mine, theirs] = [await listed('pending'), await listed('pending', await desk.operator(['approver']))]
+  for (const [i, { url }] of mine.entries()) expect([typeof url, url === theirs[i]?.url]).toEqual(['string', false])
+  granted(await answer(ids[0] ?? '', 'deny'))
+  await eventually('one has ended', async () => (await listed('ended')).length === 1)
+  expect((await listed('ended'))[0]).toMatchObject({ id: ids[0], status: 'denied' })
+  expect((await listed('ended'))[0]).not.toHaveProperty('url')
+  expect([(await listed('pending')).length, (await listed('all')).length]).toEqual([2, 3])
+})
+
+test('the list and the approval itself say the same', async () => {
+  const call = await desk.asked(agent.client, sensitive, { text: 'hello' })
+  const item = await eventually('it is listed', async () =>
+    granted(await approver.client('listApprovals', { query: {} })).items.find(({ id }) => id === call.approval.id),
+  )
+  expect(granted(await approver.client('readApproval', { params: { id: call.approval.id } }))).toEqual(item)
+  expect(item.prompt).toMatchObject({ agent: agent.name, tool: sensitive, tool_version: 1, risk: 'medium' })
+  expect(item.prompt.policies).toContain('sensitive-needs-approval')
+})
+
+test('two people: policy asks for a second, and gets nobody twice', async () => {
+  const tool = await desk.tool({ capabilities: ['network'] })
+  const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.approval.count < 2 };`
+  await desk.withPolicies({ two }, async () => {
+    const second = await desk.operator(['approver'])
+    const call = await desk.asked(agent.client, tool)
+    expect(granted(await answer(call.approval.id, 'approve')).status).toBe('pending')
+    expect(refusal(await answer(call.approval.id, 'approve'))).toBe('409 already_answered')
+    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+    expect((await read(call)).state).toBe('awaiting_approval')
+    expect(granted(await answer(call.approval.id, 'approve', second)).status).toBe('approved')
+    expect((await peer.claim(call.id)).ok).toBe(true)
+  })
+})
+
+test('a role: policy asks for one, and the yes of another does not do', async () => {
+  const tool = await desk.tool({ capabilities: ['network'] })
+  const role = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
+  await desk.withPolicies({ role }, async () => {
+    const security = await desk.operator(['approver', 'security'])
+    const call = await desk.asked(agent.client, tool)
+    expect(granted(await answer(call.approval.id, 'approve')).status).toBe('pending')
+    expect(granted(await answer(call.approval.id, 'approve', security)).status).toBe('approved')
+  })
+})
+
+test('P09 who has left since does not count when the call is claimed', async () => {
+  const tool = await desk.tool({ capabilities: ['network'] })
+  const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
+  await desk.withPolicies({ two }, async () => {
+    const security = await desk.operator(['approver', 'security'])
+    const call = await desk.asked(agent.client, tool)
+    granted(await answer(call.approval.id, 'approve', security))
+    granted(await desk.root('deleteOperator', { params: { name: security.name } }))
+    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  })
+})
+
+test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins, and everything that tells of it agrees', {
+  timeout: 60_000,
+}, async () => {
+  const others = [approver, await desk.operator(['approver']), await desk.operator(['approver'])]
+  const seen = new Set<string>()
+  for (let round = 0; round < 4; round++) {
+    const calls = await Promise.all(Array.from({ length: 20 }, () => desk.asked(agent.client, urgent)))
+    const last = Math.max(...calls.map(({ approval }) => approval.expires_at))
+    // Three rounds race each other; in the last the clock takes part too.
+    if (round === 3) await eventually('the expiry is near', () => Date.now() >= last - 15)
+    await Promise.all(
+      calls.map(async (call, i) => {
+        const racers = [
+          () => answer(call.approval.id, i % 3 === 0 ? 'deny' : 'approve', others[i % 3]),
+          () => answer(call.approval.id, i % 2 === 0 ? 'approve' : 'deny', others[(i + 1) % 3]),
+          async () => agent.client('cancelCall', { params: { run: call.run, call: call.id } }),
+        ]
+        const [first = racers[0], ...rest] = [...racers.slice(i % 3), ...racers.slice(0, i % 3)]
+        const running = first?.()
+        // In every fourth race the first has arrived before the others start: not always does the quickest verb win.
+        if (i % 4 === 0) await running
+        await Promise.all([running, ...rest.map((race) => race())])
+      }),
+    )
+    for (const call of calls) {
+      const ended = await eventually('it has ended', async () => {
+        const now = await read(call)
+        return now.ended_at_ms === undefined ? undefined : now
+      })
+      const kinds = await kindsOf(call)
+      const approval = granted(await approver.client('readApproval', { params: { id: call.approval.id } }))
+      const told = `${kinds.join(' ')} → ${ended.state}, ${approval.status}`
+      seen.add(told)
+      expect([
+        'approval_requested approved cancelled → cancelled, approved',
+        'approval_requested rejected → rejected, denied',
+        'approval_requested cancelled → cancelled, cancelled',
+        'approval_requested expired → expired, expired',
+      ]).toContain(told)
+      expect(ended.attestation?.executor).toBe('edge')
+      expect(refusal(await answer(call.approval.id, 'approve'))).toMatch(/^4(09 already_answered|10 approval_expired)$/)
+    }
+  }
+  expect(seen.size).toBeGreaterThan(1)
+})
+
+test('P12 forty questions of one agent in forty runs are each answered by itself', async () => {
+  const flood = await desk.agent()
+  const calls = await Promise.all(Array.from({ length: 40 }, () => desk.asked(flood.client, sensitive)))
+  const [first, ...rest] = calls
+  granted(await answer(first?.approval.id ?? '', 'approve'))
+  for (const call of rest)
+    expect(granted(await flood.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('awaiting_approval')
+  await Promise.all(rest.map((call) => answer(call.approval.id, 'deny')))
+})
+
+test.each([
+  ['a decision that is none', { decision: 'maybe' }],
+  ['no decision', {}],
+  ['a scope that there is not', { decision: 'approve', scope: 'forever' }],
+  ['an approver named in the body', { decision: 'approve', by: 'root' }],
+  ['a reason beyond the limit', { decision: 'approve', reason: 'x'.repeat(1_001) }],
+])('an answer that is none is refused: %s', async (_name, body) => {
+  const call = await desk.asked(agent.client, sensitive)
+  const answered = await approver.client('answerApproval', { params: { id: call.approval.id }, body: body as { decision: 'approve' } }) // wrong on purpose
+  expect(refusal(answered)).toBe('400 invalid_request')
+  expect((await read(call)).state).toBe('awaiting_approval')
+})

@@ -1,0 +1,153 @@
+// Questions that ask exactly the same are one card with a count, and answered together: each by itself, and none that was not shown.
+
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { barriers } from '../../support/browser/axe.ts'
+import { browserForTests } from '../../support/browser/browser.ts'
+import { signedIn } from '../../support/browser/console-page.ts'
+import { ConsoleSession } from '../../support/browser/console-session.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const desk = new Desk('alike', sharedStack())
+const approver = await desk.operator(['approver'])
+const spec = { capabilities: ['process_exec' as const], input_schema: { type: 'object' }, executor: { argv: ['echo', '{...words}'] } }
+const tool = await desk.tool(spec)
+
+const browser = await browserForTests()
+
+type Agent = Awaited<ReturnType<Desk['agent']>>
+const ask = async ({ client }: Agent, words = ['same'], of = tool): Promise<string> => (await desk.asked(client, of, { words })).approval.id
+const read = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+const statusOf = async (ids: readonly string[]) => Promise.all(ids.map(async (id) => (await read(id)).status))
+/** This agent's, as the inbox lists them once: newest first. */
+async function listed({ name }: Agent) {
+  const { items } = granted(await desk.root('listApprovals', { query: { status: 'pending', alike: 'once' } }))
+  return items.filter(({ prompt }) => prompt.agent === name).map(({ id, alike }) => [id, alike])
+}
+/** The inbox is a mirror: what was asked shows there a moment later. */
+const listing = (agent: Agent, expected: unknown) =>
+  eventually('the inbox lists it so', async () => (JSON.stringify(await listed(agent)) === JSON.stringify(expected) ? true : undefined))
+const opened = ({ name }: Agent, options = {}): Promise<Page> =>
+  signedIn(browser, { url: desk.url, path: `/console?agent=${name}`, key: approver.key }, options)
+
+test('the same agent, tool, arguments and plan are one group; anything else is another', async () => {
+  const [agent, other] = [await desk.agent(), await desk.agent()]
+  const [first, second] = [await ask(agent), await ask(agent)]
+  const of = await desk.tool(spec)
+  const before = await ask(agent, ['same'], of)
+  await desk.tool({ ...spec, description: 'another version' }, of)
+  const others = [await ask(agent, ['other']), await ask(other), before, await ask(agent, ['same'], of)]
+  const groups = await Promise.all([first, second, ...others].map(async (id) => (await read(id)).group))
+  expect([groups[0], new Set(groups).size]).toEqual([groups[1], 5])
+  expect((await read(first)).digest).not.toBe((await read(second)).digest)
+})
+
+test('one line with a count; when the one that is listed has ended the next takes its place', async () => {
+  const agent = await desk.agent()
+  const [a = '', b = '', c = ''] = [await ask(agent), await ask(agent), await ask(agent)]
+  const different = await ask(agent, ['another'])
+  await listing(agent, [
+    [different, 1],
+    [a, 3],
+  ])
+  const { group } = await read(a)
+  const members = granted(await desk.root('listApprovals', { query: { group } })).items.map(({ id }) => id)
+  expect(members).toEqual([c, b, a])
+  expect(granted(await desk.root('listApprovals', { query: { group, after: c } })).items.map(({ id }) => id)).toEqual([b, a])
+  for (const [id, rest] of [
+    [
+      a,
+      [
+        [different, 1],
+        [b, 2],
+      ],
+    ],
+    [
+      c,
+      [
+        [different, 1],
+        [b, 1],
+      ],
+    ],
+    [b, [[different, 1]]],
+  ] as const) {
+    granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+    await listing(agent, rest)
+  }
+})
+
+test('one card, read in full, and a yes to all of them: each of its own digest; what is asked later is not answered with them', async () => {
+  const agent = await desk.agent()
+  const ids = [await ask(agent), await ask(agent), await ask(agent)]
+  await listing(agent, [[ids[0], 3]])
+  const page = await opened(agent)
+  expect(await page.locator('.card').count()).toBe(1)
+  expect(await page.locator('.card').textContent()).toContain('3 ask exactly this')
+  expect(await page.locator('#words').textContent()).toMatch(/^3 of \d+ approvals? waits?\.$|^3 approvals wait\.$/)
+  await page.locator('.card h2 a').click()
+  await page.locator('#alike summary').click()
+  const late = await ask(agent)
+  await listing(agent, [[ids[0], 4]])
+  await page.getByLabel('Reason for all 3').fill('the whole batch')
+  await page.getByRole('button', { name: 'Approve all 3' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('3 of 3 approved')
+  expect(await statusOf([...ids, late])).toEqual(['approved', 'approved', 'approved', 'pending'])
+  const said = await Promise.all(ids.map(read))
+  expect(new Set(said.map(({ digest }) => digest)).size).toBe(3)
+  for (const { answers } of said)
+    expect(answers).toMatchObject([{ by: approver.name, channel: 'console', scope: 'once', reason: 'the whole batch' }])
+})
+
+test('chosen in the inbox, all of a card are denied, and what was answered meanwhile is told apart', async () => {
+  const agent = await desk.agent()
+  const ids = [await ask(agent), await ask(agent)]
+  const different = await ask(agent, ['another'])
+  await listing(agent, [
+    [different, 1],
+    [ids[0], 2],
+  ])
+  const page = await opened(agent, { javaScriptEnabled: true })
+  await page.getByRole('checkbox', { name: 'Choose all 2' }).check()
+  await page.locator(`#choose-${different}`).check()
+  await page.locator('#deny-chosen summary').click()
+  await page.getByRole('button', { name: 'Deny those chosen' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('3 of 3 denied')
+  expect(await barriers(page)).toEqual([])
+  expect(await statusOf([...ids, different])).toEqual(['denied', 'denied', 'denied'])
+})
+
+test('seed T28: a card of several shuts nobody out, and Enter in it denies', async () => {
+  const agent = await desk.agent()
+  const ids = [await ask(agent), await ask(agent)]
+  await listing(agent, [[ids[0], 2]])
+  const page = await opened(agent, { javaScriptEnabled: true })
+  expect(await barriers(page)).toEqual([])
+  await page.locator('.card h2 a').click()
+  expect(await barriers(page)).toEqual([])
+  expect(await page.locator('#alike form button').allTextContents()).toEqual(
+    ['Deny all 2', 'Approve all 2'].map((t) => expect.stringContaining(t)),
+  )
+})
+
+test('L3 a yes to several needs them to ask the same, and names what was shown', async () => {
+  const agent = await desk.agent()
+  const [one, other] = [await ask(agent), await ask(agent, ['another'])]
+  const session = await ConsoleSession.open(desk.url, approver.key)
+  const { form = '' } = await session.fields('/console')
+  const post = (id: string[], more: Record<string, string> = {}) =>
+    session.get('/console/approvals', {
+      method: 'POST',
+      headers: { origin: new URL(desk.url).origin },
+      body: new URLSearchParams([
+        ...Object.entries({ form, decision: 'approve', ...more }),
+        ...id.map((each): [string, string] => ['id', each]),
+      ]),
+    })
+  expect((await post([one, other])).status).toBe(400)
+  expect((await post([one], { reason: 'x'.repeat(1_001) })).status).toBe(400)
+  expect(await (await post([`${'0'.repeat(64)}~${one}`])).text()).toContain('0 of 0 approved')
+  expect(await (await post([`${(await read(one)).group}~apr_0`])).text()).toContain('0 of 0 approved')
+  expect(await statusOf([one, other])).toEqual(['pending', 'pending'])
+})

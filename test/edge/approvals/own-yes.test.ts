@@ -1,0 +1,91 @@
+// An approver reads the effect of their own yes: an operator outside the role that policy wants reads so, on every page and route.
+
+import { expect, test } from 'vitest'
+import { mailOf } from '../../../edge/channels/email/content.ts'
+import type { Message } from '../../../edge/channels/medium.ts'
+import { askedCard } from '../../../edge/channels/slack/card.ts'
+import { ConsoleSession } from '../../support/browser/console-session.ts'
+import { countersign } from '../../support/countersign.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const desk = new Desk('own-yes', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool()
+const [finance, other] = [await desk.operator(['approver', 'finance']), await desk.operator(['approver'])]
+const RUNS = 'exactly this call runs once; any change needs a new approval'
+const NOT_ALONE =
+  /your yes alone does not let it run: policy still wants an approval by somebody in the role `?finance`?; with that, exactly/i
+
+const texts = (page: string): string =>
+  page
+    .replace(/<[^>]*>/g, '')
+    .replaceAll('&#39;', '’')
+    .replace(/\s+/g, ' ')
+
+const rule = (condition: string) =>
+  `@id("wants") @reason("policy wants more") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { ${condition} };`
+
+test('D17 an operator outside the wanted role reads that their yes is not enough: link, console, API, command line', async () => {
+  await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
+    const { approval, run } = await desk.asked(agent.client, tool, {})
+    for (const { client, key, name } of [finance, other]) {
+      const says = name === other.name ? NOT_ALONE : new RegExp(RUNS, 'i')
+      const never = name === other.name ? /if you approve exactly this call/i : /does not let it run/
+      const read = granted(await client('readApproval', { params: { id: approval.id } }))
+      const page = texts(await (await fetch(read.url ?? '')).text())
+      const session = await ConsoleSession.open(desk.url, key)
+      const shown = texts(await (await session.get(`/console/approvals/${approval.id}`)).text())
+      const { out } = await countersign(['approvals', 'show', approval.id], { env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key } })
+      for (const [where, text] of Object.entries({ api: read.prompt.on_yes, page, shown, out: out.replace(/\s+/g, ' ') })) {
+        expect([name, where, text]).toEqual([name, where, expect.stringMatching(says)])
+        expect([name, where, text]).toEqual([name, where, expect.not.stringMatching(never)])
+      }
+      expect(page).toContain('medium risk')
+      expect([read.prompt.risk, read.prompt.risk_ground]).toEqual(['medium', 'policy wants an approval by somebody in the role `finance`'])
+    }
+    // The text is true: the yes of an operator outside the role does not let it run.
+    granted(await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('pending')
+    granted(await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('approved')
+    granted(await desk.root('cancelRun', { params: { run } }))
+  })
+})
+
+test('D17 where policy wants two people, the first reads that one yes is not enough, and the second that theirs is', async () => {
+  await desk.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
+    const { approval, run } = await desk.asked(agent.client, tool, {})
+    const onYes = async () => granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
+    expect(await onYes()).toMatch(/^your yes alone does not let it run: policy still wants approval\.count ≥ 2/)
+    granted(await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    expect(await onYes()).toBe(RUNS)
+    granted(await desk.root('cancelRun', { params: { run } }))
+  })
+})
+
+test('D17 a message to several people names the approvers wanted and promises nobody that their yes counts: mail, Slack', async () => {
+  await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
+    const { approval: asked, run } = await desk.asked(agent.client, tool, {})
+    const approval = await eventually('the approval is in the inbox', async () =>
+      granted(await desk.root('listApprovals', { query: {} })).items.find(({ id }) => id === asked.id),
+    )
+    const message: Message = {
+      id: 'm',
+      kind: 'asked',
+      approval,
+      recipient: other.name,
+      link: 'https://sign.example.com/approve/x',
+      page: 'https://sign.example.com/console',
+      seal: () => 'A'.repeat(43),
+      at_ms: approval.requested_at,
+    }
+    const mail = mailOf(message)
+    for (const text of [mail.text, mail.html, JSON.stringify(askedCard(message).blocks)]) {
+      expect(text.replace(/\s+/g, ' ')).toMatch(/policy wants an approval by somebody in the role/i)
+      expect(text).not.toMatch(/it counts towards|your yes/i)
+    }
+    granted(await desk.root('cancelRun', { params: { run } }))
+  })
+})

@@ -1,0 +1,383 @@
+// An answer may stand for further calls of its kind: of the same agent, session, device, channel, tool, policies and reach, and of nothing
+// else; as long as it was given for, its giver may give it, and nobody took it back.
+
+import { expect, test } from 'vitest'
+import type { Call } from '../../../shared/wire/calls.ts'
+import type { RunSpec } from '../../../shared/wire/runs.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('standing', sharedStack())
+const agent = await desk.agent()
+const approver = await desk.operator(['approver'])
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const tool = await desk.tool({ capabilities: ['network'] })
+
+type Given = { scope?: 'once' | 'session' | 'timeboxed'; ttl_s?: number; reason?: string }
+
+const propose = async (run: RunSpec, { by = agent.client, of = tool, args = {} as Record<string, unknown> } = {}): Promise<Call> =>
+  granted(await by('proposeCallInNewRun', { body: { tool: of, args, run } }))
+const answer = (call: Call, decision: 'approve' | 'deny', given: Given = {}, by = approver.client) =>
+  by('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision, ...given } })
+const session = (): RunSpec => ({ session: desk.name() })
+const standingIn = async ({ session }: RunSpec) =>
+  granted(await desk.root('listStanding', {})).items.filter((standing) => standing.session === session)
+const read = async (call: Call) => granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+const journalOf = async ({ run }: Call) => granted(await agent.client('readJournal', { params: { run }, query: {} })).items
+
+/** A session in which somebody has said yes to one call, and more. */
+async function approved(given: Given = { scope: 'session' }, run = session()): Promise<RunSpec> {
+  granted(await answer(await propose(run), 'approve', given))
+  return run
+}
+
+test('a yes for the session saves the second question, and whoever checks the evidence sees under what it ran', async () => {
+  const run = session()
+  const first = await propose(run)
+  const card = granted(await approver.client('readApproval', { params: { id: first.approval?.id ?? '' } }))
+  expect(card.prompt.standing?.covers).toContain(
+    `every call of \`${tool}\` version 1 by agent \`${agent.name}\` in session \`${run.session}\``,
+  )
+  expect(card.prompt.standing?.most_s).toBe(43_200)
+  granted(await answer(first, 'approve', { scope: 'session', reason: 'as often as you like' }))
+  const [standing, ...more] = await standingIn(run)
+  expect(more).toEqual([])
+  expect(standing).toMatchObject({
+    by: approver.name,
+    channel: 'api',
+    assurance: 'key',
+    digest: first.digest,
+    live: true,
+    scope: 'session',
+  })
+
+  const second = await propose(run, { args: { text: 'another' } })
+  expect(second).toMatchObject({ state: 'granted', decision: { effect: 'ask' }, approval: { status: 'approved' } })
+  expect(second.decision.reason).toContain(`approved by what stands: \`${standing?.id}\``)
+  const [entry] = await journalOf(second)
+  expect(entry).toMatchObject({ kind: 'approved', body: { answers: [{ by: approver.name, scope: 'session', standing: standing?.id }] } })
+  const claim = granted(await peer.claim(second.id))
+  expect(grantOf(claim.grant).facts.approval).toMatchObject({ scope: 'session', answers: [{ by: approver.name, standing: standing?.id }] })
+  granted(await peer.settle(claim))
+})
+
+test('seed T8: a call that runs under what stands says which answer that is, and not whose', async () => {
+  const call = await propose(await approved())
+  expect(call.state).toBe('granted')
+  await peer.run(call.id)
+  for (const told of [call, await read(call)]) {
+    expect(told.decision.reason).toMatch(/approved by what stands: `std_/)
+    expect(JSON.stringify(told)).not.toContain(approver.name)
+  }
+})
+
+test('seed T16: a yes for one call stands for no other', async () => {
+  const run = await approved({ scope: 'once' })
+  expect(await standingIn(run)).toEqual([])
+  expect((await propose(run)).state).toBe('awaiting_approval')
+})
+
+test('seed T17: a reset of the session takes back what stands in it, and in no other', async () => {
+  const [run, other] = [await approved(), await approved()]
+  const reset = (by = agent.client, whose?: string) =>
+    by('resetSession', { params: { session: run.session ?? '' }, body: whose === undefined ? {} : { agent: whose } })
+  const stranger = await desk.agent()
+  expect(granted(await reset(stranger.client)).ended).toBe(0)
+  expect(refusal(await reset(stranger.client, agent.name))).toBe('403 forbidden')
+  expect((await propose(run)).state).toBe('granted')
+  expect(granted(await reset()).ended).toBe(1)
+  expect([(await propose(run)).state, (await propose(other)).state]).toEqual(['awaiting_approval', 'granted'])
+  expect(await standingIn(run)).toEqual([])
+  expect(granted(await reset(approver.client, agent.name)).ended).toBe(0)
+})
+
+test('seed T18: a yes for a time is over when it is over, for calls that it let in too', async () => {
+  const run = await approved({ scope: 'timeboxed', ttl_s: 2 })
+  const second = await propose(run)
+  expect(second.state).toBe('granted')
+  await eventually('nothing stands', async () => ((await standingIn(run)).length === 0 ? true : undefined))
+  expect((await propose(run)).state).toBe('awaiting_approval')
+  expect(refusal(await peer.claim(second.id))).toBe('409 not_claimable')
+  expect(await read(second)).toMatchObject({ state: 'cancelled' })
+})
+
+test('seed T22: what was approved from one surface is asked about from another', async () => {
+  const run = { ...session(), channel: 'chat', device: 'phone' }
+  await approved({ scope: 'session' }, run)
+  expect((await propose(run)).state).toBe('granted')
+  const others: RunSpec[] = [
+    { ...run, channel: 'mail' },
+    { ...run, device: 'laptop' },
+    { ...session(), channel: 'chat', device: 'phone' },
+    { session: run.session },
+  ]
+  for (const other of others) expect([other, (await propose(other)).state]).toEqual([other, 'awaiting_approval'])
+  const stranger = await desk.agent()
+  expect((await propose(run, { by: stranger.client })).state).toBe('awaiting_approval')
+})
+
+test('seed N10: a yes for one program covers no other, whatever the tool', async () => {
+  const of = await desk.tool({
+    capabilities: ['process_exec'],
+    input_schema: { type: 'object', properties: { command: { type: 'string' }, at: { type: 'string' } }, required: ['command', 'at'] },
+    executor: { argv: ['{command}', '{at}'] },
+  })
+  const run = session()
+  granted(await answer(await propose(run, { of, args: { command: 'ls', at: '/' } }), 'approve', { scope: 'session' }))
+  expect((await propose(run, { of, args: { command: 'ls', at: '/tmp' } })).state).toBe('granted')
+  for (const command of ['rm', '/tmp/ls', './ls', 'LS'])
+    expect([command, (await propose(run, { of, args: { command, at: '/tmp' } })).state]).toEqual([command, 'awaiting_approval'])
+})
+
+test('D17 a standing yes for an interpreter covers only the same arguments and says so; none is offered in the folder of a run', async () => {
+  const contract = {
+    capabilities: ['process_exec' as const],
+    input_schema: { type: 'object', properties: { args: { type: 'array', items: { type: 'string' } } }, required: ['args'] },
+  }
+  const of = await desk.tool({ ...contract, executor: { argv: ['sh', '{...args}'] } })
+  const run = session()
+  const first = await propose(run, { of, args: { args: ['-c', 'id'] } })
+  const { prompt } = granted(await desk.root('readApproval', { params: { id: first.approval?.id ?? '' } }))
+  expect(prompt.standing?.covers).toMatch(/with exactly these arguments/)
+  expect(prompt.plan).toContain('"sh" is an interpreter: its arguments are a program')
+  granted(await answer(first, 'approve', { scope: 'session' }))
+  expect((await propose(run, { of, args: { args: ['-c', 'id'] } })).state).toBe('granted')
+  for (const args of [['-c', 'id; id'], ['-c', 'cat ~/.ssh/id'], ['-c'], []])
+    expect([args, (await propose(run, { of, args: { args } })).state]).toEqual([args, 'awaiting_approval'])
+
+  const shared = await desk.tool({ ...contract, executor: { argv: ['sh', '{...args}'] }, workspace: 'run' })
+  const script = await propose(session(), { of: shared, args: { args: ['build.sh'] } })
+  const { options } = granted(await desk.root('readApproval', { params: { id: script.approval?.id ?? '' } }))
+  expect(options.map(({ scope }) => scope)).toEqual(['once', 'once'])
+  expect(refusal(await answer(script, 'approve', { scope: 'session' }))).toBe('403 once_only')
+})
+
+test('L3 another version of the tool, or another policy set, is asked about again', async () => {
+  const of = await desk.tool({ capabilities: ['network'] })
+  const run = session()
+  granted(await answer(await propose(run, { of }), 'approve', { scope: 'session' }))
+  await desk.withPolicies({ other: '@id("other") permit (principal == Agent::"nobody", action, resource);' }, async () => {
+    expect((await propose(run, { of })).state).toBe('awaiting_approval')
+    expect(await standingIn(run)).toMatchObject([{ live: false }])
+  })
+  expect((await propose(run, { of })).state).toBe('granted')
+  await desk.tool({ capabilities: ['network'], description: 'says something else' }, of)
+  expect((await propose(run, { of })).state).toBe('awaiting_approval')
+})
+
+test('taken back, it lets nothing begin: what it let in before is not handed out', async () => {
+  const run = await approved()
+  const [waiting, running] = [await propose(run), await propose(run)]
+  const claim = granted(await peer.claim(running.id))
+  const [standing] = await standingIn(run)
+  const revoke = () => desk.root('revokeStanding', { params: { id: standing?.id ?? '' } })
+  granted(await revoke())
+  expect(refusal(await revoke())).toBe('404 not_found')
+  expect(refusal(await peer.claim(waiting.id))).toBe('409 not_claimable')
+  expect(await read(waiting)).toMatchObject({ state: 'cancelled', result: { error: { code: 'denied' } } })
+  granted(await peer.settle(claim)) // what has begun goes on
+  expect((await propose(run)).state).toBe('awaiting_approval')
+})
+
+test('calls, claims and a revocation at once: nothing is claimed after the revocation was answered', async () => {
+  for (let round = 0; round < 5; round++) {
+    const run = await approved()
+    const calls = await Promise.all(Array.from({ length: 12 }, () => propose(run)))
+    const [standing] = await standingIn(run)
+    let revokedAt = Number.POSITIVE_INFINITY
+    const begun: number[] = []
+    await Promise.all([
+      ...calls.map(async (call) => {
+        const claim = await peer.claim(call.id)
+        if (claim.ok) begun.push(grantOf(claim.value.grant).issued_at_ms)
+      }),
+      desk.root('revokeStanding', { params: { id: standing?.id ?? '' } }).then((done) => {
+        granted(done)
+        revokedAt = Date.now()
+      }),
+    ])
+    for (const at of begun) expect(at).toBeLessThanOrEqual(revokedAt)
+    for (const call of calls) expect(['running', 'cancelled']).toContain((await read(call)).state)
+    expect((await propose(run)).state).toBe('awaiting_approval')
+  }
+})
+
+test('a no for the session is a no to the next, with its reason; a fresh yes is not in its way', async () => {
+  const run = session()
+  granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
+  const second = await propose(run)
+  expect(second).toMatchObject({ state: 'rejected', result: { ok: false, error: { code: 'denied', detail: 'not in this conversation' } } })
+  expect(second.attestation?.executor).toBe('edge')
+  const [standing] = await standingIn(run)
+  granted(await desk.root('revokeStanding', { params: { id: standing?.id ?? '' } }))
+  expect((await propose(run)).state).toBe('awaiting_approval')
+})
+
+test('P09 an agent’s reset of its session ends no operator’s no', async () => {
+  const run = session()
+  granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
+  const reset = async (by = agent.client, body = {}) =>
+    granted(await by('resetSession', { params: { session: run.session ?? '' }, body })).ended
+  expect([await reset(), (await propose(run)).state, (await standingIn(run)).length]).toEqual([0, 'rejected', 1])
+  expect([await reset(approver.client, { agent: agent.name }), (await propose(run)).state]).toEqual([1, 'awaiting_approval'])
+})
+
+test('P09 what an operator said stands while they may say it', async () => {
+  const [one, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
+  const [a, b] = [session(), session()]
+  granted(await answer(await propose(a), 'approve', { scope: 'session' }, one.client))
+  granted(await answer(await propose(b), 'approve', { scope: 'session' }, other.client))
+  const before = await propose(a)
+  expect(before.state).toBe('granted')
+  granted(await desk.root('deleteOperator', { params: { name: one.name } }))
+  granted(await desk.root('putOperator', { params: { name: other.name }, body: { roles: ['auditor'] } }))
+  expect([(await propose(a)).state, (await propose(b)).state]).toEqual(['awaiting_approval', 'awaiting_approval'])
+  expect(refusal(await peer.claim(before.id))).toBe('409 not_claimable')
+})
+
+test('two of a quorum: what one of them said to all is counted, the other is asked', async () => {
+  const of = await desk.tool({ capabilities: ['network'] })
+  const rule = `@id("two") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.count >= 2 };`
+  const second = await desk.operator(['approver'])
+  await desk.withPolicies({ two: rule }, async () => {
+    const run = session()
+    const first = await propose(run, { of })
+    expect(granted(await answer(first, 'approve', { scope: 'session' })).status).toBe('pending')
+    expect(granted(await answer(first, 'approve', {}, second.client)).status).toBe('approved')
+    const next = await propose(run, { of })
+    expect(next.state).toBe('awaiting_approval')
+    const card = granted(await second.client('readApproval', { params: { id: next.approval?.id ?? '' } }))
+    expect(card.answers).toMatchObject([{ by: approver.name, standing: expect.stringMatching(/^std_/) }])
+    const theirs = await fetch(await desk.link(approver.client, next.approval?.id ?? ''))
+    expect(await theirs.text()).toContain('Approve once') // they may still say something else to this one
+    expect(granted(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe('approved')
+    expect((await propose(run, { of })).state).toBe('granted')
+  })
+})
+
+test('P09 where policy wants somebody else than the owners, an owner’s standing yes is not enough', async () => {
+  const of = await desk.tool({ capabilities: ['network'] })
+  const owner = await desk.operator(['approver'])
+  const owned = await desk.agent({ owners: [owner.name] })
+  const rule = `@id("others") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.independent.count >= 1 };`
+  await desk.withPolicies({ others: rule }, async () => {
+    const run = session()
+    const first = await propose(run, { by: owned.client, of })
+    expect(granted(await answer(first, 'approve', { scope: 'session' }, owner.client)).status).toBe('pending')
+    expect((await propose(run, { by: owned.client, of })).state).toBe('awaiting_approval')
+    expect(granted(await answer(first, 'approve', { scope: 'session' })).status).toBe('approved')
+    expect((await propose(run, { by: owned.client, of })).state).toBe('granted')
+  })
+})
+
+test('what policy wants asked each time takes no standing yes, says so before, and records nothing of one', async () => {
+  const of = await desk.tool({ capabilities: ['secrets_read'] })
+  const run = session()
+  const call = await propose(run, { of })
+  const card = granted(await approver.client('readApproval', { params: { id: call.approval?.id ?? '' } }))
+  expect([card.prompt.risk, card.prompt.standing?.most_s]).toEqual(['critical', 0])
+  for (const given of [{ scope: 'session' }, { scope: 'timeboxed', ttl_s: 1 }] as const)
+    expect(refusal(await answer(call, 'approve', given))).toBe('403 once_only')
+  expect((await read(call)).state).toBe('awaiting_approval')
+  expect(granted(await answer(call, 'approve')).answers).toMatchObject([{ scope: 'once' }])
+  expect((await propose(run, { of })).state).toBe('awaiting_approval')
+  expect(await standingIn(run)).toEqual([])
+})
+
+test('policy says for how long a yes may stand, and a call that it wants asked is asked in the midst of what stands', async () => {
+  const of = await desk.tool({
+    capabilities: ['network'],
+    input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
+  })
+  const [ten, large] = [desk.name(), desk.name()]
+  const rules = {
+    [ten]: `@id("${ten}") forbid (principal, action == Action::"tool.execute/${of}", resource) when { context.approval.standing_s > 600 };`,
+    [large]: `@id("${large}") forbid (principal, action == Action::"tool.execute/${of}", resource) when { context.args.amount > 100 && context.approval.standing_s > 0 };`,
+  }
+  await desk.withPolicies(rules, async () => {
+    const run = session()
+    const call = await propose(run, { of, args: { amount: 1 } })
+    const card = granted(await approver.client('readApproval', { params: { id: call.approval?.id ?? '' } }))
+    expect(card.prompt.standing?.most_s).toBe(600)
+    for (const given of [{ scope: 'session' }, { scope: 'timeboxed', ttl_s: 601 }] as const)
+      expect(refusal(await answer(call, 'approve', given))).toBe('403 once_only')
+    granted(await answer(call, 'approve', { scope: 'timeboxed', ttl_s: 600 }))
+    expect((await propose(run, { of, args: { amount: 100 } })).state).toBe('granted')
+    const more = await propose(run, { of, args: { amount: 101 } })
+    expect(more.state).toBe('awaiting_approval')
+    expect(granted(await answer(more, 'approve')).status).toBe('approved') // the same operator, to this very call
+  })
+})
+
+test('seeds N9 and N19: an answer that comes late or second changes nothing, and nothing stands because of it', async () => {
+  const of = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
+  const run = session()
+  const late = await propose(run, { of })
+  await eventually('expired', async () => ((await read(late)).state === 'expired' ? true : undefined))
+  expect(refusal(await answer(late, 'approve', { scope: 'session' }))).toBe('410 approval_expired')
+  const denied = await propose(run)
+  granted(await answer(denied, 'deny'))
+  expect(refusal(await answer(denied, 'approve', { scope: 'session' }, desk.root))).toBe('409 already_answered')
+  expect((await read(denied)).state).toBe('rejected')
+  expect(await standingIn(run)).toEqual([])
+})
+
+test('P04 thirty answers with different scopes at once: one is taken, and what stands is what it said', async () => {
+  const run = session()
+  const call = await propose(run)
+  const givens: Given[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]
+  const others = await Promise.all([approver, await desk.operator(['approver']), await desk.operator(['admin'])])
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, (_, i) => answer(call, i % 2 === 0 ? 'approve' : 'deny', givens[i % 3], others[i % 3]?.client)),
+  )
+  const taken = answers.filter(({ ok }) => ok)
+  expect(taken).toHaveLength(1)
+  const [won] = taken.map(granted)
+  const stands = await standingIn(run)
+  expect(stands.map(({ scope, by, decision }) => [scope, by, decision])).toEqual(
+    won?.answers.filter(({ scope }) => scope !== 'once').map(({ scope, by, decision }) => [scope, by, decision]),
+  )
+  expect(answers.filter(({ ok }) => !ok).map(refusal)).toEqual(Array.from({ length: 29 }, () => '409 already_answered'))
+})
+
+test('seeds T24 and N20: nothing that an agent sends approves its call', async () => {
+  const run = session()
+  const headers = {
+    'x-approval': 'approved',
+    'x-allow-sensitive-tools': 'true',
+    'x-countersign-approval': 'std_00000000000000000000000000',
+  }
+  expect(granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run }, headers })).state).toBe('awaiting_approval')
+  const more = { tool, args: {}, run: { ...run, allow_sensitive_tools: true } }
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: more }))).toBe('400 invalid_request')
+  expect(refusal(await answer(await propose(run), 'approve', { scope: 'session' }, agent.client))).toBe('403 forbidden')
+  expect(refusal(await agent.client('listStanding', {}))).toBe('403 forbidden')
+  expect(await standingIn(run)).toEqual([])
+})
+
+test('seed T29: a policy that denies beats what stands', async () => {
+  const of = await desk.tool({
+    capabilities: ['network'],
+    input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
+  })
+  const name = desk.name()
+  const rule = `@id("${name}") forbid (principal, action == Action::"tool.execute/${of}", resource) when { context.args.amount > 10 };`
+  await desk.withPolicies({ [name]: rule }, async () => {
+    const run = session()
+    granted(await answer(await propose(run, { of, args: { amount: 1 } }), 'approve', { scope: 'session' }))
+    expect((await propose(run, { of, args: { amount: 2 } })).state).toBe('granted')
+    expect(await propose(run, { of, args: { amount: 11 } })).toMatchObject({ state: 'denied', decision: { policies: [name] } })
+  })
+})
+
+test.each([
+  ['a time without the scope for it', { scope: 'session', ttl_s: 60 }],
+  ['the scope without a time', { scope: 'timeboxed' }],
+  ['no time at all', { scope: 'timeboxed', ttl_s: 0 }],
+  ['longer than anything stands', { scope: 'timeboxed', ttl_s: 43_201 }],
+  ['a scope that there is not', { scope: 'forever' as 'session' }],
+] satisfies [string, Given][])('a scope that is none is refused: %s', async (_name, given) => {
+  expect(refusal(await answer(await propose(session()), 'approve', given))).toBe('400 invalid_request')
+})

@@ -1,0 +1,239 @@
+// Every state of a call × every event: what comes of it. What is not listed as a transition is a refusal, and a refusal changes nothing.
+
+import { expect, test } from 'vitest'
+import { dueAt } from '../../../edge/call/due-at.ts'
+import type { CallRecord, Event, Status } from '../../../edge/call/lifecycle.ts'
+import { hasEnded, step } from '../../../edge/call/lifecycle.ts'
+import { after, answered, ask, claimed, decision, EXPIRY, edited, FAR, frozen, proposal, settled, T0, WAYS } from './calls.ts'
+
+type State = Status['state']
+const STATES = Object.keys(WAYS) as State[] // a record over exactly the states
+
+/** Events with the time at which they come. */
+const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
+  'proposed again': [{ kind: 'proposed', decision: decision('allow'), ask: null }, T0],
+  'yes, policy allows': [answered('ann', 'approve', 'allow'), T0],
+  'yes, policy asks for more': [answered('ann', 'approve', 'ask'), T0],
+  'yes, policy denies': [answered('ann', 'approve', 'deny'), T0],
+  no: [answered('ann', 'deny', 'ask'), T0],
+  'no, though policy would allow': [answered('ann', 'deny', 'allow'), T0],
+  'yes, a millisecond before expiry': [answered('ann', 'approve', 'allow'), EXPIRY - 1],
+  'yes, at expiry': [answered('ann', 'approve', 'allow'), EXPIRY],
+  'no, at expiry': [answered('ann', 'deny', 'ask'), EXPIRY],
+  claimed: [claimed('w1'), T0],
+  'claimed, policy denies': [claimed('w1', 'deny'), T0],
+  'claimed, policy asks': [claimed('w1', 'ask'), T0],
+  'claimed too late': [claimed('w1'), FAR],
+  settled: [settled('w1', 1), T0],
+  'settled as failed': [settled('w1', 1, 'failed'), T0],
+  'settled as timed out': [settled('w1', 1, 'timed_out'), T0],
+  'settled after the lease': [settled('w1', 1), FAR],
+  'settled by another': [settled('w2', 1), T0],
+  'settled under an old fence': [settled('w1', 0), T0],
+  'settled under a later fence': [settled('w1', 2), T0],
+  cancel: [{ kind: 'cancel', by: { kind: 'agent', name: 'a' } }, T0],
+  'changed, policy allows': [edited('ann', 'allow', proposal()), T0],
+  'changed, policy asks for more': [edited('ann', 'ask', proposal()), T0],
+  'changed, policy denies': [edited('ann', 'deny', proposal()), T0],
+  'changed, at expiry': [edited('ann', 'allow', proposal()), EXPIRY],
+  'links taken back': [{ kind: 'links_revoked', by: 'ann', of: null }, T0],
+  'due, too early': [{ kind: 'due' }, T0],
+  'due, its folder gone': [{ kind: 'due', folderGone: 'its worker is silent' }, T0],
+  due: [{ kind: 'due' }, FAR],
+  'due, nobody could claim it': [{ kind: 'due', unclaimable: 'no worker has proven it' }, FAR],
+  'due, the lease renewed': [{ kind: 'due', leaseUntil: FAR + 1 }, FAR],
+}
+
+const each = (events: readonly string[], outcome: string): Record<string, string> =>
+  Object.fromEntries(events.map((event) => [event, outcome]))
+/** Nobody is asked, so nobody can answer. */
+const NOT_ASKED = each(
+  Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'answered'),
+  'already_answered',
+)
+const NOT_CHANGED = each(
+  Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'edited'),
+  'already_answered',
+)
+/** No worker has it, so none can settle it. */
+const NOT_RUNNING = each(
+  Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'settled'),
+  'stale_fence',
+)
+
+/** `state · effects · journal`, or the code of the refusal. */
+const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Readonly<Record<string, string>>>> = {
+  awaiting_approval: {
+    'proposed again': 'conflict',
+    'yes, policy allows': 'granted · mirror ring · approved',
+    'yes, policy asks for more': 'awaiting_approval · mirror notify · approved',
+    'yes, policy denies': 'denied · mirror attest · denied',
+    no: 'rejected · mirror attest · rejected',
+    'no, though policy would allow': 'rejected · mirror attest · rejected',
+    'yes, a millisecond before expiry': 'granted · mirror ring · approved',
+    'yes, at expiry': 'approval_expired',
+    'no, at expiry': 'approval_expired',
+    claimed: 'not_claimable',
+    'claimed, policy denies': 'not_claimable',
+    'claimed, policy asks': 'not_claimable',
+    'claimed too late': 'not_claimable',
+    ...NOT_RUNNING,
+    cancel: 'cancelled · mirror attest · cancelled',
+    'changed, policy allows': 'granted · mirror ring · edited',
+    'changed, policy asks for more': 'awaiting_approval · mirror notify · edited',
+    'changed, policy denies': 'denied',
+    'changed, at expiry': 'approval_expired',
+    'links taken back': 'awaiting_approval · mirror notify · links_revoked',
+    'due, too early': 'conflict',
+    'due, its folder gone': 'conflict',
+    due: 'expired · mirror attest · expired',
+    'due, nobody could claim it': 'expired · mirror attest · expired',
+    'due, the lease renewed': 'expired · mirror attest · expired',
+  },
+  granted: {
+    'proposed again': 'conflict',
+    ...NOT_ASKED,
+    claimed: 'running · notify · claimed',
+    'claimed, policy denies': 'cancelled · attest · withdrawn',
+    'claimed, policy asks': 'cancelled · attest · withdrawn',
+    'claimed too late': 'not_claimable',
+    ...NOT_RUNNING,
+    cancel: 'cancelled · attest · cancelled',
+    ...NOT_CHANGED,
+    'links taken back': 'already_answered',
+    'due, too early': 'conflict',
+    'due, its folder gone': 'lapsed · attest · lapsed',
+    due: 'lapsed · attest · lapsed',
+    'due, nobody could claim it': 'lapsed · attest · lapsed',
+    'due, the lease renewed': 'lapsed · attest · lapsed',
+  },
+  running: {
+    'proposed again': 'conflict',
+    ...NOT_ASKED,
+    claimed: 'already_claimed',
+    'claimed, policy denies': 'already_claimed',
+    'claimed, policy asks': 'already_claimed',
+    'claimed too late': 'already_claimed',
+    settled: 'succeeded · notify · succeeded',
+    'settled as failed': 'failed · notify · failed',
+    'settled as timed out': 'timed_out · notify · timed_out',
+    'settled after the lease': 'succeeded · notify · succeeded',
+    'settled by another': 'stale_fence',
+    'settled under an old fence': 'stale_fence',
+    'settled under a later fence': 'stale_fence',
+    cancel: 'running · notify · cancel_requested',
+    ...NOT_CHANGED,
+    'links taken back': 'already_answered',
+    'due, too early': 'conflict',
+    'due, its folder gone': 'conflict',
+    due: 'indeterminate · attest · indeterminate',
+    'due, nobody could claim it': 'indeterminate · attest · indeterminate',
+    'due, the lease renewed': 'conflict',
+  },
+}
+
+function expected(state: State, event: string): string {
+  if (state === 'awaiting_approval' || state === 'granted' || state === 'running') return EXPECTED[state][event] ?? 'not in the table'
+  if (!['answered', 'edited'].includes(EVENTS[event]?.[0].kind ?? '')) return 'already_ended' // L4
+  return state === 'expired' ? 'approval_expired' : 'already_answered'
+}
+
+const recordIn = (state: State): CallRecord => frozen({ proposal: proposal(), status: after(proposal(), ...WAYS[state]) })
+
+function outcome(record: CallRecord, event: Event, now: number): string {
+  const stepped = step(record, frozen(event), now)
+  if (!stepped.ok) return stepped.error.code
+  const { status, effects, journal } = stepped.value
+  return [status.state, effects.join(' '), journal.kind].join(' · ')
+}
+
+test.each(STATES)('L4 %s: each event leads where the table says, or is refused', (state) => {
+  const record = recordIn(state)
+  expect(record.status.state).toBe(state)
+  const seen = Object.fromEntries(Object.entries(EVENTS).map(([name, [event, now]]) => [name, outcome(record, event, now)]))
+  expect(seen).toEqual(Object.fromEntries(Object.keys(EVENTS).map((name) => [name, expected(state, name)])))
+})
+
+test('what is not stored yet takes a proposal and nothing else', () => {
+  for (const [name, [event, now]] of Object.entries(EVENTS)) {
+    const stepped = step(proposal(), event, now)
+    expect([name, stepped.ok ? stepped.value.status.state : stepped.error.code]).toEqual([
+      name,
+      event.kind === 'proposed' ? 'granted' : 'conflict',
+    ])
+  }
+})
+
+test('L1 a proposal that policy denies, or asks for without anybody to ask, ends denied', () => {
+  for (const effect of ['deny', 'ask'] as const) {
+    const stepped = step(proposal(), { kind: 'proposed', decision: decision(effect), ask: null }, T0)
+    expect(stepped).toMatchObject({ ok: true, value: { status: { state: 'denied' }, effects: ['attest'], journal: { kind: 'denied' } } })
+  }
+})
+
+test('L3 what was asked for stays as it was shown; only answers are added', () => {
+  const first = after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'ask'), T0])
+  expect(first).toMatchObject({ state: 'awaiting_approval', approval: { ...ask, answers: [{ by: 'ann' }] } })
+  const second = after(
+    proposal(),
+    ...WAYS.awaiting_approval,
+    [answered('ann', 'approve', 'ask'), T0],
+    [answered('bob', 'approve', 'allow'), T0],
+  )
+  expect(second).toMatchObject({ state: 'granted', approval: { ...ask, answers: [{ by: 'ann' }, { by: 'bob' }] } })
+})
+
+test('one person answers once, even where two are asked', () => {
+  const record = { proposal: proposal(), status: after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'ask'), T0]) }
+  for (const said of ['approve', 'deny'] as const) expect(outcome(record, answered('ann', said, 'allow'), T0)).toBe('already_answered')
+})
+
+test('an approval stays on record as what policy asked for, whatever it says after the answer', () => {
+  const status = after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'allow'), T0])
+  expect(status.decision.effect).toBe('ask')
+})
+
+test('L9 time alone changes a call exactly when it is due, by the clock that judges', () => {
+  for (const state of STATES) {
+    const record = recordIn(state)
+    const at = dueAt(record.status, FAR) // asked late, so that it says when the call is due, not when it is to be looked at
+    expect([state, at === null]).toEqual([state, hasEnded(record.status)])
+    if (at === null) continue
+    expect(outcome(record, { kind: 'due' }, at - 1)).toBe('conflict')
+    expect(step(record, { kind: 'due' }, at).ok).toBe(true)
+  }
+})
+
+test('a call that waits for a worker, or for its word, is looked at within seconds; a human is given the whole time', () => {
+  for (const state of ['granted', 'running'] as const) expect(dueAt(recordIn(state).status, T0)).toBeLessThanOrEqual(T0 + 5_000)
+  expect(dueAt(recordIn('awaiting_approval').status, T0)).toBe(EXPIRY)
+})
+
+test('L5 each way to an end is attested: by the worker’s statement, or by the edge', () => {
+  for (const state of STATES) {
+    const record = recordIn(state)
+    for (const [event, now] of Object.values(EVENTS)) {
+      const stepped = step(record, event, now)
+      if (!stepped.ok || !hasEnded(stepped.value.status)) continue
+      const byWorker = stepped.value.status.attestation !== null
+      expect([state, event.kind, byWorker !== stepped.value.effects.includes('attest')]).toEqual([state, event.kind, true])
+    }
+  }
+})
+
+test('L2 an idempotent call that loses its worker is granted again twice, and ends indeterminate at the third loss', () => {
+  const idempotent = proposal({ idempotent: true })
+  const states: string[] = []
+  let status = after(idempotent, [{ kind: 'proposed', decision: decision('allow'), ask: null }, T0])
+  for (let attempt = 1, now = T0; attempt <= 3; attempt++) {
+    for (const event of [claimed(`w${attempt}`), { kind: 'due' } as const]) {
+      const stepped = step({ proposal: idempotent, status }, event, now)
+      if (!stepped.ok) throw new Error(stepped.error.detail)
+      status = stepped.value.status
+      now += 300_000
+    }
+    now -= 300_000
+    states.push(status.state)
+  }
+  expect(states).toEqual(['granted', 'granted', 'indeterminate'])
+})

@@ -1,0 +1,154 @@
+// While somebody is away, whoever stands in for them is asked too, by their own right and under their own name; nobody else, and not after.
+
+import { expect, test } from 'vitest'
+import { withStandIns } from '../../../edge/channels/delegation.ts'
+import type { Delegation } from '../../../shared/wire/channels.ts'
+import { countersign } from '../../support/countersign.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/stack/hurt-stack.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const away = (operator: string, to: string, until_ms = 100): Delegation => ({ operator, to, until_ms, put_at_ms: 0 })
+const asked = (names: string[], delegations: Delegation[], now = 0) =>
+  withStandIns(names, delegations, now).map(({ recipient, insteadOf }) =>
+    insteadOf === null ? recipient : `${recipient} for ${insteadOf}`,
+  )
+
+test('who stands in is asked too, once, until the time is over; in rounds and rings as well', () => {
+  expect(asked(['ann'], [away('ann', 'bob')])).toEqual(['ann', 'bob for ann'])
+  expect(asked(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
+  expect(asked(['bob'], [away('ann', 'bob')])).toEqual(['bob'])
+  expect(asked(['ann', 'bob'], [away('ann', 'bob')])).toEqual(['ann', 'bob'])
+  expect(asked(['ann'], [away('bob', 'cid'), away('ann', 'bob')])).toEqual(['ann', 'bob for ann', 'cid for ann'])
+  expect(asked(['ann'], [away('ann', 'bob'), away('bob', 'ann')])).toEqual(['ann', 'bob for ann'])
+  expect(asked(['ann', 'bob'], [away('ann', 'cid'), away('bob', 'cid')])).toEqual(['ann', 'bob', 'cid for ann'])
+  expect(asked([], [away('ann', 'bob')])).toEqual([])
+})
+
+const desk = new Desk('away', sharedStack())
+const agent = await desk.agent()
+const [ann, bob, cid] = [await desk.operator(['approver']), await desk.operator(['approver']), await desk.operator(['auditor'])]
+const tool = await desk.tool({ sensitive: true })
+const channel = desk.name()
+
+test('away: the other gets a mail with their own link, which says for whom; back: nobody else does', async () => {
+  const addresses = { [ann.name]: 'ann@example.com', [bob.name]: 'bob@example.com', [cid.name]: 'cid@example.com' }
+  const put = (people: string[]) =>
+    desk.root('putChannel', {
+      params: { name: channel },
+      body: {
+        kind: 'email',
+        from: 'approvals@example.com',
+        addresses: Object.fromEntries(Object.entries(addresses).filter(([name]) => people.includes(name))),
+        via: { provider: 'outbox' },
+      },
+    })
+  granted(await put([ann.name]))
+  const mails = async (approval: string): Promise<string[]> => {
+    const { items } = granted(await desk.root('listDeliveries', { params: { name: channel }, query: {} }))
+    return items
+      .filter((delivery) => delivery.approval === approval)
+      .map(({ recipient, instead_of, state, why }) => `${recipient} for ${instead_of}: ${state}, ${why}`)
+      .sort()
+  }
+  try {
+    granted(await ann.client('putDelegation', { body: { to: bob.name, for_s: 3_600 } }))
+    const first = await desk.asked(agent.client, tool)
+    await eventually('both are asked', async () => (await mails(first.approval.id)).length === 2, 20_000)
+    // The channel has no address for bob: that is to be seen.
+    await eventually(
+      'ann’s waits',
+      async () => (await mails(first.approval.id)).includes(`${ann.name} for null: due, waits to be collected`),
+      20_000,
+    )
+    const noAddress = `${bob.name} for ${ann.name}: dropped, the channel has no address for the recipient`
+    granted(await desk.root('collectMessages', { params: { name: channel }, body: {} }))
+    await eventually('bob’s is dropped', async () => (await mails(first.approval.id)).includes(noAddress), 20_000)
+
+    // Bob is not one of those who are asked; his address is there for when he stands in.
+    granted(
+      await desk.root('putChannel', {
+        params: { name: channel },
+        body: {
+          kind: 'email',
+          from: 'approvals@example.com',
+          addresses,
+          recipients: { operators: [ann.name] },
+          via: { provider: 'outbox' },
+        },
+      }),
+    )
+    const second = await desk.asked(agent.client, tool)
+    const collected = async (): Promise<string[]> => {
+      const { items } = granted(await desk.root('collectMessages', { params: { name: channel }, body: {} }))
+      return items.map(({ message }) => message).filter((message) => textOf(message).includes(second.id))
+    }
+    await eventually('two mails wait', async () => (await collected()).length === 2, 20_000)
+    const toBob = (await collected()).find((message) => message.includes('To: bob@example.com')) ?? ''
+    expect(textOf(toBob)).toContain(`You are asked in ${ann.name}’s stead`)
+    expect(textOf(toBob)).toContain(`Answer as ${bob.name}`)
+    expect(textOf(toBob)).toContain(`.${bob.name}.`) // his own link
+    granted(await ann.client('deleteDelegation', {}))
+    const third = await desk.asked(agent.client, tool)
+    await eventually('ann is asked', async () => (await mails(third.approval.id)).length === 1, 20_000)
+  } finally {
+    granted(await desk.root('deleteChannel', { params: { name: channel } }))
+  }
+})
+
+const textOf = (eml: string): string => Buffer.from(/base64\r\n\r\n([A-Za-z0-9+/=\r\n]+)/.exec(eml)?.[1] ?? '', 'base64').toString()
+
+test('P09 it moves no right: nobody stands in who may not answer, or for somebody else, or for themselves', async () => {
+  const put = (to: string) => ann.client('putDelegation', { body: { to, for_s: 3_600 } })
+  for (const to of [cid.name, ann.name, 'nobody-of-that-name', agent.name])
+    expect([to, refusal(await put(to))]).toEqual([to, '422 delegate_refused'])
+  expect(refusal(await cid.client('putDelegation', { body: { to: ann.name, for_s: 3_600 } }))).toBe('403 forbidden')
+  expect(refusal(await ann.client('putDelegation', { body: { to: bob.name, for_s: 10 ** 9 } }))).toBe('400 invalid_request')
+  expect(refusal(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
+})
+
+test('whoever puts a channel is told what it names and nobody is', async () => {
+  const [name, role, nobody] = [desk.name(), desk.name(), desk.name()]
+  const root = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey }
+  const spec = {
+    kind: 'email',
+    from: 'a@example.com',
+    addresses: { [ann.name]: 'ann@example.com', [nobody]: 'nobody@example.com' },
+    recipients: { roles: ['approver', role], operators: [ann.name, nobody] },
+    via: { provider: 'outbox' },
+  }
+  const put = await countersign(['channels', 'put', name, '-'], { env: root, stdin: JSON.stringify(spec) })
+  granted(await desk.root('deleteChannel', { params: { name } }))
+  expect(put.out.split('\n').slice(1, -1)).toEqual([
+    `warning: no operator has the role \`${role}\``,
+    `warning: there is no operator \`${nobody}\``,
+  ])
+})
+
+test('on the command line', async () => {
+  const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
+  const away = async () => (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
+  expect(await away()).toMatch(/^warning: .* no channel does/)
+  // Of these, one writes to bob and to ann by name; the others to whoever reads them, to bob alone, to ann alone.
+  const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
+  const hook = { kind: 'webhook' as const, url: 'https://hooks.example.com/x', keys: [`whsec_${'A'.repeat(32)}`] }
+  const mail = { kind: 'email' as const, from: 'a@example.com', via: { provider: 'outbox' as const } }
+  const put = async (name: string, body: Parameters<typeof desk.root<'putChannel'>>[1]['body']) =>
+    granted(await desk.root('putChannel', { params: { name }, body })).warnings
+  try {
+    expect(await put(both, { ...hook, recipients: { operators: [bob.name] } })).toEqual([])
+    expect(await put(readers, hook)).toEqual([])
+    expect(await put(bobs, { ...mail, addresses: { [bob.name]: 'bob@example.com' } })).toEqual([])
+    expect(await put(anns, { ...mail, addresses: { [ann.name]: 'ann@example.com' } })).toEqual([])
+    expect(await away()).toContain(`, through ${both}\n`)
+  } finally {
+    for (const name of [both, readers, bobs, anns]) granted(await desk.root('deleteChannel', { params: { name } }))
+  }
+  expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(new RegExp(`${bob.name} +${ann.name} +2`))
+  expect((await countersign(['channels', 'delegate'], { env })).out).toBe('nobody else is asked from now on\n')
+  expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(
+    /you have nobody asked in your stead; nothing; you were not away/,
+  )
+  expect(await countersign(['channels', 'delegate', ann.name], { env })).toMatchObject({ code: 2 })
+  expect((await countersign(['channels', 'delegations'], { env })).out).not.toContain(bob.name)
+})

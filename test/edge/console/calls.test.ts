@@ -1,0 +1,120 @@
+// Operators see a call in the console while it goes on: what it writes as it writes it, where it stands, its end; and may ask for that end.
+// What a tool writes is text and nothing else. Without JavaScript the page is a picture of the moment.
+
+import { expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import { browserForTests } from '../../support/browser/browser.ts'
+import { DESK, signedIn } from '../../support/browser/console-page.ts'
+import { ConsoleSession } from '../../support/browser/console-session.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('console-calls', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool({ limits: { output_bytes: LIMITS.output_bytes } })
+const [admin, auditor] = [await desk.operator(['admin']), await desk.operator(['auditor'])]
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const browser = await browserForTests()
+
+const HOSTILE = '</pre><script>document.title = "taken"</script>\u001b[2J\u202etxt.exe\ta\n'
+const SHOWN = '</pre><script>document.title = "taken"</script>\\u{1b}[2J\\u{202e}txt.exe\ta\n'
+
+const at = (id: string): string => `/console/calls/${id}`
+async function running() {
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  return { ...call, claim: granted(await peer.claim(call.id)) }
+}
+const write = async (id: string, stream: 'stdout' | 'stderr', offset: number, text: string) =>
+  granted(
+    await peer.client('output', { params: { call: id }, body: { fence: 1, stream, offset, data: Buffer.from(text).toString('base64') } }),
+  )
+const visit = (path: string, key: string, javaScriptEnabled: boolean) =>
+  signedIn(browser, { url: desk.url, path, key }, { viewport: DESK, javaScriptEnabled })
+
+test('a call goes on in the page: output and progress as they come, over a stream that breaks off; a cancel, and the end', async () => {
+  const { id, run, claim } = await running()
+  const page = await visit('/console', admin.key, true)
+  const [output, progress, state] = [page.locator('#stdout'), page.locator('#stderr'), page.locator('#state')]
+  const second = 'second <b>line</b>\n'
+  const position = `1.${Buffer.byteLength(HOSTILE + second)}.0`
+  // A stream that breaks off behind an event: the browser comes again with its id, and is told that no more.
+  const body = `retry: 10\n\nid: ${position}\nevent: stdout\ndata: ${JSON.stringify({ text: second })}\n\n`
+  let begun = 0 // a route that ends may take the next request with it
+  await page.route(/\/output\?after=/, (route) =>
+    begun++ === 0 ? route.fulfill({ contentType: 'text/event-stream', body }) : route.continue(),
+  )
+  await write(id, 'stdout', 0, HOSTILE)
+  await page.goto(new URL(at(id), desk.url).href)
+  await write(id, 'stdout', Buffer.byteLength(HOSTILE), second)
+  await output.getByText(second.trim()).waitFor()
+  expect([await progress.isVisible(), (await state.textContent())?.trim()]).toEqual([false, 'running'])
+  await write(id, 'stderr', 0, '50 %\n')
+  await progress.getByText('50 %').waitFor()
+  expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
+  granted(await agent.client('cancelCall', { params: { run, call: id } }))
+  await page.getByText('running; its end was asked for').waitFor()
+  expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
+  await peer.settle(claim, { outcome: { kind: 'cancelled' }, stdout: `${HOSTILE}second <b>line</b>\n`, stderr: '50 %\n' })
+  await page.getByText('It has ended').waitFor()
+  expect([await state.textContent(), await page.title()]).toEqual(['failed', `${tool} · Countersign`])
+  await page.getByRole('link', { name: 'Look at how' }).click()
+  await page.getByText('cancelled', { exact: true }).waitFor()
+  expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
+  expect(await page.locator('main script').count()).toBe(0) // an ended call is followed by nobody
+})
+
+test('without JavaScript: what there is, what follows behind a link, and a button that asks for the end', async () => {
+  const { id, claim } = await running()
+  const lines = Array.from({ length: 20_000 }, (_, i) => `line ${i}\n`).join('')
+  for (let from = 0; from < lines.length; from += LIMITS.output_chunk_bytes)
+    await write(id, 'stdout', from, lines.slice(from, from + LIMITS.output_chunk_bytes))
+  const page = await visit(at(id), admin.key, false)
+  let shown = ''
+  while (shown.length < lines.length) {
+    const part = (await page.locator('#stdout').textContent()) ?? ''
+    expect(part.length).toBeGreaterThan(0)
+    shown += part
+    await page.getByRole('link', { name: 'What follows' }).click()
+  }
+  expect(shown).toBe(lines)
+  await page.getByRole('button', { name: 'Cancel this call' }).click()
+  await page.getByText('running; its end was asked for').waitFor()
+  await peer.settle(claim, { outcome: { kind: 'cancelled' } })
+  await page.reload()
+  await page.getByText('failed', { exact: true }).waitFor()
+  expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
+})
+
+test('who may read and not cancel has no button, and is refused; who may not read sees nothing, nor does anybody who is signed out', async () => {
+  const { id, run } = await running()
+  await write(id, 'stdout', 0, 'kept from strangers\n')
+  const [reader, nobody] = [
+    await ConsoleSession.open(desk.url, auditor.key),
+    await ConsoleSession.open(desk.url, (await desk.operator([])).key),
+  ]
+  const text = await (await reader.get(at(id))).text()
+  expect([text.includes('kept from strangers'), text.includes('Cancel this call')]).toEqual([true, false])
+  const answers = [
+    await reader.post(at(id), await reader.fields(at(id))),
+    await nobody.get(at(id)),
+    await nobody.get(`${at(id)}/output`),
+    await reader.get(at(id.replace(/.{5}_1$/, '00000_1'))),
+    await reader.get(`${at(id)}?after=x`),
+    await fetch(new URL(`${at(id)}/output`, desk.url)),
+  ]
+  expect(answers.map(({ status }) => status)).toEqual([403, 403, 403, 404, 400, 401])
+  for (const answer of answers) expect(await answer.text()).not.toContain('kept from strangers')
+  const own = await ConsoleSession.open(desk.url, admin.key)
+  expect((await own.post(at(id), { ...(await own.fields(at(id))), form: 'x' })).status).toBe(403)
+  expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('running')
+})
+
+test('an open page whose session ends asks to sign in again', async () => {
+  const { id } = await running()
+  const operator = await desk.operator(['admin'])
+  const page = await visit(at(id), operator.key, true)
+  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  await write(id, 'stdout', 0, 'after\n')
+  await page.getByLabel('Operator key').waitFor()
+})

@@ -1,0 +1,55 @@
+// Promise: an inbox of more than a page is shown a page at a time, each approval once, whatever the order; and the API's list goes on as
+// well.
+
+import { expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import { ConsoleSession } from '../../support/browser/console-session.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const desk = new Desk('inbox-pages', sharedStack())
+const agent = await desk.agent()
+const input_schema = { type: 'object' }
+const tools = [
+  await desk.tool({ capabilities: ['process_exec'], input_schema }),
+  await desk.tool({ capabilities: ['network'], input_schema }),
+]
+const ALL = LIMITS.page + 12
+
+test('each is on one page, in either order and filtered; what the list of the API leaves out comes after its last', async () => {
+  const ids: string[] = []
+  for (let from = 0; from < ALL; from += 16) {
+    const some = Array.from({ length: Math.min(16, ALL - from) }, (_, i) =>
+      desk.asked(agent.client, tools[(from + i) % 2] ?? '', { n: from + i }),
+    )
+    ids.push(...(await Promise.all(some)).map(({ approval }) => approval.id))
+  }
+  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const page = async (path: string) => {
+    const text = await (await session.get(path)).text()
+    const cards = [...text.matchAll(/<li class="card (\w+)">[\s\S]*?<a id="(apr_\w+)"/g)].map(([, risk = '', id = '']) => ({ risk, id }))
+    const next = /href="([^"]+)">The next ones/.exec(text)?.[1]?.replaceAll('&amp;', '&')
+    return { cards, next, words: /id="words"[^>]*>([^<]*)</.exec(text)?.[1] ?? '', first: text.includes('From the first') }
+  }
+  await eventually('all are in the inbox', async () => (await page(`/console?agent=${agent.name}`)).words.startsWith(`${ALL} `), 30_000)
+  for (const order of ['oldest', 'riskiest']) {
+    const one = await page(`/console?agent=${agent.name}&order=${order}`)
+    const two = await page(one.next ?? '')
+    expect([one.cards.length, one.first, two.cards.length, two.first, two.next]).toEqual([LIMITS.page, false, 12, true, undefined])
+    expect(one.words).toContain(`${LIMITS.page} of them on this page`)
+    const all = [...one.cards, ...two.cards]
+    expect(all.map(({ id }) => id).sort()).toEqual([...ids].sort())
+    if (order === 'riskiest')
+      expect(all.map(({ risk }) => risk)).toEqual([...Array(ALL / 2).fill('high'), ...Array(ALL / 2).fill('medium')])
+  }
+  const listed: string[] = []
+  for (;;) {
+    const after = listed.at(-1)
+    const { items } = granted(await desk.root('listApprovals', { query: { status: 'all', ...(after === undefined ? {} : { after }) } }))
+    if (items.length === 0) break
+    listed.push(...items.map(({ id }) => id))
+  }
+  expect(new Set(listed).size).toBe(listed.length)
+  expect(ids.every((id) => listed.includes(id))).toBe(true)
+})

@@ -1,0 +1,325 @@
+// The console in a real browser: on a phone and on a desk, without JavaScript and with it, by keyboard, in the dark.
+
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import { browserForTests } from '../../support/browser/browser.ts'
+import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
+import { faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('console-pages', sharedStack())
+const agent = await desk.agent()
+const sensitive = await desk.tool({
+  capabilities: ['process_exec'],
+  input_schema: { type: 'object' },
+  executor: { argv: ['echo', '{...words}'] },
+})
+const approver = await desk.operator(['approver'])
+
+const browser = await browserForTests()
+
+const at = (path: string): string => new URL(path, desk.url).href
+const asked = async (words: unknown = ['hello']) => (await desk.asked(agent.client, sensitive, { words })).approval.id
+const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+const mine = `/console?agent=${agent.name}`
+
+const opened = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
+  signedIn(browser, { url: desk.url, path, key }, options)
+
+/** Takes the cards of other files' calls off a page that lists everybody's, and answers with how many are left. */
+const ownCardsAlone = (page: Page): Promise<number> =>
+  page.locator('.card').evaluateAll((cards, name) => {
+    const own = cards.filter(({ textContent }) => textContent?.includes(name) === true)
+    for (const card of cards) if (!own.includes(card)) card.remove()
+    return own.length
+  }, agent.name)
+
+describe.each([
+  ['a phone', PHONE, 'dark'],
+  ['a desk', DESK, 'light'],
+] as const)('on %s, without JavaScript', (_name, viewport, colorScheme) => {
+  test('sign in, what waits, one approval, yes, what happened, sign out', async () => {
+    const id = await asked(['on', colorScheme])
+    const page = await opened(mine, { viewport, colorScheme })
+    await page.locator(`a[href="/console/approvals/${id}"]`).click()
+    await page.getByRole('textbox', { name: 'Reason' }).fill('a <b>good</b> one')
+    await page.getByRole('button', { name: 'Approve' }).click()
+    expect(await page.getByRole('status').textContent()).toMatch(/Approved.*a <b>good<\/b> one/s)
+    expect(await page.locator('button[name=decision]').count()).toBe(0)
+    expect(await approvalOf(id)).toMatchObject({ status: 'approved', answers: [{ by: approver.name, channel: 'console' }] })
+    await page.reload()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
+    await page.getByRole('link', { name: 'Back to the inbox' }).click()
+    expect(await page.locator(`a[href="/console/approvals/${id}"]`).count()).toBe(0)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in')
+    await page.goBack()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in') // nothing was kept to go back to
+  })
+
+  test('every text can be read, nothing has to be scrolled sideways, everything touched is large enough', async () => {
+    const id = await asked(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
+    const run = { session: desk.name() }
+    const stands = granted(await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: { words: [] }, run } }))
+    const yes = { decision: 'approve', scope: 'session', reason: 'y'.repeat(600) } as const
+    granted(await approver.client('answerApproval', { params: { id: stands.approval?.id ?? '' }, body: yes }))
+    const page = await opened(`/console/approvals/${id}`, { viewport, colorScheme, javaScriptEnabled: true })
+    const signIn = await (await browser.newContext({ viewport, colorScheme })).newPage()
+    await signIn.goto(at('/console'))
+    for (const [name, shown] of [
+      ['sign in', signIn],
+      ['detail', page],
+      ['inbox', page],
+      ['standing', page],
+      ['history', page],
+    ] as const) {
+      if (name === 'inbox') await page.goto(at(`${mine}&order=riskiest`))
+      if (name === 'standing') await page.goto(at('/console/standing'))
+      if (name === 'history') await page.goto(at('/console/history'))
+      if (name === 'standing' || name === 'history') expect(await ownCardsAlone(shown)).toBeGreaterThan(0)
+      expect([name, await shown.evaluate(faintTexts)]).toEqual([name, []])
+      const touched = 'button, summary, textarea, input:not([type=hidden],[type=checkbox]), select, nav a, .back, .choose, h2 a'
+      const small = await shown
+        .locator(touched)
+        .evaluateAll((controls) =>
+          controls
+            .filter((control) => control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44)
+            .map(({ outerHTML }) => outerHTML.slice(0, 80)),
+        )
+      expect([name, small]).toEqual([name, []])
+      expect([name, await shown.evaluate(sideways, '200%')]).toEqual([name, 0])
+    }
+  })
+})
+
+test('seed T28: by keyboard alone: no comes before yes, and it is what Enter does where nothing is chosen', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`)
+  const order: string[] = []
+  for (let i = 0; i < 14; i++) {
+    await page.keyboard.press('Tab')
+    const { element, outline } = await page.evaluate(focused)
+    expect([element, outline]).toEqual([element, 'solid'])
+    order.push(element)
+  }
+  expect(order).toEqual([
+    'A Skip to the content',
+    'BUTTON Sign out',
+    'A Inbox',
+    'A Standing',
+    'A History',
+    'A Workers',
+    'A Skills',
+    'A Back to the inbox',
+    'SUMMARY Details',
+    'TEXTAREA',
+    'SUMMARY Approve less than this',
+    'SUMMARY Answer for more than this call',
+    'BUTTON Deny',
+    'BUTTON Approve',
+  ])
+  expect(await page.locator('form[action*=approvals] button').first().textContent()).toBe('Deny')
+  await page.keyboard.press('Shift+Tab')
+  await page.keyboard.press('Enter')
+  await page.getByRole('status').waitFor()
+  expect((await approvalOf(id)).status).toBe('denied')
+})
+
+test('a page says where it is: one main, one navigation, one heading, a name for everything', async () => {
+  const id = await asked()
+  const page = await opened(mine)
+  expect(await page.locator('body').ariaSnapshot()).toMatch(
+    /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
+  )
+  await page.goto(at(`/console/approvals/${id}`))
+  expect(await page.locator('main').ariaSnapshot()).toMatch(/\[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve"/)
+  expect([await page.locator('h1').count(), await page.locator('main').count()]).toEqual([1, 1])
+})
+
+test('an inbox that is open shows what happens elsewhere: what was chosen stays chosen, and it is said once', async () => {
+  const [first, second] = [await asked(['first']), await asked(['second'])]
+  const page = await opened(mine, { javaScriptEnabled: true })
+  const card = (id: string) => page.locator(`#${id}`)
+  await page.locator(`#choose-${second}`).check()
+  await page.locator(`#choose-${second}`).focus()
+  const before = await page.locator('#words').textContent()
+  granted(await desk.root('answerApproval', { params: { id: first }, body: { decision: 'deny' } }))
+  await card(first).waitFor({ state: 'detached' })
+  const third = await asked(['third'])
+  await card(third).waitFor()
+  expect(await page.locator(`#choose-${second}`).isChecked()).toBe(true)
+  expect(await page.locator(`#choose-${second}`).evaluate((box) => box.matches(':focus'))).toBe(true)
+  expect(await page.locator('#words').textContent()).toBe(before) // one less, one more
+})
+
+test('an approval that is answered in another tab says so in this one', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'in another tab' } }))
+  await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+  expect(await page.locator('button[name=decision]').count()).toBe(0)
+})
+
+test('what somebody writes is not taken from them when a colleague answers first, and nothing of it can be sent', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+  await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await page.getByRole('alert').waitFor()
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('because I have thought about it')
+  expect(await page.getByRole('button', { name: 'Approve', exact: true }).isDisabled()).toBe(true)
+  await page.getByRole('link', { name: 'Look again' }).click()
+  await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+})
+
+test('a page whose answer is under way waits for what comes of it', async () => {
+  const id = await asked()
+  const [page, other] = [
+    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+  ]
+  const release = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  await page.route(at(`/console/approvals/${id}`), async (route) => {
+    if (route.request().method() === 'POST') {
+      held.resolve()
+      await release.promise
+    }
+    await route.continue()
+  })
+  const answering = page.getByRole('button', { name: 'Approve', exact: true }).click()
+  await held.promise
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await other.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+  release.resolve()
+  await answering
+  await page.getByRole('heading', { name: 'That was not done', level: 1 }).waitFor()
+})
+
+test('a page that is refused its stream, for there are too many, asks again', async () => {
+  const id = await asked()
+  const page = await opened('/console', { javaScriptEnabled: true })
+  const refused = Promise.withResolvers<void>()
+  await page.clock.install()
+  let begun = 0 // a route that ends may take the next request with it
+  await page.route(at(`/console/events?approval=${id}`), async (route) => {
+    if (begun++ > 0) return route.continue()
+    await route.fulfill({ status: 429, body: '' })
+    refused.resolve()
+  })
+  await page.goto(at(`/console/approvals/${id}`))
+  await refused.promise
+  const again = page.waitForRequest(/console\/events/)
+  for (let asked = false; !asked; ) {
+    await page.clock.fastForward(20_000)
+    asked = await Promise.race([
+      again.then(() => true),
+      page
+        .locator('h1')
+        .waitFor()
+        .then(() => false),
+    ])
+  }
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
+})
+
+test('an open page whose session ends asks to sign in again', async () => {
+  const operator = await desk.operator(['approver'])
+  const page = await opened(mine, { javaScriptEnabled: true }, operator.key)
+  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  await page.getByLabel('Operator key').waitFor()
+})
+
+test('several are denied at once, with one reason, and those alone', async () => {
+  const ids = [await asked(['a']), await asked(['b']), await asked(['c'])]
+  const page = await opened(mine)
+  for (const id of ids.slice(0, 2)) await page.locator(`#choose-${id}`).check()
+  await page.locator('#deny-chosen summary').click()
+  await page.getByRole('textbox', { name: 'Reason' }).fill('not now')
+  granted(await desk.root('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'approve' } }))
+  await page.getByRole('button', { name: 'Deny those chosen' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('1 of 2 denied')
+  const seen = await Promise.all(ids.map(async (id) => (await approvalOf(id)).status))
+  expect(seen).toEqual(['approved', 'denied', 'pending'])
+  await page.goto(at('/console/history'))
+  expect(await page.locator('.card', { has: page.locator(`a[href$="${ids[1]}"]`) }).textContent()).toMatch(
+    /denied.*answered by.*console.*not now/s,
+  )
+})
+
+test('a yes for all calls of its kind, for a while: what it would cover is said before, and no further question is asked', async () => {
+  const run = granted(await agent.client('createRun', { body: {} })).id
+  const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['one'] } } }))
+  const page = await opened(`/console/approvals/${call.approval?.id}`)
+  const more = page.locator('details', { hasText: 'Answer for more than this call' })
+  await more.locator('summary').click()
+  expect(await more.textContent()).toContain(sensitive)
+  await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
+  await page.getByRole('status').waitFor()
+  expect(await approvalOf(call.approval?.id ?? '')).toMatchObject({ status: 'approved', answers: [{ scope: 'timeboxed', ttl_s: 600 }] })
+  const again = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['two'] } } }))
+  expect(again.state).toBe('granted')
+})
+
+test('what is offered is what the approval offers: where policy wants each call asked, a no for more; where it allows a minute, that', async () => {
+  const each = await desk.tool({ capabilities: ['secrets_read'], input_schema: { type: 'object' } })
+  const id = (await desk.asked(agent.client, each)).approval.id
+  const page = await opened(`/console/approvals/${id}`)
+  const offered = () => page.locator('button[name=standing]').allTextContents()
+  expect(await offered()).toEqual(['Deny for the session'])
+  await page.getByText('Answer for more than this call').click()
+  await page.getByRole('button', { name: 'Deny for the session' }).click()
+  await page.getByRole('status').waitFor()
+  expect(await approvalOf(id)).toMatchObject({ status: 'denied', answers: [{ decision: 'deny', scope: 'session' }] })
+  const brief = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+  const rule = `@id("brief") forbid (principal, action == Action::"tool.execute/${brief}", resource) when { context.approval.standing_s > 60 };`
+  await desk.withPolicies({ brief: rule }, async () => {
+    await page.goto(at(`/console/approvals/${(await desk.asked(agent.client, brief)).approval.id}`))
+    expect(await offered()).toEqual(['Deny for the session', 'Approve for a minute'])
+  })
+})
+
+test('an answer that comes second is told what is, and changes nothing', async () => {
+  const id = await asked()
+  const page = await opened(`/console/approvals/${id}`)
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'by another way' } }))
+  await page.getByRole('button', { name: 'Approve' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('That was not done')
+  expect((await approvalOf(id)).status).toBe('denied')
+})
+
+test('G09 hostile arguments are text in the inbox and in the detail', async () => {
+  const text = '</pre><script>document.title="pwned"</script><img src=x onerror=alert(1)>'
+  const id = await asked([text])
+  const page = await opened(mine, { javaScriptEnabled: true })
+  for (const path of [mine, `/console/approvals/${id}`]) {
+    await page.goto(at(path))
+    expect(await page.title()).not.toContain('pwned')
+    expect(await page.locator('#content img, #content script').count()).toBe(0)
+    expect((await page.locator('pre').allTextContents()).join()).toContain('onerror=alert(1)')
+  }
+  await page.goto(at(mine))
+  const live = await asked([text, 'once more'])
+  await page.locator(`#${live}`).waitFor()
+  expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([0, 'Inbox · Countersign'])
+})
+
+test('what the card shortens is unfolded whole, a part at a time, before the answer and after it', async () => {
+  const middle = 'in the middle'
+  const id = await asked([`${'A'.repeat(3_000)}${middle}${'B'.repeat(9_000)}`, 'C'.repeat(LIMITS.page_chars - 1_000)])
+  const page = await opened(`/console/approvals/${id}`)
+  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  expect(await page.locator('dl pre').allTextContents()).not.toContainEqual(expect.stringContaining(middle))
+  expect(await whole.locator('pre').textContent()).toContain(middle)
+  await whole.locator('summary').click()
+  await whole.getByRole('link', { name: 'Part 2' }).click()
+  expect(await whole.locator('pre').textContent()).toContain('CCCC')
+  expect(await whole.getAttribute('open')).not.toBe(null)
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  await page.goto(at(`/console/approvals/${id}`))
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Denied')
+  expect(await whole.locator('pre').textContent()).toContain(middle)
+})

@@ -1,0 +1,105 @@
+// Promise: a version of a skill that is less guarded than another, or takes more, says something that the other does not say; what makes no
+// difference to anybody says nothing.
+
+import { expect, test } from 'vitest'
+import { powersOf, unguarded } from '../../../edge/console/skill-permissions.ts'
+import type { SkillManifest } from '../../../shared/wire/skills.ts'
+import { Publisher, payloadOf, type Unbound } from '../../support/skills/skill.ts'
+
+const acme = new Publisher('acme')
+const made = (change: Partial<Unbound> = {}): SkillManifest => payloadOf(acme.manifest('one', change), new Uint8Array()).manifest
+const added = (before: Partial<Unbound>, after: Partial<Unbound>): string[] => {
+  const [was, is] = [made(before), made(after)]
+  return powersOf(is, was).filter((one) => !powersOf(was).includes(one))
+}
+
+const RUN = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
+const HTTP = { http: { hosts: ['api.example.com:443'], methods: ['GET' as const] } }
+const credential = (format?: string, header = 'authorization'): Partial<Unbound> => {
+  const one = { secret: 'key', host: 'api.example.com:443', header }
+  return { capabilities: { ...HTTP, credentials: [format === undefined ? one : { ...one, format }] } }
+}
+
+test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
+  [
+    'a tool is sensitive no more',
+    { tools: [{ ...RUN, sensitive: true }] },
+    { tools: [RUN] },
+    ['Runs `run`, shown as low risk, without asking anybody'],
+  ],
+  [
+    'a tool is said to be of less risk',
+    { tools: [{ ...RUN, sensitive: true, risk: 'critical' }] },
+    { tools: [{ ...RUN, sensitive: true, risk: 'high' }] },
+    ['Runs `run`, shown as high risk, once a human has said yes'],
+  ],
+  [
+    'a tool may be repeated',
+    { tools: [RUN] },
+    { tools: [{ ...RUN, idempotent: true }] },
+    ['Runs `run` again where it is not known how a call of it ended'],
+  ],
+  [
+    'there is one more tool',
+    { tools: [RUN] },
+    { tools: [RUN, { ...RUN, name: 'two' }] },
+    ['Runs `two`, shown as low risk, without asking anybody'],
+  ],
+  [
+    'it takes longer, by less than a second',
+    { limits: { timeout_ms: 6_001 } },
+    { limits: { timeout_ms: 6_002 } },
+    ['Takes up to 6.002 s for a call'],
+  ],
+  ['it takes no more than is usual, and took less', { limits: { timeout_ms: 1_000 } }, {}, ['Takes up to 5 s for a call']],
+  ['fuel', {}, { limits: { fuel: 500_000_001 } }, ['Burns up to 500,000,001 units of fuel in a call']],
+  ['memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Holds up to 32 MiB of memory']],
+  ['output', {}, { limits: { output_bytes: 65_537 } }, ['Returns up to 65,537 bytes']],
+  [
+    'what goes over the network',
+    { capabilities: HTTP },
+    { capabilities: HTTP, limits: { net_bytes: 2_097_152, net_connections: 9 } },
+    ['Sends and is sent up to 2 MiB in a call', 'Asks its hosts up to 9 times in a call'],
+  ],
+  [
+    'the format of a credential',
+    credential('Bearer {}'),
+    credential('Basic {}'),
+    ['Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: Basic {}`, and never holds it'],
+  ],
+  [
+    'its header',
+    credential(),
+    credential(undefined, 'x-key'),
+    ['Has the secret `key` added to what it asks of `api.example.com:443`, as `x-key`, and never holds it'],
+  ],
+  [
+    'a format that ends the code it stands in',
+    credential(),
+    credential('`, never: {}'),
+    ['Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never holds it'],
+  ],
+])('%s', (_, before, after, says) => {
+  expect(added(before, after)).toEqual(says)
+  expect(added(after, after)).toEqual([])
+})
+
+test.each<[string, Partial<Unbound>, Partial<Unbound>]>([
+  ['a limit that is what is usual', {}, { limits: { timeout_ms: 5_000, fuel: 500_000_000 } }],
+  ['less than is usual', {}, { limits: { timeout_ms: 1_000, memory_bytes: 1_048_576 } }],
+  ['traffic of what reaches nobody', {}, { limits: { net_bytes: 8_388_608 } }],
+  ['a risk that it is of anyway', { capabilities: HTTP, tools: [{ ...RUN, risk: 'medium' }] }, { capabilities: HTTP, tools: [RUN] }],
+  ['a format that is the usual one', credential(), credential('{}')],
+  ['one tool less', { tools: [RUN, { ...RUN, name: 'two' }] }, { tools: [RUN] }],
+])('%s is nothing new', (_, before, after) => expect(added(before, after)).toEqual([]))
+
+test('a mark that is taken away is named, with what comes of it', () => {
+  const marked = { tools: [{ ...RUN, sensitive: true }] }
+  const said = (before: Partial<Unbound>, after: Partial<Unbound>) => unguarded(made({ version: '1.1.0', ...after }), made(before))
+  const taken = 'In 1.0.0 `run` is marked as sensitive, and here it is not: '
+  expect(said(marked, { tools: [RUN] })).toEqual([`${taken}nobody is asked before it runs, unless policy wants it`])
+  expect(said({ ...marked, capabilities: HTTP }, { tools: [RUN], capabilities: HTTP })).toEqual([
+    `${taken}a human is asked all the same, because of what it reaches or reads`,
+  ])
+  expect([said(marked, marked), said({ tools: [RUN] }, marked), said(marked, { tools: [{ ...RUN, name: 'two' }] })]).toEqual([[], [], []])
+})

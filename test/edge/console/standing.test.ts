@@ -1,0 +1,94 @@
+// What stands, in the console: said in words, until when, and taken back by those who may, from this page alone.
+
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import type { Call } from '../../../shared/wire/calls.ts'
+import type { RunSpec } from '../../../shared/wire/runs.ts'
+import { browserForTests } from '../../support/browser/browser.ts'
+import { signedIn } from '../../support/browser/console-page.ts'
+import { ConsoleSession } from '../../support/browser/console-session.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('console-standing', sharedStack())
+const agent = await desk.agent()
+const approver = await desk.operator(['approver'])
+const tool = await desk.tool({ capabilities: ['network'] })
+
+const browser = await browserForTests()
+
+const PATH = '/console/standing'
+const opened = (key = approver.key): Promise<Page> => signedIn(browser, { url: desk.url, path: PATH, key })
+const propose = async (run: RunSpec, of = tool): Promise<Call> =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool: of, args: {}, run } }))
+
+/** A session in which the approver has said so to all of the tool’s calls, and the id of what stands. */
+async function said(decision: 'approve' | 'deny', reason = '', of = tool): Promise<{ run: RunSpec; id: string }> {
+  const run = { session: desk.name() }
+  const { approval } = await propose(run, of)
+  const body = { decision, scope: 'timeboxed', ttl_s: 3_600, reason } as const
+  granted(await approver.client('answerApproval', { params: { id: approval?.id ?? '' }, body }))
+  const { items } = granted(await desk.root('listStanding', {}))
+  return { run, id: items.find(({ session }) => session === run.session)?.id ?? '' }
+}
+
+test('what stands is told in words, until when and by whom, and is taken back without JavaScript', async () => {
+  const { run, id } = await said('approve', 'for the <b>migration</b>')
+  expect((await propose(run)).state).toBe('granted')
+  const page = await opened()
+  const card = page.locator(`#${id}`)
+  const text = (await card.textContent()) ?? ''
+  expect(text).toContain(`Yes to ${tool} for ${agent.name}`)
+  expect(text).toContain(`Every call of ${tool} version 1 by agent ${agent.name} in session ${run.session}`)
+  expect(text).toMatch(/until \d{4}-\d\d-\d\d \d\d:\d\d UTC/)
+  expect(text).toContain(`Given by ${approver.name} (api)`)
+  expect(text).toContain('for the <b>migration</b>')
+  await card.getByRole('button', { name: 'Take it back' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Taken back')
+  expect((await propose(run)).state).toBe('awaiting_approval')
+  await page.getByRole('link', { name: 'Back to what stands' }).click()
+  expect(await page.locator(`#${id}`).count()).toBe(0)
+})
+
+test('a standing no is one too; what covers nothing any more says so', async () => {
+  const of = await desk.tool({ capabilities: ['network'] })
+  const { run, id } = await said('deny', '', of)
+  const page = await opened()
+  expect(await page.locator(`#${id}`).textContent()).toMatch(new RegExp(`No to ${of}[\\s\\S]*denial`))
+  expect(await page.locator(`#${id}`).textContent()).not.toContain('dormant')
+  await desk.tool({ capabilities: ['network'], description: 'another version' }, of)
+  expect((await propose(run, of)).state).toBe('awaiting_approval')
+  await page.reload()
+  expect(await page.locator(`#${id}`).textContent()).toMatch(/dormant.*As things are it covers nothing/s)
+})
+
+test('from the inbox one gets there, and from the list to the question that was answered', async () => {
+  const { id } = await said('approve')
+  const page = await signedIn(browser, { url: desk.url, path: '/console', key: approver.key })
+  await page.getByRole('link', { name: 'Standing', exact: true }).click()
+  expect(await page.locator('nav a[aria-current=page]').textContent()).toBe('Standing')
+  await page.locator(`#${id}`).getByRole('link', { name: 'this question' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
+})
+
+test('K05 taking one back needs form, origin and permission; who only reads is offered no button', async () => {
+  const { run, id } = await said('approve')
+  const session = await ConsoleSession.open(desk.url, approver.key)
+  const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
+  const nobody = await ConsoleSession.open(desk.url, (await desk.operator([])).key)
+  const fields = { ...(await session.fields(PATH)), id }
+  const seen = await Promise.all([
+    session.post(PATH, fields, { cookie: '' }),
+    session.post(PATH, { ...fields, form: '' }),
+    session.post(PATH, fields, { origin: 'https://evil.example' }),
+    auditor.post(PATH, { ...(await auditor.fields(PATH)), id }),
+    session.post(PATH, { ...fields, id: 'std_0' }),
+    session.get(`${PATH}?${new URLSearchParams(fields)}`),
+    nobody.get(PATH),
+  ])
+  expect(seen.map(({ status }) => status)).toEqual([401, 403, 403, 403, 404, 200, 403])
+  expect(await (await auditor.get(PATH)).text()).toMatch(new RegExp(`${id}(?![\\s\\S]*Take it back)`))
+  expect((await propose(run)).state).toBe('granted')
+  expect((await session.post(PATH, fields)).status).toBe(200)
+  expect((await propose(run)).state).toBe('awaiting_approval')
+})

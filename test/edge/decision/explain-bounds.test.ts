@@ -1,0 +1,94 @@
+// What an explanation costs, whatever an agent sends and operators have written: each of these took a second and up to seventy, in which
+// the edge served nobody. Measured by the processor's time, so that others at work on the machine don't count.
+
+import { describe, expect, test } from 'vitest'
+import { explain } from '../../../edge/decision/explain.ts'
+import type { Decision } from '../../../shared/wire/calls.ts'
+import type { Asked } from '../../support/explained.ts'
+import { explained, groundsOf, OPERATOR, PERMIT } from '../../support/explained.ts'
+
+const many = <T>(n: number, of: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => of(i))
+const texts = (n: number, prefix = 'c'): string[] => many(n, (i) => `${prefix}${i}`)
+const forbid = (condition: string, kind = 'when'): string => `forbid (principal, action, resource) ${kind} { ${condition} };\n`
+const forbids = (n: number, condition: (i: number) => string, kind?: string): string =>
+  PERMIT + many(n, (i) => forbid(condition(i), kind)).join('')
+const list = (items: readonly string[]): string => JSON.stringify(items)
+
+const CASES: Readonly<Record<string, Asked>> = {
+  'two long lists, one item of each unlike': {
+    text: forbids(1, () => 'context.args.to.containsAll(context.args.cc)', 'unless'),
+    args: { to: [...texts(15_000), 'x'], cc: [...texts(15_000), 'y'] },
+  },
+  'a long list of a policy and a long argument': {
+    text: forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.tags)`, 'unless'),
+    args: { tags: texts(24_000, 'z') },
+  },
+  'long lists, in many rules': {
+    text: forbids(30, () => 'context.args.to.containsAny(context.args.cc)'),
+    args: { to: texts(15_000), cc: texts(15_000) },
+  },
+  'a long text, looked for in a list': {
+    text: forbids(1, () => `${list(texts(5_000))}.contains(context.args.to)`, 'unless'),
+    args: { to: 'x'.repeat(500_000) },
+  },
+  'long texts as what would do': {
+    text: forbids(100, (i) => `context.args.to != context.args.cc && context.args.n != ${i}`),
+    args: { n: 1_000, to: 'x'.repeat(250_000), cc: 'y'.repeat(250_000) },
+  },
+  'lists of long texts': {
+    text: forbids(100, () => many(20, () => 'context.args.a != context.args.b').join(' || ')),
+    args: { a: many(20, () => 'x'.repeat(10_000)), b: [...many(19, () => 'x'.repeat(10_000)), 'y'] },
+  },
+  'a rule for each item of a list': { text: forbids(1_000, (i) => `context.args.tags.contains("c${i}")`), args: { tags: texts(2_500) } },
+  'rules of many conditions': {
+    text: forbids(10, (k) => many(250, (i) => `context.args.tags.contains("c${k * 250 + i}")`).join(' || ')),
+    args: { tags: texts(2_500) },
+  },
+  'many permits over a long list': {
+    text: many(1_000, (i) => `permit (principal, action, resource) when { context.args.tags.contains("k${i}") };`).join('\n'),
+    args: { tags: texts(20_000) },
+  },
+  'many groups': {
+    text: forbids(100, (k) => `principal in [${texts(30, `k${k}x`).map((id) => `Group::"${id}"`)}]`, 'unless'),
+    groups: texts(32, 'mine'),
+  },
+}
+
+const MOST_MS = 500
+
+test.each(Object.entries(CASES))('%s', (_name, asked) => {
+  const grounds = groundsOf(asked)
+  expect(grounds.verdict).toMatchObject({ allowed: false, errors: [] })
+  const { policies } = grounds.verdict
+  const decision: Decision = { effect: 'deny', code: 'denied', policies: [...policies], reason: '', policy_set: '', snapshot: '' }
+  const before = process.cpuUsage()
+  explain(decision, grounds, { args: asked.args ?? {}, fits: () => true }, OPERATOR)
+  const { user, system } = process.cpuUsage(before)
+  expect((user + system) / 1_000).toBeLessThan(MOST_MS)
+})
+
+describe('what is long and simple is explained all the same', () => {
+  const words = (asked: Asked): string[] => explained(asked).changes.map((together) => together.map((change) => change.words).join(' & '))
+  test('one address that is not on a long list', () => {
+    const text = forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.to)`, 'unless')
+    expect(words({ text, args: { to: ['c7', 'z', 'c4999'] } })).toEqual(['args.to without `z`'])
+  })
+  test('one item of a long argument', () => {
+    expect(words({ text: forbids(1, () => 'context.args.to.contains("c7")'), args: { to: texts(20_000) } })).toEqual([
+      'args.to without `c7`',
+    ])
+  })
+  test('a text that is too long to be told is told by its length', () => {
+    const asked = { text: forbids(1, () => 'context.args.to != context.args.cc'), args: { to: 'a', cc: `password=${'x'.repeat(9_991)}` } }
+    expect(words(asked)).toEqual(['args.to = `«10000 characters»`', 'args.cc = `a`'])
+    expect(JSON.stringify(explained(asked))).not.toContain('password')
+  })
+  test('of a long list its beginning is told, redacted as the whole', () => {
+    const asked = {
+      text: forbids(1, () => 'context.args.to.contains("c0")'),
+      args: { to: ['c0', '--password', 'hunter2', ...texts(20, 'd')] },
+    }
+    const is = explained(asked).changes[0]?.[0]?.is
+    expect(is).toEqual(['c0', '--password', '«redacted»', ...texts(9, 'd')])
+  })
+})

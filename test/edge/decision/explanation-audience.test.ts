@@ -1,0 +1,215 @@
+// Who is told what of a decision: the agent, what it can act on and nobody's name; an operator, all of it. What is told is kept with a call
+// only where it was not allowed, and never enters what is signed.
+
+import { expect, test } from 'vitest'
+import { verifyBundle } from '../../../shared/evidence/bundle.ts'
+import { countersign } from '../../support/countersign.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const dev = sharedStack()
+const desk = new Desk('why', dev)
+const schema = {
+  type: 'object',
+  properties: { amount: { type: 'integer', maximum: 1_000 }, to: { type: 'string' }, how: { enum: ['slow', 'fast'] } },
+}
+const agent = await desk.agent({ groups: ['canary-group'] })
+const other = await desk.agent()
+const [plain, sensitive] = [await desk.tool({ input_schema: schema }), await desk.tool({ input_schema: schema, capabilities: ['network'] })]
+const auditor = await desk.operator(['auditor'])
+const on = (tool: string) => `principal, action == Action::"tool.execute/${tool}", resource`
+const forbid = (id: string, condition: string, tool = plain) =>
+  `@id("told-${id}") @reason("${id}") forbid (${on(tool)}) when { ${condition} };`
+
+const tried = async (args: Record<string, unknown>, tool = plain) =>
+  granted(await agent.client('decide', { body: { tool, args } })).decision
+const asOperator = async (args: Record<string, unknown>, tool = plain) =>
+  granted(await desk.root('decide', { body: { agent: agent.name, tool, args } })).decision
+const words = (decision: Awaited<ReturnType<typeof tried>>) =>
+  decision.explanation?.changes.map((together) => together.map((change) => change.words).join(' & '))
+
+test('what is offered to an agent is allowed when it does it', async () => {
+  const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
+  await desk.withPolicies({ limits }, async () => {
+    const denied = await tried({ amount: 250 })
+    expect(denied).toMatchObject({ effect: 'deny', reason: 'limit' })
+    expect(denied.explanation).toMatchObject({
+      policies: [{ effect: 'forbid', reason: 'limit', advice: null }],
+      plans: [{ tier: 'C', egress: 'strict', policies: denied.policies }],
+      changes: [
+        [{ fact: 'args.amount', needs: { op: '<=', value: 100 }, by: 'agent', words: 'args.amount ≤ 100' }],
+        [{ fact: 'args.amount', needs: { op: 'absent' }, by: 'agent' }],
+      ],
+    })
+    expect(await tried({ amount: 100 })).toMatchObject({ effect: 'allow' })
+    expect(await tried({})).toMatchObject({ effect: 'allow' })
+  })
+})
+
+test('what does not fit the tool’s schema is not offered', async () => {
+  const [high, third] = [
+    forbid('high', 'context.args has amount && context.args.amount < 5000'),
+    forbid('third', 'context.args has how && context.args.how != "warp"'),
+  ]
+  await desk.withPolicies({ high, third }, async () => {
+    expect(words(await tried({ amount: 1 }))).toEqual(['args.amount left out'])
+    expect(words(await tried({ how: 'slow' }))).toEqual(['args.how left out'])
+  })
+})
+
+test('a question says how many must answer, and is allowed when they have', async () => {
+  const two = forbid('two', 'context.approval.count < 2', sensitive)
+  const second = await desk.operator(['approver'])
+  await desk.withPolicies({ two }, async () => {
+    const call = await desk.asked(agent.client, sensitive)
+    expect(words(call.decision)).toEqual(['approval.count ≥ 2: 2 different approvers'])
+    expect(call.decision.explanation?.changes[0]).toMatchObject([{ by: 'human', is: 0 }])
+    const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
+    const still =
+      'your yes alone does not let it run: policy still wants approval.count ≥ 2: 2 different approvers; with that, exactly this call'
+    expect(prompt.on_yes).toContain(still)
+    const place = { run: call.run, call: call.id }
+    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+    const half = granted(await desk.root('explainCall', { params: place }))
+    expect(half.decision.explanation?.changes[0]).toMatchObject([{ fact: 'approval.count', is: 1, needs: { op: '>=', value: 2 } }])
+    granted(await second.client('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+    const done = granted(await agent.client('readCall', { params: place }))
+    expect(done.state).toBe('granted')
+    expect(done.decision).not.toHaveProperty('explanation') // what was answered is explained no more
+    granted(await desk.root('cancelRun', { params: { run: call.run } }))
+  })
+})
+
+test('an allow is kept without an explanation; an operator gets one', async () => {
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
+  expect(call).toMatchObject({ state: 'granted' })
+  expect(call.decision).not.toHaveProperty('explanation')
+  const params = { run: call.run, call: call.id }
+  const told = granted(await desk.root('explainCall', { params }))
+  expect(told).toMatchObject({ digest: call.digest, decision: { effect: 'allow', explanation: { changes: [], errors: [] } } })
+  expect(told.decision.explanation?.policies[0]).toMatchObject({
+    id: 'allowlisted-execution',
+    place: expect.stringMatching(/^baseline:\d+:\d+$/),
+  })
+  expect(told.decision.explanation?.policies[0]?.text).toMatch(/^@id\("allowlisted-execution"\)/)
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('a denial is attested as before: by its policies, not by what would change it', async () => {
+  const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
+  const call = await desk.withPolicies({ limits }, async () =>
+    granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } })),
+  )
+  expect(words(call.decision)).toEqual(['args.amount ≤ 100', 'args.amount left out'])
+  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const verified = verifyBundle(bundle, dev.keys)
+  expect(verified).toMatchObject({
+    ok: true,
+    statement: { predicate: { facts: { decision: { effect: 'deny', policies: call.decision.policies } } } },
+  })
+  expect(JSON.stringify(verified)).not.toContain('explanation')
+  const journal = granted(await agent.client('readJournal', { params: { run: call.run } }))
+  expect(JSON.stringify(journal)).not.toContain('args.amount')
+  // What is told of it later is what would be decided later.
+  expect(granted(await agent.client('explainCall', { params: { run: call.run, call: call.id } })).decision.effect).toBe('allow')
+})
+
+test('T5 what nobody permits is denied as that, not as sensitive', async () => {
+  const unlisted = await desk.agent({ tools: [] })
+  const { decision } = granted(await unlisted.client('decide', { body: { tool: plain, args: {} } }))
+  expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
+  expect(decision.explanation?.changes).toMatchObject([[{ fact: 'is_allowlisted_tool', by: 'operator' }]])
+  const rest = forbid('none', 'true')
+  expect(await desk.withPolicies({ rest }, () => tried({}))).toMatchObject({ effect: 'deny', explanation: { changes: [] } })
+})
+
+test('T7 a policy that errs: the agent learns that, an operator which and why; nothing is offered', async () => {
+  const erring = forbid('erring', 'context.args has amount && context.args.amount * 9223372036854775807 > 1')
+  await desk.withPolicies({ erring }, async () => {
+    const denied = await tried({ amount: 9 })
+    expect(denied).toMatchObject({ effect: 'deny', code: 'policy_error', explanation: { policies: [], changes: [] } })
+    expect(denied.explanation).not.toHaveProperty('errors')
+    expect(JSON.stringify(denied)).not.toContain('erring')
+    expect((await asOperator({ amount: 9 })).explanation?.errors).toEqual([expect.stringContaining('overflow')])
+  })
+})
+
+test('T8 an agent is told no name of others and no text of a policy; an operator is', async () => {
+  const boss = await desk.operator(['canary-role', 'approver'])
+  const CASES: [string, string, Record<string, unknown>][] = [
+    [forbid('who', `!context.approval.approvers.contains("${boss.name}")`, sensitive), sensitive, {}],
+    [forbid('role', '!context.approval.roles.contains("canary-role")', sensitive), sensitive, {}],
+    [forbid('group', 'principal in Group::"canary-group"'), plain, {}],
+    [forbid('to', `context.args has to && context.args.to != "${other.name}"`), plain, { to: 'x' }],
+    [forbid('upper', `context.args has to && context.args.to != "${other.name.toUpperCase()}"`), plain, { to: 'x' }],
+    [forbid('within', `context.args has to && !(context.args.to like "*for_${other.name}_only*")`), plain, { to: 'x' }],
+    [forbid('text', '"canary-text" == "canary-text" && context.args has amount && context.args.amount > 5'), plain, { amount: 9 }],
+  ]
+  for (const [policy, tool, args] of CASES) {
+    await desk.withPolicies({ leaking: policy }, async () => {
+      const [toAgent, toOperator] = [await tried(args, tool), await asOperator(args, tool)]
+      expect(toAgent.explanation?.changes.length, policy).toBeGreaterThan(0)
+      const told = JSON.stringify(toAgent).toLowerCase()
+      for (const canary of ['canary', boss.name, other.name, 'group::', 'principal', 'context.', 'permit (', 'forbid ('])
+        expect([policy, told]).not.toEqual([policy, expect.stringContaining(canary)])
+      expect(
+        toOperator.explanation?.policies.some(({ text }) => text === policy.trim()),
+        policy,
+      ).toBe(true)
+      expect(JSON.stringify(toOperator.explanation?.changes)).toMatch(
+        tool === plain && 'amount' in args ? /≤ 5/ : new RegExp(`canary|${boss.name}|${other.name}`, 'i'),
+      )
+      const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
+      expect(call.decision.explanation).toEqual(toAgent.explanation)
+      granted(await desk.root('cancelRun', { params: { run: call.run } }))
+    })
+  }
+})
+
+test('T8 an agent asks for itself alone, and reads its own calls alone', async () => {
+  expect(refusal(await agent.client('decide', { body: { agent: other.name, tool: plain, args: {} } }))).toBe('403 forbidden')
+  expect(granted(await agent.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision.effect).toBe('allow')
+  const call = granted(await other.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
+  expect(refusal(await agent.client('explainCall', { params: { run: call.run, call: call.id } }))).toBe('404 not_found')
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('an operator says for whom it asks', async () => {
+  expect(refusal(await desk.root('decide', { body: { tool: plain, args: {} } }))).toBe('400 invalid_request')
+  expect(refusal(await desk.root('decide', { body: { agent: 'nobody-at-all', tool: plain, args: {} } }))).toBe('404 not_found')
+  expect(granted(await auditor.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision.effect).toBe('allow')
+})
+
+test('a spent budget says so, and what it would take besides', async () => {
+  const tool = await desk.tool()
+  const { id: run } = granted(await agent.client('createRun', { body: { budget: { max_calls_per_run: 0 } } }))
+  const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+  expect(call.decision).toMatchObject({
+    code: 'budget_spent',
+    explanation: { policies: [{ id: 'run.budget' }], changes: [[{ fact: 'budget.max_calls', by: 'operator' }]] },
+  })
+})
+
+test('on the command line: for an operator with the texts, for an agent without', async () => {
+  const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
+  await desk.withPolicies({ limits }, async () => {
+    const asked = ['policy', 'explain', '--tool', plain, '--args', '{"amount":250}']
+    const env = (key: string) => ({ env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key } })
+    const [mine, theirs] = [
+      await countersign(asked, env(agent.key)),
+      await countersign([...asked, '--agent', agent.name], env(desk.rootKey)),
+    ]
+    for (const { code, out } of [mine, theirs]) {
+      expect(code).toBe(1)
+      expect(out).toMatch(/^deny/)
+      expect(out).toContain('args.amount ≤ 100')
+    }
+    expect(mine.out).not.toContain('forbid (')
+    expect(theirs.out).toContain('forbid (')
+    const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } }))
+    const again = await countersign(['policy', 'explain', call.id, '--json'], env(desk.rootKey))
+    expect(JSON.parse(again.out)).toMatchObject({ digest: call.digest, decision: { effect: 'deny' } })
+    const wrong = await countersign(['policy', 'explain'], env(desk.rootKey))
+    expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('--tool') })
+  })
+})

@@ -1,0 +1,95 @@
+// Policy picks the sandbox: of the plans that a tool allows, the least isolated that needs nobody runs; where each needs somebody or is
+// denied, the least isolated that a human may allow is asked about. Every pair of answers that policy can give of tier B and tier C.
+
+import { expect, test } from 'vitest'
+import type { Output as Answered } from '../../../shared/routes/client.ts'
+import { countersign } from '../../support/countersign.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('plans', sharedStack())
+const agent = await desk.agent({ groups: ['worker-host-access'] })
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const SAYS = ['allow', 'ask', 'deny', 'err'] as const
+type Says = (typeof SAYS)[number]
+const tool = await desk.tool({
+  input_schema: {
+    type: 'object',
+    properties: { b: { enum: [...SAYS] }, c: { enum: [...SAYS] }, n: { type: 'integer' } },
+    required: ['b', 'c', 'n'],
+  },
+  executor: { tiers: ['B', 'C'] },
+  egress: { mode: 'none', hosts: [] },
+})
+
+const on = `principal, action == Action::"tool.execute/${tool}", resource`
+const says = (tier: 'b' | 'c'): string => {
+  const here = (word: Says): string => `context.plan.tier == "${tier.toUpperCase()}" && context.args.${tier} == "${word}"`
+  return `@id("plans-${tier}-asks") forbid (${on}) when { ${here('ask')} } unless { context.approval.granted };
+    @id("plans-${tier}-denies") forbid (${on}) when { ${here('deny')} };
+    @id("plans-${tier}-errs") forbid (${on}) when { ${here('err')} && context.args.n * 9223372036854775807 > 1 };`
+}
+/** Without the default that asks about every call of tier B: here each tier answers as the table says. */
+const set = { plans: `${says('b')}\n${says('c')}`, 'tier-b': null }
+
+const B = { tier: 'B', egress: 'none' }
+const TABLE: readonly (readonly [Says, Says, string, object[]])[] = [
+  ['allow', 'allow', 'allow in B', []],
+  ['allow', 'ask', 'allow in B', []],
+  ['allow', 'deny', 'allow in B', []],
+  ['allow', 'err', 'allow in B', []],
+  ['ask', 'allow', 'allow in C', [{ ...B, policies: ['plans-b-asks'], asks: true }]],
+  ['ask', 'ask', 'ask in B', []],
+  ['ask', 'deny', 'ask in B', []],
+  ['ask', 'err', 'deny in C', [{ ...B, policies: ['plans-b-asks'], asks: true }]],
+  ['deny', 'allow', 'allow in C', [{ ...B, policies: ['plans-b-denies'] }]],
+  ['deny', 'ask', 'ask in C', [{ ...B, policies: ['plans-b-denies'] }]],
+  [
+    'deny',
+    'deny',
+    'deny in C',
+    [
+      { ...B, policies: ['plans-b-denies'] },
+      { tier: 'C', egress: 'strict', policies: ['plans-c-denies'] },
+    ],
+  ],
+  ['deny', 'err', 'deny in C', [{ ...B, policies: ['plans-b-denies'] }]],
+  ['err', 'allow', 'deny in B', []],
+]
+
+const inWords = ({ decision, plan }: Pick<Answered<'decide'>, 'decision' | 'plan'>): string => `${decision.effect} in ${plan?.tier}`
+
+test('the least isolated that needs nobody; else the least isolated that is asked about; an error denies', async () => {
+  await desk.withPolicies(set, async () => {
+    for (const [b, c, expected, others] of TABLE) {
+      const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: { b, c, n: 2 } } }))
+      expect([b, c, inWords(told), told.decision.explanation?.plans]).toEqual([b, c, expected, others])
+    }
+  })
+})
+
+test('a call goes where it was decided to go, and is judged there when it is answered and claimed', async () => {
+  await desk.withPolicies(set, async () => {
+    const propose = async (b: Says, c: Says) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: { b, c, n: 2 } } }))
+    const unasked = await propose('ask', 'allow')
+    expect(unasked).toMatchObject({ state: 'granted', decision: { effect: 'allow' }, plan: { tier: 'C' } })
+    expect(unasked).not.toHaveProperty('approval')
+    expect(granted(await peer.claim(unasked.id)).plan.tier).toBe('C')
+
+    const asked = await propose('ask', 'ask')
+    expect(asked).toMatchObject({ state: 'awaiting_approval', decision: { policies: ['plans-b-asks'] }, plan: { tier: 'B' } })
+    granted(await desk.root('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+    expect(granted(await peer.claim(asked.id)).plan.tier).toBe('B')
+  })
+})
+
+test('`policy explain` says which plan would have asked', async () => {
+  await desk.withPolicies(set, async () => {
+    const args = ['policy', 'explain', '--agent', agent.name, '--tool', tool, '--args', '{"b":"ask","c":"allow","n":2}']
+    const { code, out } = await countersign(args, { env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey } })
+    expect(code).toBe(0)
+    expect(out).toMatch(/^allow/)
+    expect(out).toMatch(/tier B, egress none +plans-b-asks; a human would be asked/)
+  })
+})

@@ -1,0 +1,181 @@
+// A set that shadows the one in force is asked about each call, counted, and heeded never. Operators see where it differs, agents do not;
+// no error of its own and no restart of the edge makes it matter or lose count.
+
+import { afterAll, afterEach, expect, test } from 'vitest'
+import type { JournalEntry } from '../../../shared/evidence/journal.ts'
+import { verifyChain } from '../../../shared/evidence/journal.ts'
+import type { ShadowCount } from '../../../shared/routes/rehearsals.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/stack/hurt-stack.ts'
+import { startTestStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const stack = await startTestStack()
+afterAll(stack.stop)
+const desk = new Desk('shadow', stack.dev)
+const { root } = desk
+const peer = await PeerWorker.enrol(desk.url, root, desk.pool)
+const agent = await desk.agent()
+for (const name of ['plain', 'asking', 'denying']) await desk.tool({}, name)
+
+const forbid = (id: string, tool: string, when: string) =>
+  `@id("${id}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${when} };`
+const DEFAULTS = granted(await root('readPolicies', {})).policies
+const BASE = { ...DEFAULTS, base: `${forbid('asks', 'asking', '!context.approval.granted')}\n${forbid('denies', 'denying', 'true')}` }
+granted(await root('putPolicies', { body: { policies: BASE } }))
+
+const candidate = async (more: string, base: Record<string, string> = BASE) =>
+  granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } })).version
+const shadow = async (version: number | null) => granted(await root('putPolicyShadow', { body: { version } }))
+const told = async () => granted(await root('readPolicyShadow', {}))
+afterEach(() => shadow(null))
+
+const propose = async (tool: string, args = {}, run = {}) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run } }))
+/** Its end, which is when a call is counted. */
+const end = async ({ id, run, state }: Call) => {
+  if (state === 'granted') await peer.run(id)
+  if (state === 'awaiting_approval') granted(await agent.client('cancelCall', { params: { run, call: id } }))
+}
+const inOrder = (counts: readonly ShadowCount[]) => counts.map(({ from, to, count }) => `${from} ${to} ${count}`).sort()
+const counted = (calls: number) =>
+  eventually(`${calls} calls are counted`, async () => {
+    const now = await told()
+    return now.calls >= calls && now
+  })
+const journal = async (by: typeof root, run: string) => granted(await by('readJournal', { params: { run } })).items
+
+/** Differs on each tool: what runs is denied, what asks runs, what is denied asks. */
+const DIFFERENT = [
+  forbid('other-plain', 'plain', 'context.args has text'),
+  forbid('other-denying', 'denying', '!context.approval.granted'),
+].join('\n')
+
+test('differences are counted exactly and nothing is enforced; the set in force decides as if it were alone', async () => {
+  const before = (await told()).version
+  const version = await candidate(DIFFERENT, DEFAULTS)
+  expect([before, await shadow(version)]).toMatchObject([null, { version, by: 'root', calls: 0, differ: 0, counts: [], latest: [] }])
+  const [active] = granted(await root('listPolicyVersions', {})).items.filter((each) => each.shadow)
+  expect(active).toMatchObject({ version, active: false, shadow: true })
+  const calls = [
+    await propose('plain'),
+    await propose('plain', { text: 'x' }),
+    await propose('plain', { text: 'y' }),
+    await propose('asking'),
+    await propose('denying'),
+  ]
+  expect(calls.map(({ state }) => state)).toEqual(['granted', 'granted', 'granted', 'awaiting_approval', 'denied'])
+  const { policy_set } = granted(await root('readPolicies', {}))
+  expect(new Set(calls.map(({ decision }) => decision.policy_set))).toEqual(new Set([policy_set]))
+  for (const call of calls) await end(call)
+  const now = await counted(5)
+  expect(inOrder(now.counts)).toEqual(['allow allow 1', 'allow deny 2', 'ask allow 1', 'deny ask 1'])
+  expect([now.calls, now.differ]).toEqual([5, 4])
+  expect(new Map(now.latest.map(({ call, from, to }) => [call, `${from} ${to}`]))).toEqual(
+    new Map(calls.slice(1).map(({ id }, i) => [id, ['allow deny', 'allow deny', 'ask allow', 'deny ask'][i]])),
+  )
+  await propose('denying')
+  expect((await counted(6)).differ).toBe(5)
+})
+
+test('a call that is proposed twice under one key is counted once', async () => {
+  await shadow(await candidate(DIFFERENT))
+  const headers = { 'idempotency-key': desk.name() }
+  for (let i = 0; i < 3; i++) granted(await agent.client('proposeCallInNewRun', { body: { tool: 'denying', args: {} }, headers }))
+  await propose('denying')
+  expect((await counted(2)).calls).toBe(2)
+})
+
+test('the journal of the call tells operators; an agent sees a digest that says nothing, and either chain verifies', async () => {
+  const version = await candidate(DIFFERENT)
+  const { since_ms } = await shadow(version)
+  const call = await propose('plain', { text: 'x' })
+  const whole = await journal(root, call.run)
+  const own = await journal(agent.client, call.run)
+  expect(whole[0]?.shadow).toMatchObject({ version, since_ms, from: 'allow', to: 'deny', code: 'denied', policies: ['other-plain'] })
+  expect(whole.map(({ shadow: _, ...entry }) => entry)).toEqual(own)
+  expect(own.map(({ body }) => typeof body['shadow_sha256'])).toEqual(['string'])
+  for (const entries of [whole, own]) expect(verifyChain(entries)).toMatchObject({ ok: true })
+  const bent = whole.map((entry): JournalEntry => (entry.shadow ? { ...entry, shadow: { ...entry.shadow, to: 'allow' } } : entry))
+  expect(verifyChain(bent)).toMatchObject({ ok: false, error: { seq: 1, reason: '`shadow` is not what was journalled' } })
+  await peer.run(call.id)
+  const at = { params: { run: call.run, call: call.id } }
+  const seen = [await journal(agent.client, call.run), await agent.client('readCall', at), await agent.client('readAttestation', at)]
+  expect(JSON.stringify(seen)).not.toMatch(/other-plain|since_ms/)
+  expect(refusal(await agent.client('readPolicyShadow', {}))).toBe('403 forbidden')
+  expect(refusal(await agent.client('putPolicyShadow', { body: { version: null } }))).toBe('403 forbidden')
+  expect((await told()).version).toBe(version)
+})
+
+test('without a shadow nothing of one is journalled', async () => {
+  const call = await propose('plain', { text: 'x' })
+  const [first] = await journal(root, call.run)
+  expect([first?.shadow, first?.body['shadow_sha256']]).toEqual([undefined, undefined])
+  await end(call)
+})
+
+test('a shadow that errs would have denied, and harms nobody', async () => {
+  await shadow(await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')))
+  const call = await propose('plain')
+  expect(call.state).toBe('granted')
+  expect((await journal(root, call.run))[0]?.shadow).toMatchObject({ from: 'allow', to: 'deny', code: 'policy_error' })
+  await end(call)
+  expect(inOrder((await counted(1)).counts)).toEqual(['allow deny 1'])
+})
+
+test('what a shadow alone reads of the session is counted for it, and a rehearsal knows it later', async () => {
+  const capped = await candidate(forbid('cap', 'plain', 'context.budget.session.calls >= 2'))
+  await shadow(capped)
+  const session = desk.name()
+  const calls = [await propose('plain', {}, { session }), await propose('plain', {}, { session }), await propose('plain', {}, { session })]
+  for (const call of calls) {
+    expect(call.state).toBe('granted')
+    await end(call)
+  }
+  const now = await counted(3)
+  expect(now.latest.map(({ call }) => call)).toEqual([calls[2]?.id])
+  const { flips } = granted(await root('rehearsePolicyVersion', { params: { version: String(capped) }, body: {} }))
+  expect(flips.map(({ call, to }) => [call, to])).toEqual([[calls[2]?.id, 'deny']])
+})
+
+test('killed and started again, the edge goes on counting from where it was', async () => {
+  const version = await candidate(DIFFERENT)
+  const { since_ms } = await shadow(version)
+  const [one, two, three] = [await propose('plain', { text: 'x' }), await propose('plain', { text: 'x' }), await propose('plain')]
+  await end(one)
+  await counted(1)
+  await end(two)
+  expect(await stack.edge.restart()).toMatchObject({ ok: true }) // kill -9, and back
+  expect(await counted(2)).toMatchObject({ version, since_ms, calls: 2, differ: 2 }) // whatever the log had not heard of before
+  await end(three)
+  await end(await propose('plain', { text: 'x' }))
+  expect(await counted(4)).toMatchObject({ calls: 4, differ: 3 })
+})
+
+test('the same shadow again goes on counting, another begins anew, and what is put in force shadows nothing', async () => {
+  const [first, second] = [await candidate(DIFFERENT), await candidate(forbid('other', 'plain', 'true'))]
+  await shadow(first)
+  await propose('denying')
+  const { since_ms } = await counted(1)
+  expect(await shadow(first)).toMatchObject({ version: first, since_ms, calls: 1 })
+  expect(await shadow(second)).toMatchObject({ version: second, calls: 0 })
+  granted(await root('activatePolicyVersion', { params: { version: String(second) } }))
+  expect(await told()).toMatchObject({ version: null, calls: 0 })
+  expect(refusal(await root('putPolicyShadow', { body: { version: second } }))).toBe('409 conflict')
+  expect(refusal(await root('putPolicyShadow', { body: { version: 999_999 } }))).toBe('404 not_found')
+  const auditor = await desk.operator(['auditor'])
+  expect(refusal(await auditor.client('putPolicyShadow', { body: { version: first } }))).toBe('403 forbidden')
+  expect(granted(await auditor.client('readPolicyShadow', {})).version).toBeNull()
+  granted(await root('putPolicies', { body: { policies: BASE } }))
+})
+
+test('what could not be put in force does not shadow', async () => {
+  await desk.tool({}, 'passing')
+  const version = await candidate(forbid('about-passing', 'passing', 'true'))
+  await shadow(version)
+  await shadow(null)
+  granted(await root('deleteTool', { params: { name: 'passing' } }))
+  expect(refusal(await root('putPolicyShadow', { body: { version } }))).toBe('422 invalid_policy')
+  expect((await told()).version).toBeNull()
+})

@@ -1,0 +1,42 @@
+// A page in somebody's browser whose name was moved to this host (N16) reaches the edge and gets nothing of it: what acts needs a key in a
+// header of its own, which no browser adds, and the console's cookie is kept for the name that it was given by.
+
+import { request } from 'node:http'
+import { expect, test } from 'vitest'
+import { ROUTES } from '../../../shared/routes/all.ts'
+import { Desk } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('rebinding', sharedStack())
+const agent = await desk.agent()
+
+/** As the browser would send it for the page: its own name as host and as origin. */
+function asThePage(method: string, path: string, more: Record<string, string> = {}): Promise<number | undefined> {
+  const { hostname, port } = new URL(desk.url)
+  const page = `rebound.example:${port}`
+  const headers = { host: page, origin: `http://${page}`, 'sec-fetch-site': 'same-origin', 'content-type': 'application/json', ...more }
+  return new Promise((settle, fail) => {
+    const asked = request({ hostname, port, method, path, headers }, (answer) => {
+      answer.resume()
+      settle(answer.statusCode)
+    })
+    asked.on('error', fail).end(method === 'GET' || method === 'HEAD' ? undefined : '{}')
+  })
+}
+
+const keyed = Object.entries(ROUTES).filter(([, { callers }]) =>
+  callers.every((caller) => caller === 'agent' || caller === 'operator' || caller === 'worker'),
+)
+
+test('N16 every route that acts for somebody refuses a page that was moved here', async () => {
+  expect(keyed.length).toBeGreaterThan(30)
+  const answers = new Map<string, number | undefined>()
+  for (const [name, { method, path }] of keyed) answers.set(name, await asThePage(method, path.replaceAll(/\{\w+\}|:\w+/g, 'x')))
+  // A few want more than a path before they ask who it is.
+  expect([...answers].filter(([, status]) => status !== 401 && status !== 400)).toEqual([])
+  expect([...answers.values()].filter((status) => status === 401).length).toBeGreaterThan(0.8 * keyed.length)
+})
+
+test('N16 without the key that a request must carry: the name that it was called by stops nothing', async () => {
+  expect(await asThePage('GET', '/v1/tools', { authorization: `Bearer ${agent.key}` })).toBe(200)
+})

@@ -1,0 +1,35 @@
+// Which forms were sent from our own pages, by what a browser says of them.
+
+import { expect, test } from 'vitest'
+import { fromOurPage } from '../../../edge/http/form-origin.ts'
+
+test('P03 behind a proxy that ends TLS the page answers to its public name alone, in https, whatever host a request names', () => {
+  const inside = 'http://127.0.0.1:8080/approve/x'
+  const from = (headers: Record<string, string>, url = inside) =>
+    fromOurPage(new Request(url, { method: 'POST', headers }), 'https://sign.example.com/')
+  expect(from({ origin: 'https://sign.example.com', 'sec-fetch-site': 'same-origin' })).toBe(true)
+  expect(from({ origin: 'https://sign.example.com' })).toBe(true)
+  expect(from({ origin: 'null', 'sec-fetch-site': 'same-origin' })).toBe(true)
+  for (const origin of [
+    'http://sign.example.com',
+    'https://sign.example.com:8443',
+    'https://example.com',
+    'https://a.sign.example.com',
+    '',
+  ])
+    expect([origin, from({ origin })]).toEqual([origin, false])
+  expect(from({ origin: 'https://sign.example.com', 'sec-fetch-site': 'same-site' })).toBe(false)
+  expect(from({})).toBe(false)
+  for (const origin of ['http://127.0.0.1:8080', 'https://evil.example'])
+    expect([origin, from({ origin }, `${origin}/approve/x`)]).toEqual([origin, false])
+})
+
+test('P03 a form without an origin is accepted only if the browser reports the same site', () => {
+  for (const publicUrl of ['https://sign.example.com/', 'http://127.0.0.1:8080/']) {
+    const from = (headers: Record<string, string>) =>
+      fromOurPage(new Request(`${publicUrl}approve/x`, { method: 'POST', headers: { origin: 'null', ...headers } }), publicUrl)
+    expect(from({ 'sec-fetch-site': 'same-origin' })).toBe(true)
+    for (const site of ['cross-site', 'same-site', 'none']) expect([site, from({ 'sec-fetch-site': site })]).toEqual([site, false])
+    expect(from({})).toBe(false)
+  }
+})

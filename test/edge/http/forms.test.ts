@@ -1,0 +1,92 @@
+// A field may occur only once in a form, on every route: `decision=approve&decision=deny` is refused.
+
+import { describe, expect, test } from 'vitest'
+import { readInteraction } from '../../../edge/channels/slack/request.ts'
+import { ConsoleSession } from '../../support/browser/console-session.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('forms', sharedStack())
+const agent = await desk.agent()
+const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+const asked = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
+const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
+const { origin } = new URL(desk.url)
+
+type Fields = [name: string, value: string][]
+const TWICE: readonly Fields[] = [
+  [
+    ['decision', 'approve'],
+    ['decision', 'deny'],
+  ],
+  [
+    ['decision', 'deny'],
+    ['decision', 'approve'],
+  ],
+  [
+    ['decision', 'approve'],
+    ['decision', 'approve'],
+  ],
+  [
+    ['decision', 'approve'],
+    ['reason', 'yes'],
+    ['reason', 'no'],
+  ],
+]
+const CASES = TWICE.map((fields) => [new URLSearchParams(fields).toString(), fields] as const)
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded', origin }
+const body = (once: Record<string, string>, more: Fields): string => new URLSearchParams([...Object.entries(once), ...more]).toString()
+
+describe.each(CASES)('D13 G03 a form with %s is refused with 400 and records no answer:', (_text, fields) => {
+  test('of a link’s page', async () => {
+    const id = await asked()
+    const link = await desk.link(desk.root, id)
+    const nonce = /name="nonce" value="([^"]*)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
+    const sent = await fetch(link, { method: 'POST', headers: FORM, body: body({ nonce }, fields) })
+    expect([sent.status, await sent.text()]).toEqual([400, expect.stringContaining('The form has a field twice')])
+    expect(await statusOf(id)).toBe('pending')
+    const once = await fetch(link, { method: 'POST', headers: FORM, body: body({ nonce, decision: 'deny' }, []) })
+    expect([once.status, await statusOf(id)]).toEqual([200, 'denied'])
+  })
+
+  test('a form of the console', async () => {
+    const [id, session] = [await asked(), await ConsoleSession.open(desk.url, desk.rootKey)]
+    const page = `/console/approvals/${id}`
+    const once = await session.fields(page)
+    const posted: readonly (readonly [path: string, once: Record<string, string>])[] = [
+      [page, once],
+      ['/console/approvals', { ...once, id }],
+    ]
+    for (const [path, given] of posted) {
+      const sent = await session.get(path, { method: 'POST', headers: FORM, body: body(given, fields) })
+      expect([path, sent.status, await sent.text()]).toEqual([path, 400, expect.stringContaining('The form has a field twice')])
+    }
+    expect(await statusOf(id)).toBe('pending')
+  })
+})
+
+test('D13 a form may name several approvals, which are then denied together', async () => {
+  const ids = [await asked(), await asked()]
+  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const { form = '' } = await session.fields('/console')
+  const fields = ids.map((id): [string, string] => ['id', id])
+  const sent = await session.get('/console/approvals', { method: 'POST', headers: FORM, body: body({ form, decision: 'deny' }, fields) })
+  expect([sent.status, await Promise.all(ids.map(statusOf))]).toEqual([200, ['denied', 'denied']])
+})
+
+test('D13 G03 signing in with two keys signs nobody in', async () => {
+  const sent = await fetch(new URL('/console/sign-in', desk.url), {
+    method: 'POST',
+    redirect: 'manual',
+    headers: FORM,
+    body: `key=${desk.rootKey}&key=${desk.rootKey}`,
+  })
+  expect([sent.status, sent.headers.get('set-cookie')]).toEqual([400, null])
+})
+
+test('D13 G03 a request from Slack with a field twice is refused, and the error says so', () => {
+  const payload = new URLSearchParams({ payload: JSON.stringify({ type: 'block_actions' }) }).toString()
+  for (const text of [`${payload}&${payload}`, `${payload}&token=a&token=b`])
+    expect(readInteraction(text)).toMatchObject({ ok: false, error: { code: 'invalid_request', detail: expect.stringContaining('twice') } })
+})

@@ -1,0 +1,155 @@
+// Whatever is sent, how much of it and how slowly: it is bounded, it is answered, and others are served meanwhile.
+
+import { afterEach, expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { RawRequest } from '../../support/http/raw-http.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { processPlan } from '../../support/worker/process-plan.ts'
+
+const desk = new Desk('bounds', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool({ executor: { argv: ['cat', '{...list}'] } })
+const auth = [`authorization: Bearer ${agent.key}`, 'content-type: application/json']
+
+const opened: RawRequest[] = []
+const open = (): RawRequest => {
+  const request = new RawRequest(desk.url)
+  opened.push(request)
+  return request
+}
+afterEach(() => {
+  for (const request of opened.splice(0)) request.end()
+})
+
+const serves = async (): Promise<void> => {
+  const started = performance.now()
+  expect((await fetch(new URL('/healthz', desk.url))).status).toBe(200)
+  expect(performance.now() - started).toBeLessThan(2_000)
+}
+
+test('G10 a body that announces too much is refused before it comes', async () => {
+  for (const length of [LIMITS.body_bytes + 1, 2 ** 40]) {
+    const answer = await open()
+      .head('POST', '/v1/calls', [...auth, `content-length: ${length}`])
+      .answered(5_000)
+    expect([length, answer.status, /"code":"([a-z_]+)"/.exec(answer.text)?.[1]]).toEqual([length, 413, 'body_too_large'])
+  }
+})
+
+test('G10 whom nobody knows is refused before more than a little of a body is there', async () => {
+  for (const [method, path] of [
+    ['PUT', `/v1/runs/run_x/files/${'0'.repeat(64)}`],
+    ['POST', '/v1/calls'],
+    ['PUT', `/v1/worker/calls/call_x/files/${'0'.repeat(64)}`],
+    ['POST', '/v1/worker/attestations'],
+  ] as const) {
+    for (const length of [`content-length: ${LIMITS.body_bytes}`, 'transfer-encoding: chunked']) {
+      const answer = await open()
+        .head(method, path, ['content-type: application/json', length])
+        .answered(LIMITS.body_ms / 2)
+      expect([path, length, answer.status]).toEqual([path, length, 401])
+    }
+  }
+  await serves()
+})
+
+test('G10 a body that announces nothing and goes on is cut off at the limit', async () => {
+  const request = open().head('POST', '/v1/calls', [...auth, 'transfer-encoding: chunked'])
+  const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`
+  // Just beyond the limit and never ended: who goes on sending after the answer may lose it to a reset of the connection.
+  for (let sent = 0; sent <= LIMITS.body_bytes; sent += 0x10000) request.send(chunk)
+  const answer = await request.answered(5_000)
+  expect([answer.status, /"code":"([a-z_]+)"/.exec(answer.text)?.[1]]).toEqual([413, 'body_too_large'])
+  await serves()
+})
+
+test('G10 an announced length that is a lie, a sign, or said twice never leads to a call', async () => {
+  for (const headers of [
+    ['content-length: -1'],
+    ['content-length: 1e3'],
+    ['content-length: 0x10'],
+    ['content-length: 5', 'content-length: 6'],
+    ['content-length: 5', 'transfer-encoding: chunked'],
+  ]) {
+    const answer = await open()
+      .head('POST', '/v1/calls', [...auth, ...headers])
+      .send('{}')
+      .answered(5_000)
+      .catch(() => ({ status: 0, text: '' }))
+    expect([headers, answer.status === undefined || answer.status >= 400 || answer.status === 0]).toEqual([headers, true])
+  }
+  await serves()
+})
+
+test('G10 ten thousand headers, and one of a megabyte, are refused at once', async () => {
+  const many = Array.from({ length: 10_000 }, (_, i) => `x-header-${i}: value`)
+  const long = [`x-long: ${'a'.repeat(1024 * 1024)}`]
+  for (const headers of [many, long]) {
+    const answer = await open()
+      .head('GET', '/v1/tools', [...auth, ...headers])
+      .answered(5_000)
+    expect(answer.status).toBe(431) // the second by the runtime, before it reaches us
+  }
+  await serves()
+})
+
+test('G10 a body that comes a byte at a time has an end, and holds up nobody', async () => {
+  const started = performance.now()
+  const request = open().head('POST', '/v1/calls', [...auth, 'content-length: 1000000'])
+  const dripping = setInterval(() => request.send(' '), 100)
+  try {
+    await serves()
+    const answer = await request.answered(LIMITS.body_ms + 5_000)
+    expect([answer.status, /"code":"([a-z_]+)"/.exec(answer.text)?.[1]]).toEqual([408, 'body_too_slow'])
+    expect(performance.now() - started).toBeGreaterThan(LIMITS.body_ms - 100)
+  } finally {
+    clearInterval(dripping)
+  }
+})
+
+test('G10 arguments have a bound of their own, well above what a tool needs', async () => {
+  const open = await desk.tool()
+  const propose = (length: number) => agent.client('proposeCallInNewRun', { body: { tool: open, args: { text: 'x'.repeat(length) } } })
+  expect(granted(await propose(LIMITS.arguments_bytes - 100)).state).toBe('granted')
+  expect(refusal(await propose(LIMITS.arguments_bytes))).toBe('422 invalid_arguments')
+  expect(refusal(await propose(LIMITS.arguments_bytes + 300_000))).toBe('422 invalid_arguments')
+})
+
+test('S47 a command line up to the limits is stored and read back; one beyond them is refused', async () => {
+  const propose = (list: string[]) => agent.client('proposeCallInNewRun', { body: { tool, args: { list } } })
+  const big = granted(await propose(Array.from({ length: 4 }, () => 'x'.repeat(LIMITS.argv_item_bytes - 100))))
+  const read = granted(await agent.client('readCall', { params: { run: big.run, call: big.id } }))
+  expect(processPlan(read.plan).executor.argv[4]?.length).toBe(LIMITS.argv_item_bytes - 100)
+  expect(refusal(await propose(['x'.repeat(LIMITS.argv_item_bytes + 1)]))).toBe('422 invalid_arguments')
+  expect(refusal(await propose(Array.from({ length: LIMITS.argv_items }, () => 'x')))).toBe('422 invalid_arguments')
+})
+
+test('G10 a card of the largest arguments is stored, listed and shown', async () => {
+  const sensitive = await desk.tool({ capabilities: ['network'], executor: { argv: ['cat', '{...list}'] } })
+  const list = Array.from({ length: 200 }, () => `\u0001${'é'.repeat(1_200)}`)
+  const call = await desk.asked(agent.client, sensitive, { list })
+  const approval = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
+  expect(approval.prompt.arguments.length).toBeLessThan(2 * LIMITS.card_chars)
+  expect((await fetch(approval.url ?? '')).status).toBe(200)
+})
+
+test('G10 more paths, parameters and queries than anyone needs are refused or not found', async () => {
+  for (const path of [
+    `/v1/runs/${'A'.repeat(60_000)}`,
+    `/v1/tools/${'a'.repeat(10_000)}`,
+    `/v1/log/proof?index=0&size=0&${'x=1&'.repeat(5_000)}`,
+    `/v1/log/entries?from=${'9'.repeat(400)}`,
+    '/v1/log/entries?from=-1',
+    '/v1/log/entries?from=1.5',
+    '/v1/log/entries?from=NaN',
+    '/v1/runs/%00',
+    '/v1/runs/%zz',
+    '/v1/runs/..%2f..%2fetc',
+  ]) {
+    const answer = await fetch(new URL(path, desk.url), { headers: { authorization: `Bearer ${agent.key}` } })
+    expect([path.slice(0, 40), answer.status >= 400 && answer.status < 500]).toEqual([path.slice(0, 40), true])
+    await answer.arrayBuffer()
+  }
+  await serves()
+})

@@ -1,0 +1,109 @@
+// Every page that a human answers on, held against axe: on a phone and on a desk, in light and in dark.
+
+import type { BrowserContextOptions } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { barriers } from '../../support/browser/axe.ts'
+import { browserForTests } from '../../support/browser/browser.ts'
+import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
+import { Desk } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('accessibility', sharedStack())
+const agent = await desk.agent()
+const approver = await desk.operator(['approver'])
+const tool = await desk.tool({
+  capabilities: ['process_exec'],
+  input_schema: { type: 'object' },
+  executor: { argv: ['echo', '{...words}'] },
+})
+const asked = async () => (await desk.asked(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) })).approval.id
+
+const browser = await browserForTests()
+
+describe.each([
+  ['a phone', PHONE, 'light'],
+  ['a phone', PHONE, 'dark'],
+  ['a desk', DESK, 'light'],
+  ['a desk', DESK, 'dark'],
+] as const)('on %s', (_name, viewport, colorScheme) => {
+  const options: BrowserContextOptions = { viewport, colorScheme, javaScriptEnabled: true }
+  const mine = `/console?agent=${agent.name}`
+
+  test(`the console shuts nobody out, in the ${colorScheme}`, async () => {
+    const outside = await (await browser.newContext(options)).newPage()
+    await outside.goto(new URL('/console', desk.url).href)
+    expect(await barriers(outside)).toEqual([])
+    await outside.getByLabel('Operator key').fill('no key at all')
+    await outside.getByRole('button', { name: 'Sign in' }).click()
+    await outside.getByRole('alert').waitFor()
+    expect(await barriers(outside)).toEqual([])
+
+    const [first, second] = [await asked(), await asked()]
+    const page = await signedIn(browser, { url: desk.url, path: mine, key: approver.key }, options)
+    const visit = async (path: string): Promise<void> => {
+      await page.goto(new URL(path, desk.url).href)
+      expect([path, await barriers(page)]).toEqual([path, []])
+    }
+    await visit(mine)
+    await visit('/console?agent=nobody-at-all')
+    await visit(`/console/approvals/${(await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id}`)
+    await page.getByText('Approve less than this').click()
+    expect(await barriers(page)).toEqual([])
+    await page.locator('#change-text').fill('{"words":["a"]}')
+    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+    expect(await barriers(page)).toEqual([])
+    await visit(`/console/approvals/${first}`)
+    await page.getByText('Answer for more than this call').click()
+    expect(await barriers(page)).toEqual([])
+    await page.getByRole('button', { name: 'Approve for 60 minutes' }).click()
+    await page.getByRole('status').waitFor()
+    expect(await barriers(page)).toEqual([])
+    await page.getByRole('link', { name: 'Look at what it does' }).click()
+    await page.getByText('waits for a worker').waitFor()
+    expect(await barriers(page)).toEqual([])
+    await visit('/console/history')
+    await visit('/console/workers')
+    await visit('/console/skills')
+    await visit('/console/standing')
+    await page.getByRole('button', { name: 'Take it back' }).first().click()
+    await page.getByRole('heading', { name: 'Taken back' }).waitFor()
+    expect(await barriers(page)).toEqual([])
+    await page.goto(new URL(mine, desk.url).href)
+    await page.locator(`#choose-${second}`).check()
+    await page.locator('#deny-chosen summary').click()
+    await page.getByRole('button', { name: 'Deny those chosen' }).click()
+    await page.getByText('1 of 1 denied').waitFor()
+    expect(await barriers(page)).toEqual([])
+    await visit('/console/approvals/apr_0')
+  })
+
+  test(`a link’s page shuts nobody out, in the ${colorScheme}`, async () => {
+    const page = await (await browser.newContext(options)).newPage()
+    const link = await desk.link(desk.root, await asked())
+    await page.goto(link)
+    expect(await barriers(page)).toEqual([])
+    await page.goto(await desk.link(desk.root, (await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id))
+    expect(await barriers(page)).toEqual([]) // with the arguments to change
+    await page.locator('#change-text').fill('{"words":["a"]}')
+    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+    expect(await barriers(page)).toEqual([])
+    await page.goto(link)
+    await page.getByRole('button', { name: 'Approve once' }).click()
+    await page.getByRole('status').waitFor()
+    expect(await barriers(page)).toEqual([])
+    await page.goto(`${link}x`)
+    expect(await barriers(page)).toEqual([])
+  })
+})
+
+test('control: what axe is to find, it finds', async () => {
+  const page = await (await browser.newContext()).newPage()
+  await page.setContent(
+    '<html lang=en><title>t</title><main><h1>h</h1><img src=x><input><p style="color:#ccc;background:#fff">faint</p></main>',
+  )
+  const seen = await barriers(page)
+  const names = seen.map((line) => line.split(':')[0])
+  expect(names).toEqual(expect.arrayContaining(['serious color-contrast', 'critical image-alt', 'critical label']))
+})

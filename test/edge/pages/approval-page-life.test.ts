@@ -1,0 +1,142 @@
+// The approval page while it is open: a change that is shown before it is answered, what others say meanwhile, and what is left of it
+// when it is over.
+
+import { expect, test } from 'vitest'
+import { browsing, inert } from '../../support/browser/link-page.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('approval-page-life', sharedStack())
+const agent = await desk.agent()
+const anything = { type: 'object' }
+const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: anything, executor: { argv: ['echo', '{...words}'] } })
+
+const opened = await browsing()
+async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
+  const { approval } = await desk.asked(agent.client, tool, args)
+  return { id: approval.id, link: await desk.link(desk.root, approval.id) }
+}
+const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+
+test('approve less: the change is shown before it is answered, without JavaScript, and just that runs', async () => {
+  const { id, link } = await asked({ words: ['one', 'two \u202e'], note: '</textarea><script>1</script>', password: 'hunter2-hunter2' })
+  const before = await approvalOf(id)
+  const page = await opened(link)
+  const text = page.locator('#change-text')
+  const change = async (to: string) => {
+    await page.getByText('Approve less than this').click()
+    await text.fill(to)
+    await page.getByRole('button', { name: 'Show the change' }).click()
+  }
+  const args = JSON.parse(await text.inputValue()) as Record<string, unknown> // as the card shows them
+  expect([args['words'], args['note'], await text.inputValue()]).toEqual([
+    ['one', 'two \u202e'],
+    '</textarea><script>1</script>',
+    expect.stringMatching(/two \\u202e[\s\S]*«redacted/),
+  ])
+  await change('{"words": [')
+  expect(await page.getByRole('alert').textContent()).toContain('This change can’t be made')
+  expect(await text.inputValue()).toBe('{"words": [')
+  await page.goto(link)
+  await change(JSON.stringify({ ...args, words: ['one'] }))
+  await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+  expect(await page.locator('.changes').textContent()).toMatch(/^\/words\/1"two \\u\{202e\}"It is taken out\.$/)
+  expect(await page.locator('pre.command').textContent()).toBe('["echo","one"]')
+  expect(await approvalOf(id)).toEqual(before)
+  await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
+  await page.getByRole('button', { name: 'Approve with changes' }).click()
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+  await inert(page)
+  expect(await page.locator('main').textContent()).toContain('has changed the arguments')
+  const after = await approvalOf(id)
+  expect(after).toMatchObject({
+    status: 'approved',
+    answers: [{ reason: 'one will do', channel: 'link' }],
+    edits: [{ from: before.digest }],
+  })
+  await page.goto(link)
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor() // B12: what became of it, and nothing to answer
+  await inert(page)
+})
+
+test('B10 what was written there is not passed over: any yes shows the change, and the reason stays', async () => {
+  const { id, link } = await asked({ words: ['one', 'two'] })
+  const page = await opened(link)
+  await page.getByText('Approve less than this').click()
+  await page.locator('#change-text').fill('{"words":["one"]}')
+  await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
+  await page.getByRole('button', { name: 'Approve once' }).click()
+  await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('one will do')
+  expect((await approvalOf(id)).status).toBe('pending')
+  await page.getByRole('button', { name: 'Approve with changes' }).click()
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+  expect((await approvalOf(id)).prompt.command).toBe('["echo","one"]')
+})
+
+// ── While it is open ──
+
+const others = [await desk.operator(['approver']), await desk.operator(['approver'])] as const
+const yesBy = async (id: string, { client } = others[0]) =>
+  granted(await client('answerApproval', { params: { id }, body: { decision: 'approve', reason: 'seen' } }))
+const needsTwo = (name: string) =>
+  `@id("two-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
+
+test('a page that is open follows: an answer of somebody else shows, and then what happened', async () => {
+  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
+  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
+    const { id, link } = await asked({}, tool)
+    const page = await opened(link, { javaScriptEnabled: true })
+    await yesBy(id)
+    await page.getByText(`Yes by ${others[0].name} (api)`).waitFor()
+    expect(await page.getByRole('button', { name: 'Approve once' }).isEnabled()).toBe(true)
+    await yesBy(id, others[1])
+    await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+    await inert(page)
+  })
+})
+
+test('what somebody writes is not taken from them: the page says that it was decided, and lets nothing be sent', async () => {
+  const { id, link } = await asked()
+  const page = await opened(link, { javaScriptEnabled: true })
+  await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
+  await yesBy(id)
+  await page.getByRole('alert').waitFor()
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('because I have thought about it')
+  expect(await page.getByRole('button', { name: 'Deny' }).isDisabled()).toBe(true)
+  await page.getByRole('link', { name: 'See what happened' }).click()
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+})
+
+test('who has answered and waits for others can look again, and with JavaScript need not', async () => {
+  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
+  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
+    const { id, link } = await asked({}, tool)
+    const plain = await opened(link)
+    await plain.getByRole('button', { name: 'Approve once' }).click()
+    await plain.getByRole('heading', { name: 'Your answer is recorded; others are still asked' }).waitFor()
+    expect(await plain.locator('form, button, input, textarea').count()).toBe(0)
+    const following = await opened(link, { javaScriptEnabled: true })
+    await following.getByText('Yes by root (link)').waitFor()
+    await yesBy(id)
+    await following.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+    await plain.getByRole('link', { name: 'look again' }).click()
+    await plain.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
+    await inert(plain)
+  })
+})
+
+test.each(['follows', 'has not begun to follow'])('a page that %s says that its link is taken back, and is over', async (when) => {
+  const { id, link } = await asked()
+  const page = await opened('about:blank', { javaScriptEnabled: true })
+  const revoked = Promise.withResolvers<void>()
+  if (when !== 'follows') await page.route('**/events', (route) => revoked.promise.then(() => route.continue()))
+  const followed = when === 'follows' ? page.waitForResponse(/\/events$/) : undefined
+  await page.goto(link)
+  await followed
+  granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
+  revoked.resolve()
+  await page.getByText('This link was taken back').waitFor()
+  await inert(page)
+  expect((await approvalOf(id)).status).toBe('pending')
+})

@@ -1,0 +1,85 @@
+// Promise: pages that are open are told what happens to what they show and nothing else, and there are only so many of them.
+
+import { expect, test } from 'vitest'
+import { Followers } from '../../../edge/platform/stream-slots.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { ConsoleSession } from '../../support/browser/console-session.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const desk = new Desk('streams', sharedStack())
+const agent = await desk.agent()
+const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+const asked = async (n: number) => (await desk.asked(agent.client, sensitive, { n })).approval.id
+
+/** One after the other until one is refused: how many there are, and what the last one is told. */
+async function fill(open: (signal: AbortSignal) => Promise<Response>) {
+  const streams: AbortController[] = []
+  for (;;) {
+    const abort = new AbortController()
+    const answer = await open(abort.signal)
+    if (answer.status !== 200 || streams.length > LIMITS.streams_each) return { streams, status: answer.status, text: await answer.text() }
+    streams.push(abort)
+  }
+}
+
+test('of one link, and of one session, so many pages are told what happens; who closes one may open another', async () => {
+  const id = await asked(1)
+  const link = await desk.link(desk.root, id)
+  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const another = await ConsoleSession.open(desk.url, desk.rootKey)
+  const ways = [
+    (signal: AbortSignal) => fetch(`${link}/events`, { signal }),
+    (signal: AbortSignal) => session.get('/console/events', { signal }),
+  ]
+  for (const open of ways) {
+    const { streams, status, text } = await fill(open)
+    expect([streams.length, status]).toEqual([LIMITS.streams_each, 429])
+    expect(text).toContain('lose pages that you have open')
+    streams.pop()?.abort()
+    const again = new AbortController()
+    await eventually('one may be opened again', async () => (await open(again.signal)).status === 200, 40_000)
+    for (const stream of [...streams, again]) stream.abort()
+  }
+  const other = new AbortController()
+  expect((await another.get('/console/events', { signal: other.signal })).status).toBe(200)
+  other.abort()
+})
+
+test('who follows one approval is not told of others', async () => {
+  const id = await asked(2)
+  const link = await desk.link(desk.root, id)
+  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const abort = new AbortController()
+  const reading = async (stream: Response) => {
+    const reader = (stream.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream()).getReader()
+    return async () => (await reader.read()).value ?? 'the end'
+  }
+  const { signal } = abort
+  const followed = [
+    await reading(await fetch(`${link}/events`, { signal })),
+    await reading(await session.get(`/console/events?approval=${id}`, { signal })),
+  ]
+  const inbox = await reading(await session.get(`/console/events?agent=${agent.name}`, { signal }))
+  for (const read of followed) expect(await read()).toMatch(/^id: \d+\nevent: (answers|waits)\n/)
+  for (let n = 3; n < 6; n++) {
+    const other = await asked(n)
+    for (let text = ''; !text.includes(other); ) text = await inbox()
+  }
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  for (const read of followed) expect(await read()).toMatch(/^event: over\n/)
+  abort.abort()
+})
+
+test('a tenant has so many in all; those that are gone without a word are forgotten', () => {
+  const followers = new Followers()
+  for (let i = 0; i < LIMITS.streams_tenant; i++) expect(followers.enter(`s${i}`, `link ${i}`, 0).ok).toBe(true)
+  expect(followers.enter('more', 'link x', 1_000)).toMatchObject({ ok: false, error: { code: 'too_many_streams' } })
+  followers.stay('s1', 'link 1', 1_000)
+  const later = LIMITS.console_wait_ms + 5_500
+  for (let i = 1; i < LIMITS.streams_each; i++) expect(followers.enter(`t${i}`, 'link 1', later).ok).toBe(true)
+  expect(followers.enter('t', 'link 1', later).ok).toBe(false) // the one that stayed counts
+  followers.leave('s1')
+  expect(followers.enter('t', 'link 1', later).ok).toBe(true)
+})

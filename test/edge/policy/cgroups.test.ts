@@ -1,0 +1,65 @@
+// Promise: policy may refuse tier C where limits hold for each process alone (`C-nocgroup`); the call then goes to workers that have
+// cgroups, and to no other, and is judged by that again when one claims it.
+
+import { expect, test } from 'vitest'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+import { processPlan } from '../../support/worker/process-plan.ts'
+
+const desk = new Desk('cgroups', sharedStack())
+const agent = await desk.agent()
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const tool = await desk.tool({ executor: { tiers: ['C'] } })
+const on = `principal, action == Action::"tool.execute/${tool}", resource`
+const propose = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+const claim = ({ id, run }: { id: string; run: string }, cgroups?: boolean) =>
+  peer.client('claim', { body: { run, call: id, tiers: ['B', 'C'], ...(cgroups === undefined ? {} : { cgroups }) } })
+
+test('where no rule asks for cgroups, no plan does, and any worker of the tier may have the call', async () => {
+  const call = await propose()
+  expect(call.plan).not.toHaveProperty('cgroup')
+  expect((await claim(call)).ok).toBe(true)
+})
+
+test('S28 a rule that wants processes counted together binds the call to workers that can', async () => {
+  const together = `@id("counted-together") forbid (${on}) unless { context.plan.cgroup };`
+  await desk.withPolicies({ together }, async () => {
+    const call = await propose()
+    expect(call).toMatchObject({ state: 'granted', decision: { effect: 'allow' }, plan: { tier: 'C', cgroup: true } })
+    for (const cgroups of [undefined, false]) expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
+    const alone = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
+    granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: alone(false) })))
+    expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: its claim says more than it has proven
+    const told = granted(await desk.root('readWorker', { params: { worker: peer.id } }))
+    expect([told.advertised, told.means.cgroups]).toEqual([['B', 'C-nocgroup'], false])
+    granted(await peer.prove(['B', 'C']))
+    const claimed = granted(await claim(call, true))
+    expect(claimed.plan).toMatchObject({ tier: 'C', cgroup: true })
+    for (const seen of [{}, { cgroup: false }]) expect(refusal(await peer.settle(claimed, seen))).toBe('422 attestation_invalid')
+    granted(await peer.settle(claimed, { cgroup: true }))
+    const { attestation } = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+    expect(attestation).toMatchObject({ executor: 'sandbox_tier_c_linux_bubblewrap', cgroup: true })
+  })
+})
+
+test('a rule that wants a yes for tier C without cgroups asks nobody: the call moves', async () => {
+  const asks = `@id("alone-asks") forbid (${on}) when { !context.plan.cgroup } unless { context.approval.granted };`
+  await desk.withPolicies({ asks }, async () => {
+    const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } }))
+    expect([told.decision.effect, processPlan(told.plan).cgroup]).toEqual(['allow', true])
+    expect(told.decision.explanation?.plans).toEqual([{ tier: 'C', egress: 'strict', policies: ['alone-asks'], asks: true }])
+  })
+})
+
+test('a rule may keep workers without cgroups from claiming anything; the call waits for another', async () => {
+  const whole = `@id("whole-workers") forbid (principal is Worker, action == Action::"worker.claim", resource) unless { principal.cgroups };`
+  await desk.withPolicies({ whole }, async () => {
+    const call = await propose()
+    const none = { ok: false, lack: null, checks: [{ name: 'said by a test', ok: false, seen: '' }] }
+    granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
+    expect(refusal(await claim(call, true))).toBe('403 forbidden')
+    granted(await peer.prove(['B', 'C']))
+    expect((await claim(call, true)).ok).toBe(true)
+  })
+})

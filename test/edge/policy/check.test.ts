@@ -1,0 +1,234 @@
+// Promise: what a set of policies would be refused for, and what it would decide, can be asked before it is put; the asking changes
+// nothing, and its answer is what comes true.
+
+import { expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Input } from '../../../shared/routes/client.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('check', sharedStack())
+const tool = await desk.tool({ input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] } })
+const pay = `Action::"tool.execute/${tool}"`
+const { policies: defaults } = granted(await desk.root('readPolicies', {}))
+const rule = (when: string) => `@id("limit")\n@reason("too much")\nforbid (principal, action == ${pay}, resource)\nwhen { ${when} };`
+const TWO = rule('context.args.amount > 100 && !context.approval.quorum.contains("2 of finance")')
+
+type Body = NonNullable<Input<'checkPolicies'>['body']>
+const check = async (body: Body) => granted(await desk.root('checkPolicies', { body }))
+const refund = (amount: number, approved_by: string[] = []) => ({ request: { agent: 'clerk', tool, args: { amount } }, approved_by })
+const PEOPLE = {
+  agents: { clerk: { tools: ['*'] } },
+  operators: {
+    ann: { roles: ['approver', 'finance'] },
+    ben: { roles: ['approver', 'finance'] },
+    eve: { roles: ['approver', 'support'] },
+    zoe: { roles: ['finance'] },
+  },
+}
+type Cases = NonNullable<Body['cases']>
+const decided = async (cases: Cases['cases'], more: Partial<Cases> = {}, policies: Body['policies'] = { ...defaults, limit: TWO }) => {
+  const { refusal: why, results } = await check({ policies, cases: { about: 'a test', ...PEOPLE, ...more, cases } })
+  expect(why).toBeNull()
+  return results
+}
+
+test('what would be refused is refused here, by the same code, places and words', async () => {
+  for (const text of ['permit (principal, action resource);', rule('context.args.amuont > 1'), rule('context.args.amount > "1"')]) {
+    const policies = { ...defaults, limit: text }
+    const put = await desk.root('putPolicies', { body: { policies, activate: false } })
+    if (put.ok) throw new Error(`was put: ${text}`)
+    const { refusal: why, findings, results } = await check({ policies })
+    expect([why, results]).toEqual([{ code: put.error.code, detail: put.error.detail }, []])
+    expect(findings).toEqual(put.error.errors?.map((error) => ({ ...error, severity: 'error' })))
+    expect(findings[0]?.at).toMatch(/^limit:\d+:\d+$/)
+  }
+  expect(await check({ policies: { ...defaults, 'floor.sensitive': '' } })).toMatchObject({ refusal: { code: 'invalid_policy' } })
+})
+
+test('what would be put is not refused, and nothing of it is stored or in force', async () => {
+  const before = [granted(await desk.root('readPolicies', {})), granted(await desk.root('listPolicyVersions', {}))]
+  expect(await check({ policies: { ...defaults, limit: TWO } })).toMatchObject({ refusal: null, results: [] })
+  expect(await check({})).toMatchObject({ refusal: null, results: [] })
+  await decided([{ description: 'all of it', ...refund(101, ['ann']), expect: { effect: 'ask' } }])
+  expect([granted(await desk.root('readPolicies', {})), granted(await desk.root('listPolicyVersions', {}))]).toEqual(before)
+  for (const list of ['listAgents', 'listOperators'] as const) {
+    const { items } = granted(await desk.root(list, {}))
+    expect(items.filter(({ name }) => ['clerk', 'ann', 'ben', 'eve', 'zoe'].includes(name))).toEqual([])
+  }
+})
+
+test('a set that would lock its author out is found, though it could be stored', async () => {
+  const { refusal: why, findings } = await check({
+    policies: { open: '@id("open") @reason("all") permit (principal is Agent, action in Action::"tool.execute", resource);' },
+  })
+  expect([why, findings]).toEqual([
+    null,
+    [expect.objectContaining({ severity: 'error', message: expect.stringContaining('policy.activate') })],
+  ])
+})
+
+test('a case goes from its proposal over each yes: two of finance, and nobody in their place', async () => {
+  const results = await decided([
+    { description: 'small', ...refund(100), expect: { effect: 'allow' } },
+    { description: 'large', ...refund(101), expect: { effect: 'ask', policies: ['limit'], reason: 'too much' } },
+    { description: 'one yes', ...refund(101, ['ann']), expect: { effect: 'ask' } },
+    { description: 'two', ...refund(101, ['ann', 'ben']), expect: { effect: 'allow', plan: { tier: 'C', egress: 'strict', hosts: [] } } },
+    { description: 'one of another role', ...refund(101, ['ann', 'eve']), expect: { effect: 'ask' } },
+    { description: 'one who may not approve', ...refund(101, ['ann', 'zoe']), expect: { effect: 'ask' } },
+  ])
+  expect(results.filter(({ passed }) => !passed)).toEqual([])
+})
+
+test('what is not as expected says in what', async () => {
+  const results = await decided([
+    { description: 'effect', ...refund(101), expect: { effect: 'allow' } },
+    { description: 'policies', ...refund(101), expect: { effect: 'ask', policies: ['limit', 'other'] } },
+    { description: 'reason', ...refund(101), expect: { effect: 'ask', reason: 'much too much' } },
+    { description: 'code', ...refund(101), expect: { effect: 'ask', code: 'allowed' } },
+    { description: 'plan', ...refund(1), expect: { effect: 'allow', plan: { tier: 'B', egress: 'none' } } },
+    { description: 'silent', ...refund(101), expect: { effect: 'ask' }, silent: ['too much'] },
+    { description: 'nobody was asked', ...refund(1, ['ann']), expect: { effect: 'allow' } },
+  ])
+  expect(results.map(({ differs }) => differs)).toEqual([
+    ['effect'],
+    ['policies'],
+    ['reason'],
+    ['code'],
+    ['plan'],
+    ['silent'],
+    ['approved_by'],
+  ])
+  expect(results[0]).toMatchObject({
+    expected: { effect: 'allow' },
+    got: { effect: 'ask', code: 'approval_required', policies: ['limit'] },
+  })
+  expect(results[6]?.got).toMatchObject({ effect: 'allow', unasked: 'ann' })
+})
+
+test.each([
+  ['an agent that is nowhere', { request: { agent: 'nobody', tool } }, /no agent `nobody`/],
+  ['a tool that is nowhere', { request: { agent: 'clerk', tool: 'check.nothing' } }, /no tool `check.nothing`/],
+  ['arguments that do not fit', { request: { agent: 'clerk', tool, args: { amount: 'x' } } }, /do not fit/],
+  ['somebody who is nowhere', refund(101, ['max']), /no operator `max`/],
+  ['a set that is nowhere', { ...refund(1), with: ['other'] }, /`other`/],
+  ['a text of the set that is nowhere', { ...refund(1), without: ['other'] }, /`other`/],
+  ['a set with a name that every object has', { ...refund(1), with: ['constructor'] }, /`constructor`/],
+  ['a text with such a name', { ...refund(1), without: ['toString'] }, /`toString`/],
+  ['a set that is wrong', { ...refund(1), with: ['wrong'] }, /wrong:1:\d+/],
+] as const)('no decision comes of %s, and it says why', async (_, one, why) => {
+  const mutable = structuredClone(one) as unknown as Omit<Cases['cases'][number], 'description' | 'expect'> // as the table has it
+  const [result] = await decided([{ description: 'it', ...mutable, expect: { effect: 'allow' } }], { sets: { wrong: ['permit'] } })
+  expect(result).toMatchObject({ passed: false, got: { effect: 'refused', reason: expect.stringMatching(why) } })
+})
+
+test('time and what was used before are the case’s own', async () => {
+  const night = {
+    open: rule('context.now.toTime() >= duration("20h")'),
+    spent: rule('context.budget.session.tool.spent > 500').replace('limit', 'cap'),
+  }
+  const policies = { ...defaults, ...night }
+  const results = await decided(
+    [
+      { description: 'by day', ...refund(1), expect: { effect: 'allow' } },
+      { description: 'at night', ...refund(1), at: '2026-11-18T21:00:00Z', expect: { effect: 'deny', policies: ['limit'] } },
+      { description: 'spent', ...refund(1), used: { run: { tool: { spent: 501 } } }, expect: { effect: 'deny', policies: ['cap'] } },
+    ],
+    {},
+    policies,
+  )
+  expect(results.filter(({ passed }) => !passed)).toEqual([])
+})
+
+test('a file’s operators are all there are: who else could answer is not supposed to', async () => {
+  await desk.operator(['approver', 'treasury'])
+  const two = { ...defaults, limit: TWO.replace('2 of finance', '2 of treasury') }
+  const one = { description: 'it', ...refund(101), expect: { effect: 'deny' as const, policies: ['limit'] } }
+  const operators = { tom: { roles: ['approver', 'treasury'] } }
+  expect(await decided([one], { operators }, two)).toMatchObject([{ passed: true }])
+  const own = { ...defaults, limit: TWO.replace('2 of finance', '1 of treasury') }
+  expect(await decided([one], { operators: {} }, own)).toMatchObject([{ got: { effect: 'ask' } }])
+})
+
+test('what ends a call before policy is asked, ends a case', async () => {
+  const spent = (run: object, calls: number) => ({ request: { ...refund(1).request, run }, used: { run: { calls } } })
+  const results = await decided([
+    { description: 'within', ...spent({ budget: { max_calls_per_run: 3 } }, 2), expect: { effect: 'allow' } },
+    { description: 'spent', ...spent({ budget: { max_calls_per_run: 3 } }, 3), expect: { effect: 'deny', code: 'budget_spent' } },
+  ])
+  expect(results.filter(({ passed }) => !passed)).toEqual([])
+})
+
+test('what determines a decision is told in one order', async () => {
+  const three = ['c', 'a', 'b'].map((name) => rule('context.args.amount > 5').replace('limit', name)).join('\n')
+  const cases = Array.from({ length: 40 }, (_, i) => ({ description: `${i}`, ...refund(6 + i), expect: { effect: 'deny' as const } }))
+  const results = await decided(cases, {}, { ...defaults, three })
+  expect(new Set(results.map(({ got }) => got.policies.join()))).toEqual(new Set(['a,b,c']))
+})
+
+test('a file’s tool stands in the place of its namesake, within the file alone', async () => {
+  const one = {
+    description: 'it',
+    request: { agent: 'clerk', tool, args: {} },
+    expect: { effect: 'ask' as const, policies: ['sensitive-needs-approval'] },
+  }
+  const [own, brought] = [
+    await decided([one], {}, defaults),
+    await decided([one], { tools: { [tool]: { capabilities: ['network'] } } }, defaults),
+  ]
+  expect([own[0]?.got.code, brought[0]?.passed]).toEqual(['invalid_arguments', true])
+})
+
+test('what is asked is bounded', async () => {
+  const one = { description: 'it', ...refund(1), expect: { effect: 'allow' as const } }
+  const body = (cases: Partial<Cases>): { body: Body } => ({
+    body: { policies: defaults, cases: { about: 'a test', ...PEOPLE, cases: [one], ...cases } },
+  })
+  const twice = { cases: [{ ...one, approved_by: ['ann', 'ann'] }] }
+  expect(refusal(await desk.root('checkPolicies', body(twice)))).toBe('400 invalid_request')
+  const many = { cases: Array.from({ length: LIMITS.policy_cases + 1 }, (_, i) => ({ ...one, description: `${i}` })) }
+  expect(refusal(await desk.root('checkPolicies', body(many)))).toBe('400 invalid_request')
+  const sets = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`s${i}`, [`// ${'x'.repeat(2_000)}`]]))
+  const apart = { sets, cases: Object.keys(sets).map((name) => ({ ...one, description: name, with: [name] })) }
+  expect(refusal(await desk.root('checkPolicies', body(apart)))).toBe('409 limit_reached')
+  const recursive = { type: 'object', properties: { x: { $ref: '#/$defs/x' } }, $defs: { x: { properties: { x: { $ref: '#/$defs/x' } } } } }
+  expect(refusal(await desk.root('checkPolicies', body({ tools: { loop: { input_schema: recursive } } })))).toBe('422 invalid_schema')
+})
+
+test('heavy cases are given up in time, and meanwhile others are answered', async () => {
+  const names = Array.from({ length: 8 }, (_, i) => `op${i}`)
+  const heavy = Array.from({ length: 400 }, (_, i) =>
+    rule(`context.args.amount > ${i} && context.approval.count < 8`).replace('limit', `r${i}`),
+  )
+  const texts = Object.fromEntries([0, 1, 2, 3].map((part) => [`heavy-${part}`, heavy.slice(part * 100, part * 100 + 100).join('\n')]))
+  const operators = Object.fromEntries(names.map((name) => [name, { roles: ['approver'] }]))
+  const many = Array.from({ length: LIMITS.policy_cases }, (_, i) => ({
+    description: `${i}`,
+    ...refund(1000 + i, names),
+    expect: { effect: 'allow' as const },
+  }))
+  const body = { policies: { ...defaults, ...texts }, cases: { about: 'a test', ...PEOPLE, operators, cases: many } }
+  let over = false
+  const began = performance.now()
+  const checked = desk.root('checkPolicies', { body }).then((answer) => {
+    over = true
+    return answer
+  })
+  let answered = 0
+  while (!over) {
+    granted(await desk.root('readPolicies', {}))
+    if (!over) answered++
+  }
+  const answer = await checked
+  if (!answer.ok) expect(refusal(answer)).toBe('409 limit_reached')
+  else expect(answer.value.results.every(({ passed }) => passed)).toBe(true)
+  expect(answered).toBeGreaterThan(10)
+  expect(performance.now() - began).toBeLessThan(LIMITS.policy_cases_ms * 3)
+})
+
+test('checking is a permission of its own: whoever may read policies has it, agents do not', async () => {
+  const [auditor, nobody, agent] = [await desk.operator(['auditor']), await desk.operator([]), await desk.agent()]
+  expect((await auditor.client('checkPolicies', { body: {} })).ok).toBe(true)
+  expect(refusal(await nobody.client('checkPolicies', { body: {} }))).toBe('403 forbidden')
+  expect(refusal(await agent.client('checkPolicies', { body: {} }))).toBe('403 forbidden')
+})

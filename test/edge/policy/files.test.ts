@@ -1,0 +1,37 @@
+// Policies read what a call brings beside its arguments: how much, under which names, and exactly which bytes.
+
+import { expect, test } from 'vitest'
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('policy-files', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool({ input_files: true })
+const on = `principal, action == Action::"tool.execute/${tool}", resource`
+const files = `@id("files-few") forbid (${on}) when { context.files.count > 2 };
+  @id("files-small") forbid (${on}) when { context.files.bytes > 20 };
+  @id("files-named") forbid (${on}) when { context.files.paths.contains("Makefile") };
+  @id("files-known") forbid (${on}) when { context.files.sha256.contains("${sha256('known evil')}") };`
+
+test('count, bytes, paths and digests', async () => {
+  await desk.withPolicies({ files }, async () => {
+    const run = granted(await agent.client('createRun', { body: {} })).id
+    const said = async (brought: Record<string, string>): Promise<string[]> => {
+      for (const text of Object.values(brought))
+        granted(await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }))
+      const named = Object.entries(brought).map(([path, text]) => ({ path, sha256: sha256(text) }))
+      const { decision, plan } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files: named } }))
+      const sized = Object.values(brought).map((text, i) => ({ path: '', sha256: '', ...named[i], bytes: text.length }))
+      const tried = granted(await agent.client('decide', { body: { tool, args: {}, files: sized } }))
+      expect([tried.decision, tried.plan]).toEqual([{ ...decision, snapshot: tried.decision.snapshot }, plan ?? null])
+      return decision.effect === 'deny' ? decision.policies : []
+    }
+    expect(await said({ a: '1', b: '2' })).toEqual([])
+    expect(await said({ a: '1', b: '2', c: '3' })).toEqual(['files-few'])
+    expect(await said({ a: 'x'.repeat(21) })).toEqual(['files-small'])
+    expect(await said({ Makefile: '1' })).toEqual(['files-named'])
+    expect(await said({ 'sub/Makefile': '1' })).toEqual([])
+    expect(await said({ harmless: 'known evil' })).toEqual(['files-known'])
+  })
+})

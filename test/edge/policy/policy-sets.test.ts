@@ -1,0 +1,353 @@
+// A tenant's policy sets: versions that stay as they are, one in force, changed by one at a time, taken back at once, compared by policy.
+
+import { afterAll, expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { startTestStack } from '../../support/stack/stack.ts'
+
+const stack = await startTestStack()
+afterAll(stack.stop)
+const desk = new Desk('sets', stack.dev)
+const { root } = desk
+
+const DEFAULTS = granted(await root('readPolicies', {})).policies
+const TIDE =
+  '@id("no-tide") @reason("the tide") forbid (principal, action in Action::"tool.execute", resource) when { context.session_id == "tide" };'
+/** The defaults and one more text, unlike that of any other set. */
+const setWith = (more: Record<string, string> = {}) => ({ ...DEFAULTS, mark: `@id("${desk.name()}") ${TIDE.slice(15)}`, ...more })
+
+const inForce = async () => granted(await root('readPolicies', {}))
+const versions = async () => granted(await root('listPolicyVersions', {})).items
+const read = async (version: number) => granted(await root('readPolicyVersion', { params: { version: `${version}` } }))
+const put = (policies: Record<string, string>, match?: string, activate = true) =>
+  root('putPolicies', { body: { policies, activate }, ...(match === undefined ? {} : { headers: { 'if-match': match } }) })
+const activate = (version: number, match?: string, by = root) =>
+  by('activatePolicyVersion', { params: { version: `${version}` }, ...(match === undefined ? {} : { headers: { 'if-match': match } }) })
+
+test('a tenant begins with the defaults, as a version like any other', async () => {
+  const [first, ...others] = await versions()
+  expect(others).toEqual([])
+  expect(first).toMatchObject({ version: 1, active: true, author: 'the edge', note: 'defaults', activated_by: 'the edge' })
+  expect(first?.policy_count).toBe(Object.keys(DEFAULTS).length)
+  expect(await inForce()).toMatchObject({ version: 1, previous: null, digest: first?.digest })
+})
+
+test('each set is kept as it was put, with its author, its note, and who put it in force when', async () => {
+  const before = await inForce()
+  const policies = setWith()
+  const made = granted(await root('putPolicies', { body: { policies, note: 'for the tide', activate: false } }))
+  expect(made).toMatchObject({ version: before.version + 1, active: false, author: 'root', note: 'for the tide', activated_at_ms: null })
+  expect(await inForce()).toEqual(before)
+  const chief = await desk.operator(['admin'])
+  const { warnings, ...active } = granted(await activate(made.version, undefined, chief.client))
+  expect(warnings).toEqual([])
+  expect(active).toMatchObject({ version: made.version, active: true, author: 'root', activated_by: chief.name })
+  expect(await inForce()).toMatchObject({ version: made.version, policies, digest: made.digest, previous: before.version })
+  expect(await read(made.version)).toEqual({ ...active, policies, activations: [{ at_ms: active.activated_at_ms, by: chief.name }] })
+  expect(await read(before.version)).toMatchObject({ active: false, policies: before.policies, digest: before.digest })
+})
+
+test('the set in force has a name of its own and one together with the floor, which is what decisions say', async () => {
+  const agent = await desk.agent()
+  const tool = await desk.tool()
+  const { digest, policy_set } = await inForce()
+  const { decision } = granted(await agent.client('decide', { body: { tool, args: {} } }))
+  expect(decision.policy_set).toBe(policy_set)
+  expect(policy_set).not.toBe(digest)
+})
+
+test('what the newest version says already makes no other; what an older one said does', async () => {
+  const policies = setWith()
+  const first = granted(await put(policies, undefined, false))
+  expect(granted(await put(Object.fromEntries(Object.entries(policies).reverse()), undefined, false))).toEqual(first)
+  const enforced = granted(await put(policies))
+  expect(enforced).toMatchObject({ version: first.version, active: true, activated_by: 'root' })
+  expect(granted(await put(policies))).toEqual(enforced)
+  expect((await read(first.version)).activations).toHaveLength(1)
+  granted(await put(setWith()))
+  expect(granted(await put(policies)).version).toBe(first.version + 2)
+})
+
+test('nobody puts words into the mouth of another version’s author', async () => {
+  const policies = setWith()
+  const noted = async (by: typeof root, note: string) => granted(await by('putPolicies', { body: { policies, note, activate: false } }))
+  const mal = (await desk.operator(['admin'])).client
+  const { version } = await noted(root, 'for the tide')
+  const { note, author, warnings } = await noted(mal, 'signed off by security')
+  expect({ note, author, warnings }).toEqual({
+    note: 'for the tide',
+    author: 'root',
+    warnings: [{ at: '/note', message: expect.stringMatching(/not kept: .* `root`’s/) }],
+  })
+  expect(await read(version)).toMatchObject({ note: 'for the tide', author: 'root' })
+  expect(await noted(mal, 'for the tide')).toMatchObject({ warnings: [] })
+  expect(await noted(root, 'for the ebb')).toMatchObject({ version, note: 'for the ebb', warnings: [] })
+})
+
+test('rolling back puts an older version in force, and its calls are decided by it at once', async () => {
+  const agent = await desk.agent()
+  const tool = await desk.tool()
+  const effect = async () => granted(await agent.client('decide', { body: { tool, args: {}, run: { session: 'tide' } } })).decision.effect
+  granted(await put(DEFAULTS))
+  const { version } = await inForce()
+  expect(await effect()).toBe('allow')
+  const tide = granted(await put({ ...DEFAULTS, tide: TIDE }))
+  expect(await effect()).toBe('deny')
+  const { previous } = await inForce()
+  expect(previous).toBe(version)
+  granted(await activate(version))
+  expect(await effect()).toBe('allow')
+  expect(await inForce()).toMatchObject({ version, previous: tide.version })
+  expect((await read(version)).activations).toHaveLength(2)
+  expect(granted(await activate(version))).toMatchObject({ version, active: true })
+  expect((await read(version)).activations).toHaveLength(2)
+})
+
+test('a version that is not there is not put in force, shown or compared', async () => {
+  const { version } = await inForce()
+  for (const none of ['999999', '0', '-1', '1.0', '0x1', ' 1', 'latest'])
+    for (const name of ['readPolicyVersion', 'activatePolicyVersion', 'diffPolicyVersions'] as const)
+      expect(refusal(await root(name, { params: { version: none } }))).toBe('404 not_found')
+  expect(refusal(await root('diffPolicyVersions', { params: { version: `${version}` }, query: { against: 999_999 } }))).toBe(
+    '404 not_found',
+  )
+})
+
+const tagged = async () => {
+  const answer = await fetch(new URL('/v1/policies', desk.url), { headers: { authorization: `Bearer ${desk.rootKey}` } })
+  return answer.headers.get('etag') ?? ''
+}
+
+test('the tag of the set in force is what a change is made under; an older one is refused, and nothing changes', async () => {
+  const tag = await tagged()
+  expect(tag).toBe(`"${(await inForce()).version}"`)
+  const made = granted(await put(setWith(), tag))
+  expect(await tagged()).toBe(`"${made.version}"`)
+  const all = await versions()
+  for (const stale of [tag, `W/"${made.version}"`, '"no-version"', '"0"', `${tag}, "999999"`, '""']) {
+    expect([stale, refusal(await put(setWith(), stale))]).toEqual([stale, '412 version_conflict'])
+    expect([stale, refusal(await put(setWith(), stale, false))]).toEqual([stale, '412 version_conflict'])
+    expect([stale, refusal(await activate(1, stale))]).toEqual([stale, '412 version_conflict'])
+  }
+  expect(await versions()).toEqual(all)
+  const refused = await put(setWith(), tag)
+  expect(refused.ok || [refused.error.detail, refused.error.todo]).toEqual([
+    expect.stringContaining(`version ${made.version} is in force`),
+    expect.stringContaining('ETag'),
+  ])
+  expect(granted(await put(setWith(), `"1", "${made.version}"`)).version).toBe(made.version + 1)
+  expect(granted(await put(setWith(), '*')).version).toBe(made.version + 2)
+})
+
+test.each(['7', 'latest', '"7', '"a b"', '*, "7"', ','])('a tag that is none is refused, not passed over: %j', async (match) => {
+  const all = await versions()
+  expect(refusal(await put(setWith(), match))).toBe('400 invalid_request')
+  expect(refusal(await activate(1, match))).toBe('400 invalid_request')
+  expect(await versions()).toEqual(all)
+})
+
+test('a change whose answer was lost can be sent again as it was', async () => {
+  const tag = await tagged()
+  const policies = setWith()
+  const made = granted(await put(policies, tag))
+  expect(granted(await put(policies, tag))).toEqual(made)
+  expect(granted(await activate(made.version, tag))).toEqual(made)
+})
+
+test('of many who change the same set at once, one does', async () => {
+  const tag = await tagged()
+  const before = (await versions()).length
+  const answers = await Promise.all(Array.from({ length: 12 }, () => put(setWith(), tag)))
+  expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
+  expect(answers.filter(({ ok }) => !ok).map(refusal)).toEqual(Array(11).fill('412 version_conflict'))
+  expect((await versions()).length).toBe(before + 1)
+})
+
+test('of many who put and roll back at once, each does one thing after the other: one version is in force, and nobody loses a set', async () => {
+  const before = (await versions()).length
+  const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => (i % 2 === 0 ? put(setWith()) : activate(1))))
+  answers.map(granted)
+  const all = await versions()
+  expect(all.length).toBe(before + 6)
+  expect(all.filter(({ active }) => active)).toHaveLength(1)
+  expect(all.find(({ active }) => active)?.version).toBe((await inForce()).version)
+})
+
+test('a set that its activator could not take back is not put in force, by putting or by activating', async () => {
+  const before = await inForce()
+  const operators = (DEFAULTS['operators'] ?? '').replace(', Action::"policy.activate"', '')
+  expect(operators).not.toBe(DEFAULTS['operators'])
+  const trap = { ...DEFAULTS, operators }
+  expect(refusal(await put(trap))).toBe('422 invalid_policy')
+  const stored = granted(await put(trap, undefined, false))
+  expect(refusal(await activate(stored.version))).toBe('422 invalid_policy')
+  expect(await inForce()).toEqual(before)
+})
+
+test('four eyes: who may only write stores a set, and who may only activate puts it in force', async () => {
+  const split = {
+    ...DEFAULTS,
+    split: `@id("writers") permit (principal in Role::"writer", action in [Action::"policy.write", Action::"policy.read"], resource);
+      @id("activators") permit (principal in Role::"activator", action in [Action::"policy.activate", Action::"policy.read"], resource);`,
+  }
+  granted(await put(split))
+  const [writer, activator] = [await desk.operator(['writer']), await desk.operator(['activator'])]
+  const body = { policies: setWith(split), note: 'two of us' }
+  expect(refusal(await writer.client('putPolicies', { body }))).toBe('403 forbidden')
+  const stored = granted(await writer.client('putPolicies', { body: { ...body, activate: false } }))
+  expect(refusal(await activate(stored.version, undefined, writer.client))).toBe('403 forbidden')
+  expect(refusal(await activator.client('putPolicies', { body: { ...body, activate: false } }))).toBe('403 forbidden')
+  expect(granted(await activate(stored.version, undefined, activator.client))).toMatchObject({
+    author: writer.name,
+    activated_by: activator.name,
+  })
+  granted(await put(DEFAULTS))
+})
+
+test('two versions are compared policy by policy, each text whole; where it stands and what is around it is no difference', async () => {
+  const old = granted(
+    await put({
+      ...DEFAULTS,
+      a: `// first\n${TIDE}\n@id("kept") permit (principal in Role::"none", action, resource);`,
+      b: 'permit (principal in Role::"b", action, resource);',
+    }),
+  )
+  const changed = TIDE.replace('"tide"', '"ebb"')
+  const fresh = granted(
+    await put(
+      {
+        ...DEFAULTS,
+        a: `// second\n${changed}`,
+        c: '@id("kept") permit (principal in Role::"none", action, resource);\nforbid (principal in Role::"c", action, resource);',
+      },
+      undefined,
+      false,
+    ),
+  )
+  const diff = async (version: number, against?: number) =>
+    granted(await root('diffPolicyVersions', { params: { version: `${version}` }, query: against === undefined ? {} : { against } }))
+  const forward = await diff(fresh.version)
+  expect(forward).toEqual({
+    version: fresh.version,
+    against: old.version,
+    changes: [
+      { policy: 'b/1', in: 'b', change: 'removed', before: 'permit (principal in Role::"b", action, resource);', after: null },
+      { policy: 'c/2', in: 'c', change: 'added', before: null, after: 'forbid (principal in Role::"c", action, resource);' },
+      { policy: 'no-tide', in: 'a', change: 'changed', before: TIDE, after: changed },
+    ],
+  })
+  expect((await diff(old.version, fresh.version)).changes.map(({ policy, change }) => [policy, change])).toEqual([
+    ['b/1', 'added'],
+    ['c/2', 'removed'],
+    ['no-tide', 'changed'],
+  ])
+  expect((await diff(old.version)).changes).toEqual([])
+})
+
+test('reading changes nothing', async () => {
+  const { version } = await inForce()
+  const paths = [
+    '',
+    '/versions',
+    '/versions?before=3',
+    `/versions/${version}`,
+    `/versions/${version}/diff?against=1`,
+    `/versions/${version}/activate`,
+  ]
+  const state = async () => [await inForce(), await versions()]
+  const before = await state()
+  for (const path of paths)
+    for (const method of ['GET', 'HEAD'])
+      await fetch(new URL(`/v1/policies${path}`, desk.url), {
+        method,
+        headers: { authorization: `Bearer ${desk.rootKey}`, 'if-match': '"1"' },
+      })
+  expect(await state()).toEqual(before)
+})
+
+test('lists come in pages, newest first', async () => {
+  const newest = (await versions())[0]?.version ?? 0
+  const numbers = async (before: number) =>
+    granted(await root('listPolicyVersions', { query: { before } })).items.map(({ version }) => version)
+  expect(await numbers(4)).toEqual([3, 2, 1])
+  expect(await numbers(newest)).toEqual(Array.from({ length: Math.min(newest - 1, LIMITS.page) }, (_, i) => newest - 1 - i))
+})
+
+test.each([
+  ['a note of more than people read', { note: 'x'.repeat(LIMITS.reason_chars + 1) }, '400 invalid_request'],
+  ['a text of more than is parsed', { policies: { a: ' '.repeat(LIMITS.policy_bytes + 1) } }, '400 invalid_request'],
+  [
+    'more texts than a set holds',
+    { policies: Object.fromEntries(Array.from({ length: LIMITS.policies + 1 }, (_, i) => [`p${i}`, ''])) },
+    '409 limit_reached',
+  ],
+  ['what nobody asked for', { force: true }, '400 invalid_request'],
+])('%s is refused, and no version made', async (_what, change, code) => {
+  const all = await versions()
+  expect(refusal(await root('putPolicies', { body: { policies: DEFAULTS, ...change } }))).toBe(code)
+  expect(await versions()).toEqual(all)
+})
+
+test('what is probably not meant of a set is told wherever it is checked: linted, put, put in force, shadowing', async () => {
+  const odd = '@id("odd") @reason("odd") forbid (principal in Group::"nosuch", action, resource) unless { context has args && false };'
+  const quorum = `@id("two") @reason("two")\nforbid (principal, action in Action::"tool.execute", resource)\nunless { context.approval.quorum.contains("two of finance") };`
+  const policies = setWith({ odd, quorum })
+  const { findings } = granted(await root('checkPolicies', { body: { policies } }))
+  const found = findings.map(({ severity: _, ...warning }) => warning)
+  expect(found).toEqual(
+    expect.arrayContaining([
+      { at: `odd:1:${odd.indexOf('"nosuch"') + 1}`, message: expect.stringContaining('`nosuch`') },
+      {
+        at: `quorum:3:${'unless { context.approval.quorum.contains('.length + 1}`,
+        message: expect.stringContaining('two of finance'),
+        hint: expect.any(String),
+      },
+    ]),
+  )
+  const made = granted(await put(policies, undefined, false))
+  expect(made.warnings).toEqual(found)
+  expect(granted(await root('putPolicyShadow', { body: { version: made.version } })).warnings).toEqual(found)
+  expect(granted(await root('putPolicyShadow', { body: { version: null } })).warnings).toEqual([])
+  expect(granted(await activate(made.version)).warnings).toEqual(found)
+  granted(await put(setWith()))
+})
+
+test('the oldest versions go where there are too many; what was ever in force, or shadows what is, stays and can be again', async () => {
+  granted(await activate(1))
+  const { version: unused } = granted(await put(setWith(), undefined, false))
+  granted(await root('putPolicyShadow', { body: { version: unused } }))
+  const { previous } = await inForce()
+  const history = (await versions()).filter(({ activated_at_ms }) => activated_at_ms !== null)
+  const { version: from } = granted(await put(setWith(), undefined, false))
+  // What is only stored may be as small as can be: it is their number that counts, and the edge checks each against every tool that it is
+  // about.
+  const least = () => ({
+    mark: `@id("${desk.name()}") @reason("none") forbid (principal, action == Action::"tool.list", resource is Tenant);`,
+  })
+  for (let done = from; done < from + LIMITS.policy_versions; done += 20)
+    await Promise.all(Array.from({ length: 20 }, async () => granted(await put(least(), undefined, false))))
+  const newest = (await versions())[0]?.version ?? 0
+  const oldest = newest - LIMITS.policy_versions + 1
+  expect(oldest).toBeGreaterThan(unused)
+  const known = granted(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
+  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, unused, ...history.map((set) => set.version)])
+  expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe('404 not_found')
+  expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS, previous })
+  expect(known.slice(3)).toEqual(history)
+  expect(granted(await root('readPolicyShadow', {})).version).toBe(unused)
+  expect(granted(await activate(previous ?? 0)).version).toBe(previous)
+}, 240_000)
+
+test('a set that was in force can be again, though there are more tools than it could be put with', async () => {
+  const numbers = Array.from({ length: 12_000 }, (_, i) => i % 10).join()
+  const heavy = setWith({ heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };` })
+  const made = granted(await put(heavy))
+  await expect(async () => {
+    for (;;) await desk.tool()
+  }).rejects.toThrow('would take too long')
+  granted(await put(DEFAULTS))
+  await desk.tool()
+  expect(refusal(await put({ ...heavy, more: '' }))).toBe('409 limit_reached')
+  expect(granted(await activate(made.version))).toMatchObject({ version: made.version, active: true })
+  granted(await put(DEFAULTS))
+})

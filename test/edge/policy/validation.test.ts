@@ -1,0 +1,383 @@
+// A set that passes holds for every call that can come: what names nothing, fits no type, is too much or too deep for the engine, or
+// only looks like something, is refused with its place and a hint. Pure: the engine itself, no stack.
+
+import { expect, test } from 'vitest'
+import { DEFAULTS, underFloor } from '../../../edge/policy/built-in.ts'
+import { checkPolicies, checkToolChange } from '../../../edge/policy/check.ts'
+import { compile, policiesIn } from '../../../edge/policy/engine.ts'
+import type { Failure } from '../../../shared/failures.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Result } from '../../../shared/result.ts'
+import { ROUTES } from '../../../shared/routes/all.ts'
+import type { Route } from '../../../shared/routes/route.ts'
+import { toolSpec } from '../../support/fixtures.ts'
+
+const properties = {
+  amount: { type: 'integer' },
+  price: { type: 'number' },
+  memo: { type: 'string' },
+  tags: { type: 'array', items: { type: 'string' } },
+  free: {},
+}
+const refund = { name: 'refund', input_schema: { type: 'object', properties, required: ['amount', 'price', 'tags'] } }
+const other = { name: 'other', input_schema: { type: 'object', properties: { amount: { type: 'string' } } } }
+const TOOLS = [refund, other]
+
+const check = (text: string, tools = TOOLS) => checkPolicies({ mine: text }, tools)
+const on = (condition: string, scope = 'action == Action::"tool.execute/refund"') =>
+  `forbid (principal, ${scope}, resource) when { ${condition} };`
+const refused = <T>(answer: Result<T>): Failure => {
+  if (answer.ok) throw new Error('nothing was refused')
+  return answer.error
+}
+
+test('the floor and the defaults hold for a tenant without tools, and with any', () => {
+  for (const tools of [[], TOOLS]) expect(checkPolicies(DEFAULTS, tools)).toEqual({ ok: true, value: [] })
+})
+
+test('every action that a route asks for is one that policies can name, with its callers and no others', () => {
+  const types = {
+    agent: 'Agent',
+    operator: 'Operator',
+    worker: 'Worker',
+    link: 'Operator',
+    slack: 'Operator',
+    console: 'Operator',
+  } as const
+  // No tenant's policies can name what the operator of the installation does.
+  const routes = Object.values<Route>(ROUTES).filter(({ callers }) => !callers.includes('installation'))
+  for (const { action, callers } of routes) {
+    if (action === null) continue
+    for (const caller of callers) {
+      if (caller === 'anyone' || caller === 'installation') throw new Error(`\`${action}\` is asked of anyone`)
+      expect(check(`permit (principal is ${types[caller]}, action == Action::"${action}", resource is Tenant);`), action).toEqual({
+        ok: true,
+        value: [],
+      })
+    }
+  }
+})
+
+test.each([
+  ['whole numbers', 'context.args.amount > 100 && context.args.amount <= 9223372036854775807'],
+  ['decimals', 'context.args.price.greaterThan(decimal("0.5"))'],
+  ['what may be absent, asked for first', 'context.args has memo && context.args.memo like "*urgent*"'],
+  ['lists', 'context.args.tags.containsAny(["a", "b"])'],
+  [
+    'the plan, the clock, what was used, who agreed',
+    'context.plan.program == "rm" && context.weekday > 5 && context.budget.run.calls > 3 && context.approval.independent.count < 2',
+  ],
+  ['groups of principal and tool', 'principal in Group::"finance" && resource in ToolGroup::"money" && resource.sensitive'],
+  ['an argument of some tools, by asking each', 'context.args has memo', 'action in Action::"tool.execute"'],
+  ['non-ASCII text of one script', 'context.args has memo && context.args.memo == "přílohy"'],
+])('a rule over %s holds', (_name, condition, scope?: string) => {
+  expect(check(on(condition, scope))).toEqual({ ok: true, value: [] })
+})
+
+test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegExp]>([
+  ['an unknown attribute', on('context.args.amont > 100'), 'mine:1:78', /`args\.amont`.*not found/, /did you mean `amount`/],
+  ['an attribute of a later line', `// é\n\n${on('\n  context.args.amont > 100')}`, 'mine:4:3', /not found/],
+  ['a wrong type', on('context.args.amount > "a"'), 'mine:1:100', /expected Long but saw String/],
+  ['unlike things compared', on('context.args.amount == "a"'), 'mine:1:78', /Long and String are not compatible/],
+  ['an argument that no policy sees', on('context.args.free == 1'), 'mine:1:78', /not found/],
+  ['an optional argument that may be absent', on('context.args.memo == "a"'), 'mine:1:78', /optional attribute/, /context\.args has memo/],
+  ['a decimal read from a text', on('decimal(context.args.memo).lessThan(decimal("1.0"))'), 'mine:1:78', /non-literal/],
+  ['an attribute that principals have not', on('principal.clearance == "high"'), 'mine:1:78', /not found/],
+  [
+    'a tool that there is not',
+    on('true', 'action == Action::"tool.execute/refnd"'),
+    'mine:1:30',
+    /unrecognized action/,
+    /tool\.execute\/refund/,
+  ],
+  [
+    'a tool that is not registered',
+    on('true', 'action == Action::"tool.execute/payment"'),
+    'mine:1:30',
+    /unrecognized action/,
+    /^no tool `payment` is registered/,
+  ],
+  [
+    'a tool that is named without its action',
+    on('true', 'action == Action::"refund"'),
+    'mine:1:30',
+    /unrecognized/,
+    /tool\.execute\/refund/,
+  ],
+  ['a kind of entity that there is not', 'permit (principal == Agant::"x", action, resource);', 'mine:1:22', /`Agant`/, /`Agent`/],
+  ['a rule over all tools by the argument of one', on('context.args.amount > 1', 'action in Action::"tool.execute"'), 'mine:1:71', /./],
+  [
+    'a rule over everything by what calls alone have',
+    on('context.plan.tier == "B"', 'action'),
+    'mine:1:45',
+    /`plan`/,
+    /covers \d+ actions/,
+  ],
+  [
+    'a syntax error',
+    'permit (principal, action, resource);\n\nforbid (principal, action resource);',
+    'mine:3:27',
+    /unexpected token/,
+    /expected/,
+  ],
+  ['a number beyond 64 bits', on('context.args.amount > 9223372036854775808'), 'mine:1:100', /too large/, /9223372036854775807/],
+])('%s is refused by its place', (_name, text, at, message, hint) => {
+  const parsed = compile({ mine: text })
+  const { code, errors } = refused(parsed.ok ? check(text) : parsed)
+  expect(code).toBe('invalid_policy')
+  expect(errors?.[0]).toMatchObject({ at, message: expect.stringMatching(message) })
+  expect(errors?.[0]?.message).not.toMatch(/policy\d/)
+  if (hint !== undefined) expect(errors?.[0]?.hint).toMatch(hint)
+})
+
+test.each([
+  ['mixed scripts in a text', on('context.args has memo && context.args.memo == "раypal"')],
+  ['a text that turns its direction', on('context.args has memo && context.args.memo == "user\u202enimda"')],
+  ['an entity by a look-alike', on('true', 'action').replace('principal', 'principal in Group::"аdmin"')],
+  ['an entity by a look-alike of one script', on('true', 'action').replace('principal', 'principal in Group::"асе"')],
+  ['an entity by a look-alike behind a comment', on('true', 'action').replace('principal', 'principal in Group:: //\n"асе"')],
+  ['an entity by an escape', on('true', 'action').replace('principal', 'principal in Group::"\\u{61}dmin"')],
+])('%s is refused', (_name, text) => {
+  const { code, errors } = refused(check(text))
+  expect(code).toBe('invalid_policy')
+  expect(errors?.[0]?.at).toMatch(/^mine:[12]:\d+$/)
+})
+
+test('what can never apply is said, and no mistake', () => {
+  const answer = check(on('context.args has nothing && true'))
+  expect(answer).toMatchObject({ ok: true, value: [{ at: 'mine:1:1', message: expect.stringContaining('impossible') }] })
+})
+
+test('lines that end as elsewhere are lines; ten thousand look-alikes are told of at once', () => {
+  expect(check(on('context.amount > 1').replaceAll(' ', '\r\n').replace('context.amount', 'context.args.amount'))).toMatchObject({
+    ok: true,
+  })
+  const began = performance.now()
+  expect(refused(check('::"é"'.repeat(10_900))).errors).toHaveLength(20)
+  expect(performance.now() - began).toBeLessThan(1_000)
+})
+
+test('mistakes come in the order of the text, one for each place, and 20 of them', () => {
+  const text = Array.from({ length: 25 }, (_, i) => on(`context.args.a${i} == 1`)).join('\n')
+  const { detail, errors = [] } = refused(check(text))
+  expect(errors.map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, i) => `mine:${i + 1}:78`))
+  expect(detail).toBe('20 mistakes or more in the policies')
+})
+
+test('a name of the floor is the floor’s, and the tenant’s file is told', () => {
+  const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
+  const { errors } = refused(whole.ok ? compile(whole.value) : whole)
+  expect(errors).toEqual([
+    { at: 'mine', message: 'the id `sensitive-needs-approval` is taken by a policy of `floor.sensitive`; name each policy once' },
+  ])
+})
+
+test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
+  'what the edge calls itself in a decision is no id: %s',
+  (id) => {
+    expect(refused(compile({ mine: `\n@id("${id}") permit (principal, action, resource);` })).errors).toEqual([
+      { at: 'mine:2:1', message: `the id \`${id}\` is the edge’s own; choose another` },
+    ])
+  },
+)
+
+test('policies without an id are numbered as they are written, with what a comment or a string holds left alone', () => {
+  const one = 'forbid (principal, action, resource) when { "//" == "a\\";b" };'
+  const rest = Array.from({ length: 24 }, (_, i) => `forbid (principal, action, resource) when { ${i + 2} == 0 // not; yet\n };`)
+  const text = `// ${one}\n${[one, ...rest].join(' // ; "\r\n')}\n// ${one}`
+  const set = compile({ mine: text })
+  if (!set.ok) throw new Error(set.error.detail)
+  const rules = [...set.value.rules]
+  expect(rules.map(([id, { source }]) => [id, source.text])).toEqual([one, ...rest].map((each, i) => [`mine/${i + 1}`, each]))
+  expect([...policiesIn({ mine: text })].map(([id, { text: each }]) => [id, each])).toEqual(
+    rules.map(([id, { source }]) => [id, source.text]),
+  )
+  expect(rules[0]?.[1].source.at).toBe(`// ${one}\n`.length)
+  for (const [, { source }] of rules) expect(text.startsWith(source.text, source.at)).toBe(true)
+})
+
+test.each([
+  ['10,000 policies', 'permit (principal, action, resource);\n'.repeat(10_000), /1000\d policies/],
+  ['1 MB of conditions', on(`${'true && '.repeat(130_000)}true`), /more than 256 conditions/],
+  ['deep brackets', on(`${'('.repeat(5_000)}true${')'.repeat(5_000)}`), /nested deeper/],
+  ['brackets that nothing closes', on('('.repeat(100_000)), /nested deeper/],
+  ['a chain of sums', on(`${'1 + '.repeat(5_000)}1 > 0`), /nested deeper/],
+  ['a chain of attributes', on(`context${'.a'.repeat(5_000)} == 1`), /nested deeper/],
+  ['branches in branches', on(`${'if true then '.repeat(1_000)}true${' else false'.repeat(1_000)}`), /more than 256 conditions/],
+  ['lists in lists', on(`${'['.repeat(400)}1${']'.repeat(400)} == 1`), /nested deeper/],
+  ['deep brackets in what is a comment to one reader alone', `//\r${on(`${'('.repeat(400)}true${')'.repeat(400)}`)}`, /control character/],
+  ['a line end of another alphabet', `//\u2028${on('true')}`, /control character/],
+])('%s never reach the engine', (_name, text, message) => {
+  const began = performance.now()
+  for (const answer of [compile({ mine: text }) as Result<unknown>, check(text)]) {
+    expect(refused(answer)).toMatchObject({ code: 'invalid_policy', errors: [{ message: expect.stringMatching(message) }] })
+  }
+  expect(performance.now() - began).toBeLessThan(2_000)
+})
+
+test.each<[name: string, of: (n: number) => string]>([
+  ['brackets', (n) => `${'('.repeat(n)}true${')'.repeat(n)}`],
+  ['comparisons in brackets', (n) => `${'(true == '.repeat(n)}true${')'.repeat(n)}`],
+  ['negations', (n) => `${'!('.repeat(n)}true${')'.repeat(n)}`],
+  ['lists', (n) => `${'['.repeat(n)}1${']'.repeat(n)}.isEmpty()`],
+  ['records', (n) => `${'{a: '.repeat(n)}1${'}'.repeat(n)} == 1`],
+  ['sums', (n) => `${'1 + '.repeat(n)}1 > 0`],
+  ['conditions', (n) => `${'true && '.repeat(n * 6)}true`],
+  ['branches', (n) => `${'if true then '.repeat(n)}true${' else false'.repeat(n)}`],
+])('as deep as may be, the engine stands; deeper, it is not asked: %s', (_name, of) => {
+  const depths = Array.from({ length: 60 }, (_, i) => i + 1)
+  const stood = depths.filter((n) => {
+    const text = on(of(n))
+    const read = compile({ mine: text })
+    const checked = check(text) // whatever it says, it says something
+    if (!read.ok) expect([read.error.errors?.[0]?.message, checked.ok]).toEqual([expect.stringMatching(/nested deeper|conditions/), false])
+    return read.ok
+  })
+  expect([stood.length > 10, stood.length < depths.length]).toEqual([true, true])
+  expect(stood).toEqual(depths.slice(0, stood.length))
+})
+
+test('1,000 policies are checked within 2 s', () => {
+  const text = Array.from({ length: 1_000 }, (_, i) =>
+    on(`context.args.amount > ${i} && context.args has memo && context.args.memo like "a*" && !context.approval.granted`),
+  ).join('\n')
+  const began = performance.now()
+  expect(check(text)).toEqual({ ok: true, value: [] })
+  const took = performance.now() - began
+  console.log(`1,000 policies: ${Math.round(took)} ms`)
+  expect(took).toBeLessThan(2_000)
+})
+
+const MANY = Array.from({ length: LIMITS.tools }, (_, i) => ({ ...other, name: `t${i}` }))
+const ALL = 'action in Action::"tool.execute"'
+
+test.each([
+  ['many rules', on('context.plan.tier == "B"', ALL).repeat(200)],
+  ['few rules of many conditions', on(Array(250).fill('1 < 2').join(' && '), ALL).repeat(10)],
+  ['one rule with a long list', on(`[${'1,'.repeat(5_000)}1].contains(2)`, ALL)],
+  ['rules that name a tool in a comment', `// Action::"\n${on('1 < 2 // Action::"\n', 'action')}`.repeat(200)],
+  [
+    'rules that name every tool',
+    on(Array(100).fill('1 < 2').join(' && '), `action in [${MANY.map(({ name }) => `Action::"tool.execute/${name}"`).join()}]`).repeat(20),
+  ],
+])('what nobody could check in time is refused before it is begun: %s', (_what, text) => {
+  const began = performance.now()
+  expect(refused(check(text, MANY)).code).toBe('limit_reached')
+  expect(performance.now() - began).toBeLessThan(2_000)
+})
+
+test.each([
+  ['in scopes', (names: string) => on('true', `action in [${names}]`)],
+  ['in conditions', (names: string) => on(`action in [${names}]`, 'action == Action::"tool.list"')],
+])('a set that names thousands of unknown actions is refused before the validator runs: %s', (_where, rule) => {
+  const nowhere = (from: number) => Array.from({ length: 500 }, (_, i) => `Action::"tool.execute/none${from}x${i}"`).join()
+  const began = performance.now()
+  const { code, detail } = refused(check(Array.from({ length: 20 }, (_, from) => rule(nowhere(from))).join(''), MANY))
+  expect(performance.now() - began).toBeLessThan(2_000)
+  expect([code, detail]).toEqual([
+    'invalid_policy',
+    expect.stringContaining('10000 actions that do not exist, such as `Action::"tool.execute/none0x0"`'),
+  ])
+})
+
+/** As many unknown attributes as a text of so many characters holds, in one rule about every action. */
+const astray = (id: number, length: number): string => {
+  const [head, tail] = [`@id("p${id}") forbid (principal, action, resource) when { [context.q`, '].isEmpty() };']
+  const count = Math.floor((length - head.length - tail.length) / ',context.q1000'.length)
+  return `${head}${Array.from({ length: count }, (_, i) => `,context.q${i + 1000}`).join('')}${tail}`
+}
+test.each([
+  ['one rule of 63 KB', [astray(0, 63_000)], 'limit_reached'],
+  ['15 of those', Array.from({ length: 15 }, (_, i) => astray(i, 63_000)), 'limit_reached'],
+  [
+    '120 rules of 1 KB',
+    Array.from({ length: 2 }, (_, i) => Array.from({ length: 60 }, (_, j) => astray(60 * i + j, 1_000)).join('\n')),
+    'invalid_policy',
+  ],
+])('what is wrong in everything is told in time, tools or none: %s', (_what, texts, code) => {
+  const files = Object.fromEntries(texts.map((text, i) => [`f${i}`, text]))
+  for (const tools of [[], TOOLS, MANY]) {
+    const began = performance.now()
+    expect(['limit_reached', code]).toContain(refused(checkPolicies(files, tools)).code)
+    expect(performance.now() - began).toBeLessThan(4_000)
+  }
+  expect(refused(checkPolicies(files, TOOLS)).code).toBe(code)
+})
+
+test.each([
+  ['rules over none of the tools', on('true', 'action == Action::"tool.list"').repeat(900)],
+  ['rules of operators', 'permit (principal is Operator, action, resource);'.repeat(900)],
+  ['semicolons in a text', on(`context.tool_name == "${';'.repeat(2_000)}"`, ALL)],
+  ['rules of one tool each', MANY.map(({ name }) => on('context.plan.tier == "B"', `action == Action::"tool.execute/${name}"`)).join('')],
+])('what can be checked in time is, with all the tools there may be: %s', (_what, text) => {
+  expect(check(text, MANY)).toMatchObject({ ok: true })
+})
+
+const CLOCK = 'context.now.toTime() >= duration("8h30m")'
+test.each([
+  ['context.now.hour() > 8', CLOCK],
+  ['context.now.getHours() > 8', CLOCK],
+  ['context.now.hour > 8', CLOCK],
+  ['context.now > time("08:00")', CLOCK],
+  ['context.now.toTime() > "08:00"', 'duration("8h30m")'],
+  ['context.now.dayOfWeek() == 1', 'context.weekday'],
+  ['context.budget.day.calls > 1', 'context.budget.run.calls'],
+  ['context.budget.calls > 1', 'context.budget.run.calls'],
+  ['context.budget.session.spent > 1', 'context.budget.session.tool.spent'],
+])('a mistake that many make is told with what to write: %s', (condition, hint) => {
+  const { errors } = refused(check(on(condition, 'action in Action::"tool.execute"')))
+  expect(errors).toEqual([expect.objectContaining({ hint: expect.stringContaining(hint) })])
+  const written = hint.startsWith('context.now')
+    ? CLOCK
+    : `${hint === 'duration("8h30m")' ? `context.now.toTime() > ${hint}` : `${hint} > 1`}`
+  expect(check(on(written, 'action in Action::"tool.execute"'))).toMatchObject({ ok: true })
+})
+
+const RULE = on('context.args.amount > 100')
+const asTool = (name: string, input_schema: Record<string, unknown>) => ({ ...toolSpec({ input_schema }), name })
+const REGISTERED = TOOLS.map((tool) => asTool(tool.name, tool.input_schema))
+const change = (input_schema: Record<string, unknown> | null, name = 'refund', text = RULE) =>
+  checkToolChange({ mine: text }, REGISTERED, name, input_schema === null ? null : asTool(name, input_schema))
+
+test('a change of a tool that the active set does not survive is refused, by the place in the set', () => {
+  for (const schema of [
+    null,
+    { type: 'object', properties: {} },
+    { type: 'object', properties: { amount: { type: 'string' } }, required: ['amount'] },
+    { type: 'object', properties: { amount: { type: 'integer' } } },
+  ]) {
+    const { code, detail, errors } = refused(change(schema))
+    expect([code, errors?.[0]?.at.replace(/\d+$/, '')]).toEqual(['tool_breaks_policies', 'mine:1:'])
+    expect(detail).toContain('`refund`')
+  }
+})
+
+test('a tool that a rule names as its resource is not taken away under it', () => {
+  for (const text of [
+    'forbid (principal, action, resource == Tool::"refund");',
+    on('resource == Tool::"refund"', 'action in Action::"tool.execute"'),
+  ]) {
+    const { code, errors } = refused(change(null, 'refund', text))
+    expect([code, errors]).toEqual(['tool_breaks_policies', [expect.objectContaining({ at: `mine:1:${text.indexOf('"refund"') + 1}` })]])
+    expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', text)).toEqual({ ok: true, value: true })
+    expect(change(null, 'other', text)).toEqual({ ok: true, value: true })
+  }
+})
+
+test('a change that no rule minds is none of theirs', () => {
+  const more = { ...refund.input_schema, properties: { ...properties, more: { type: 'boolean' } } }
+  expect(change(more)).toEqual({ ok: true, value: true })
+  expect(change(null, 'other')).toEqual({ ok: true, value: true })
+  expect(change({ type: 'object', properties: { amount: { type: 'boolean' } } }, 'new')).toEqual({ ok: true, value: true })
+})
+
+test('a rule over all tools is held against the one that changes', () => {
+  const all = on('context.args has limit && context.args.limit > 5', 'action in Action::"tool.execute"')
+  expect(change({ type: 'object', properties: { limit: { type: 'integer' } } }, 'new', all)).toEqual({ ok: true, value: true })
+  expect(refused(change({ type: 'object', properties: { limit: { type: 'string' } } }, 'new', all)).code).toBe('tool_breaks_policies')
+})
+
+test('what a set had wrong before does not stand in the way of a change', () => {
+  const broken = `${on('context.args.gone == 1')}\n${on('true', 'action == Action::"tool.execute/gone"')}`
+  expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', broken)).toEqual({ ok: true, value: true })
+})

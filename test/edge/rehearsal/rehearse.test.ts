@@ -1,0 +1,305 @@
+// A rehearsal tells what a policy set would have said of the calls that were: of each kind, by whom and with what they were, as they were
+// then. It tells what it can't tell, and changes nothing.
+
+import { dirname } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { inTurns } from '../../../edge/platform/deadline.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Rehearsal } from '../../../shared/routes/rehearsals.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { countersign } from '../../support/countersign.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/stack/hurt-stack.ts'
+import { startTestStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const stack = await startTestStack()
+afterAll(stack.stop)
+const desk = new Desk('rehearse', stack.dev)
+const { root } = desk
+const peer = await PeerWorker.enrol(desk.url, root, desk.pool)
+
+const forbid = (id: string, tool: string, when: string, advice = '') =>
+  `@id("${id}") @reason("${id}") ${advice} forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${when} };`
+const NO_YES = '!context.approval.granted'
+const DEFAULTS = granted(await root('readPolicies', {})).policies
+
+const [ann, ben, gone] = [
+  await desk.agent(),
+  await desk.agent({ tools: ['plain', 'asking', 'denying'], budget: { max_denied_per_run: 1_000 } }),
+  await desk.agent(),
+]
+for (const name of ['plain', 'asking', 'denying', 'versioned', 'counted']) await desk.tool({}, name)
+await desk.tool({ capabilities: ['network'] }, 'net')
+const BASE = { ...DEFAULTS, base: `${forbid('asks', 'asking', NO_YES)}\n${forbid('denies', 'denying', 'true')}` }
+granted(await root('putPolicies', { body: { policies: BASE } }))
+
+const propose = async (by = ann, tool = 'plain', args = {}) => granted(await by.client('proposeCallInNewRun', { body: { tool, args } }))
+const answer = async ({ approval }: Call, decision: 'approve' | 'deny', by = root) =>
+  granted(await by('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision } }))
+
+const inLog = async () => granted(await root('listCalls', { query: { last: LIMITS.page } })).items
+const logged = (calls: readonly Call[]) =>
+  eventually('the log has them', async () => {
+    const known = new Set((await inLog()).map(({ call }) => call))
+    return calls.every(({ id }) => known.has(id))
+  })
+
+/** A set that is not in force, by its version. */
+const candidate = async (more: string, base: Record<string, string> = BASE) =>
+  String(granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } })).version)
+const rehearse = async (version: string, body: { days?: number; limit?: number } = {}) =>
+  granted(await root('rehearsePolicyVersion', { params: { version }, body }))
+const flipsOf = ({ flips }: Rehearsal) => flips.map(({ call, from, now, to }) => [call, `${from} ${now} ${to}`])
+const expectFlips = (told: Rehearsal, flips: readonly (readonly [Call, string])[]) =>
+  expect(new Map(flipsOf(told).map(([call, kind]) => [call, kind]))).toEqual(new Map(flips.map(([{ id }, kind]) => [id, kind])))
+
+let calls: Record<'ran' | 'text' | 'approved' | 'rejected' | 'asked' | 'denied' | 'unlisted' | 'revoked' | 'first' | 'second', Call>
+
+beforeAll(async () => {
+  const ran = await propose()
+  await peer.run(ran.id)
+  const text = await propose(ben, 'plain', { text: 'refund' })
+  await peer.run(text.id)
+  const approved = await propose(ann, 'asking')
+  await answer(approved, 'approve')
+  await peer.run(approved.id)
+  const rejected = await propose(ben, 'asking')
+  await answer(rejected, 'deny')
+  const asked = await propose(ann, 'net')
+  granted(await ann.client('cancelCall', { params: { run: asked.run, call: asked.id } }))
+  const denied = await propose(ben, 'denying')
+  const unlisted = await propose(ben, 'net')
+  const revoked = await propose(gone)
+  await peer.run(revoked.id)
+  granted(await root('deleteAgent', { params: { name: gone.name } }))
+  const first = await propose(ann, 'versioned')
+  await peer.run(first.id)
+  await desk.tool({ sensitive: true }, 'versioned')
+  const second = await propose(ann, 'versioned')
+  await answer(second, 'approve')
+  await peer.run(second.id)
+  calls = { ran, text, approved, rejected, asked, denied, unlisted, revoked, first, second }
+  expect([denied.state, unlisted.state, first.state, second.state]).toEqual(['denied', 'denied', 'granted', 'awaiting_approval'])
+  await logged(Object.values(calls))
+})
+
+test('the set in force, and one that says the same, flip nothing; a revoked agent’s call is counted apart', async () => {
+  const { version } = granted(await root('readPolicies', {}))
+  const revoked = [{ reason: 'the agent was revoked since', count: 1 }]
+  for (const same of [String(version), await candidate('')]) {
+    const told = await rehearse(same)
+    expect(told).toMatchObject({ version: Number(same), against: version, looked_at: 10, complete: true, summary: [], flips: [] })
+    expect(told.unrehearsable).toEqual(revoked)
+    expect([told.approvals, told.approvals_per_day]).toEqual([{ now: 4, to: 4 }, null])
+  }
+})
+
+test('each way: allow, ask and deny become one another, and only of the calls that the change is about', async () => {
+  const { ran, text, approved, rejected, denied } = calls
+  const denying = await rehearse(await candidate(forbid('not-now', 'plain', 'context.args has text')))
+  expectFlips(denying, [[text, 'allow allow deny']])
+  expect(denying.flips[0]).toMatchObject({ agent: ben.name, tool: 'plain', policies: ['not-now'], reason: 'not-now' })
+  const asking = await rehearse(await candidate(forbid('ask-first', 'plain', NO_YES)))
+  expectFlips(asking, [
+    [ran, 'allow allow ask'],
+    [text, 'allow allow ask'],
+  ])
+  expect(asking.summary).toEqual([{ from: 'allow', now: 'allow', to: 'ask', count: 2 }])
+  expect([asking.approvals, asking.approvals_per_day]).toEqual([{ now: 4, to: 6 }, null])
+  expectFlips(await rehearse(await candidate(forbid('asks', 'asking', 'true'), DEFAULTS)), [
+    [approved, 'ask ask deny'],
+    [rejected, 'ask ask deny'],
+    [denied, 'deny deny allow'],
+  ])
+  expectFlips(await rehearse(await candidate(forbid('denies', 'denying', NO_YES), DEFAULTS)), [
+    [approved, 'ask ask allow'],
+    [rejected, 'ask ask allow'],
+    [denied, 'deny deny ask'],
+  ])
+})
+
+test('answers are the real ones: where two would have been needed, the one that came does not suffice', async () => {
+  const { approved } = calls
+  const two = forbid('two', 'asking', 'context.approval.count < 2')
+  await desk.operator(['approver'])
+  expectFlips(await rehearse(await candidate(two)), [[approved, 'ask ask ask_more']])
+})
+
+test('a tool’s version of then is what counts: one that became sensitive was not', async () => {
+  const { first, second } = calls
+  const told = await rehearse(await candidate(forbid('versions', 'versioned', 'resource.version == 1')))
+  expectFlips(told, [[first, 'allow allow deny']])
+  expectFlips(await rehearse(await candidate(forbid('versions', 'versioned', 'context.is_sensitive_action'))), [[second, 'ask ask deny']])
+})
+
+test('time is the time of the call', async () => {
+  const { ran, text } = calls
+  const second = (ms: number): number => Math.floor(ms / 1_000)
+  await eventually('another second', () => second(Date.now()) > second(text.created_at_ms))
+  const after = await propose()
+  await peer.run(after.id)
+  await logged([after])
+  const at = new Date(after.created_at_ms).toISOString().replace(/\.\d+Z/, '.000Z')
+  const told = await rehearse(await candidate(forbid('before', 'plain', `context.now < datetime("${at}")`)))
+  expectFlips(told, [
+    [ran, 'allow allow deny'],
+    [text, 'allow allow deny'],
+  ])
+})
+
+test('what a run had used is counted as it was at each call; what nobody counted is told, not guessed', async () => {
+  const { id: run } = granted(await ann.client('createRun', { body: {} }))
+  const made: Call[] = []
+  for (let i = 0; i < 4; i++) made.push(granted(await ann.client('proposeCall', { params: { run }, body: { tool: 'counted', args: {} } })))
+  for (const { id } of made.toReversed()) await peer.run(id)
+  await logged(made)
+  const capped = await rehearse(await candidate(forbid('cap', 'counted', 'context.budget.run.calls >= 2')))
+  expectFlips(
+    capped,
+    made.slice(2).map((call) => [call, 'allow allow deny']),
+  )
+  const own = await rehearse(await candidate(forbid('own', 'counted', 'context.budget.run.tool.time_ms >= 1000000')))
+  expectFlips(own, [])
+  const session = await rehearse(await candidate(forbid('session', 'counted', 'context.budget.session.calls >= 2')))
+  expectFlips(session, [])
+  const [uncounted] = session.unrehearsable.filter(({ reason }) => reason.includes('session'))
+  expect(uncounted?.count).toBe(session.looked_at - 1)
+  const hour = await rehearse(await candidate(forbid('hour', 'counted', 'context.budget.agent.asks_hour >= 2')))
+  expect(hour.unrehearsable.find(({ reason }) => reason.includes('how often the agent'))?.count).toBe(session.looked_at - 1)
+})
+
+test('a set that errs would have denied', async () => {
+  const told = await rehearse(await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')))
+  expect(told.summary).toEqual([{ from: 'allow', now: 'allow', to: 'deny', count: 3 }])
+})
+
+test('what changed since is told from what this version changes', async () => {
+  const { approved, rejected, denied } = calls
+  await desk.withPolicies({ base: null }, async () => {
+    const told = await rehearse(await candidate(forbid('denies', 'denying', NO_YES), DEFAULTS))
+    expectFlips(told, [
+      [approved, 'ask allow allow'],
+      [rejected, 'ask allow allow'],
+      [denied, 'deny allow ask'],
+    ])
+    expectFlips(await rehearse(await candidate('')), [
+      [approved, 'ask allow ask'],
+      [rejected, 'ask allow ask'],
+      [denied, 'deny allow deny'],
+    ])
+  })
+})
+
+/** All that a rehearsal could have touched. */
+async function world() {
+  const runs = await Promise.all(
+    Object.values(calls).map(async ({ run }) => [
+      granted(await root('readRun', { params: { run } })),
+      granted(await root('readJournal', { params: { run } })),
+    ]),
+  )
+  const { size, root: tree } = granted(await root('logCheckpoint', {}))
+  return [runs, size, tree, granted(await root('listApprovals', { query: { status: 'all' } })), granted(await root('readPolicies', {}))]
+}
+
+test('a rehearsal has no effect: journals, budgets, the log, the inbox and what is in force stay as they are', async () => {
+  const version = await candidate(forbid('all', 'plain', NO_YES), DEFAULTS)
+  const before = await world()
+  for (let i = 0; i < 3; i++) await rehearse(version)
+  expect(await world()).toEqual(before)
+  const agreed = await propose(ann, 'denying')
+  expect(agreed.decision).toMatchObject({ effect: 'deny', policy_set: calls.denied.decision.policy_set })
+})
+
+test('bounds: how far, how many, how many told one by one; and it says when it did not look at all', async () => {
+  const lifted = await candidate('', DEFAULTS)
+  const allowed = ({ summary }: Rehearsal) => summary.find(({ to }) => to === 'allow')?.count ?? 0
+  const before = allowed(await rehearse(lifted))
+  const { id: run } = granted(await ben.client('createRun', { body: {} }))
+  const made = await Promise.all(
+    Array.from({ length: LIMITS.rehearsal_flips + 10 }, async () =>
+      granted(await ben.client('proposeCall', { params: { run }, body: { tool: 'denying', args: {} } })),
+    ),
+  )
+  const whole = await eventually('all are in the log', async () => {
+    const told = await rehearse(lifted)
+    return allowed(told) === before + made.length && told
+  })
+  expect(whole.flips).toHaveLength(LIMITS.rehearsal_flips)
+  expect(whole).toMatchObject({ complete: true, out_of_time: false })
+  const times = whole.flips.map(({ at_ms }) => at_ms)
+  expect(times).toEqual(times.toSorted((a, b) => b - a))
+  const part = await rehearse(lifted, { limit: 7 })
+  expect(part).toMatchObject({ looked_at: 7, complete: false, out_of_time: false })
+  expect(part.flips.map(({ call }) => call)).toEqual(whole.flips.slice(0, 7).map(({ call }) => call))
+  expect(await rehearse(lifted, { limit: whole.looked_at })).toMatchObject({ looked_at: whole.looked_at, complete: true })
+  for (const body of [{ days: 0 }, { days: LIMITS.rehearsal_days + 1 }, { days: 1.5 }, { limit: 0 }, { limit: LIMITS.rehearsal_calls + 1 }])
+    expect(refusal(await root('rehearsePolicyVersion', { params: { version: lifted }, body }))).toBe('400 invalid_request')
+  expect(refusal(await root('rehearsePolicyVersion', { params: { version: '999' }, body: {} }))).toBe('404 not_found')
+})
+
+test('a run that is too long to be counted again is told as such, and only where a set reads what it had used', async () => {
+  const long = await desk.agent({ tools: [], budget: { max_denied_per_run: 10_000 } })
+  const { id: run } = granted(await long.client('createRun', { body: {} }))
+  const one = async () => granted(await long.client('proposeCall', { params: { run }, body: { tool: 'plain', args: {} } }))
+  for (let made = 0; made <= LIMITS.rehearsal_run_calls; made += 25) await Promise.all(Array.from({ length: 25 }, one))
+  const reading = await candidate(forbid('reads', 'plain', 'context.budget.run.calls >= 1000000'))
+  const uncounted = ({ unrehearsable }: Rehearsal) => unrehearsable.find(({ reason }) => reason.includes('too long'))?.count
+  await eventually('they are in the log', async () => uncounted(await rehearse(reading, { limit: 60 })) === 60)
+  const nothing = await candidate('')
+  expect(uncounted(await rehearse(nothing, { limit: 60 }))).toBeUndefined()
+  const cli = (version: string) =>
+    countersign(['policy', 'rehearse', version, '--limit', '60'], { env: { COUNTERSIGN_STATE: dirname(stack.state.dev) } })
+  expect(await cli(reading)).toMatchObject({
+    code: 1,
+    out: expect.stringMatching(/no call flips\n(.*\n)*this tells little: .*\(60\) than can \(0\)\n/),
+  })
+  expect(await cli(nothing)).toMatchObject({ code: 0, out: expect.not.stringContaining('this tells little') })
+})
+
+test('a run’s calls are decided in turns: others are served between them, and none is begun after its time', async () => {
+  let served = 0
+  const other = setInterval(() => served++, 1)
+  const busy = (n: number): number => {
+    for (const end = performance.now() + 10; performance.now() < end; );
+    return n
+  }
+  const calls = Array.from({ length: 400 }, (_, n) => n)
+  const until = Date.now() + 200
+  const done = await inTurns(calls, until, busy)
+  expect(Date.now() - until).toBeLessThan(2_000)
+  clearInterval(other)
+  expect(done).toEqual(calls.slice(0, done.length))
+  expect(done.length).toBeLessThanOrEqual(21)
+  expect(served).toBeGreaterThan(done.length / 2)
+  expect(await inTurns([1, 2], Date.now() - 1, busy)).toEqual([])
+  expect(await inTurns([1, 2], Date.now() + 60_000, busy)).toEqual([1, 2])
+})
+
+test('one rehearsal at a time: whoever comes meanwhile is told so, and the next can begin when it has ended', async () => {
+  const version = await candidate('')
+  const ask = () => root('rehearsePolicyVersion', { params: { version }, body: {} })
+  const answers = await Promise.all(Array.from({ length: 6 }, ask))
+  const refused = answers.filter(({ ok }) => !ok)
+  expect(refused.length).toBeGreaterThan(0)
+  expect(refused.length).toBeLessThan(6)
+  expect(new Set(refused.map(refusal))).toEqual(new Set(['409 conflict']))
+  granted(await ask())
+})
+
+test('admins and auditors may; approvers and agents may not', async () => {
+  const version = await candidate('')
+  const ask = async (by: typeof root) => {
+    const told = await by('rehearsePolicyVersion', { params: { version }, body: { limit: 1 } })
+    return told.ok ? 'told' : refusal(told)
+  }
+  const auditor = await desk.operator(['auditor'])
+  const approver = await desk.operator(['approver'])
+  expect([await ask(root), await ask(auditor.client), await ask(approver.client), await ask(ann.client)]).toEqual([
+    'told',
+    'told',
+    '403 forbidden',
+    '403 forbidden',
+  ])
+})

@@ -1,0 +1,236 @@
+// One run with every kind of ending that can be had in a test's time: its journal is one chain, each ending has an attestation that holds
+// offline, and each is a leaf of the tenant's log, under its signed head (L5, J01).
+
+import { beforeAll, expect, test } from 'vitest'
+import { canonical } from '../../../shared/bytes/json.ts'
+import { Bundle, verifyBundle } from '../../../shared/evidence/bundle.ts'
+import { verifyCheckpoint } from '../../../shared/evidence/checkpoint.ts'
+import { PublicKey } from '../../../shared/evidence/ed25519.ts'
+import type { JournalEntry } from '../../../shared/evidence/journal.ts'
+import { GENESIS, verifyChain } from '../../../shared/evidence/journal.ts'
+import { leafHash, verifyInclusion } from '../../../shared/evidence/merkle.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { changed, others, paths, reached } from '../../shared/tamper.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const dev = sharedStack()
+const desk = new Desk('evidence', dev)
+const agent = await desk.agent()
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const schema = { type: 'object', properties: { n: { type: 'integer' } } }
+const [tool, sensitive, urgent, refused] = [
+  await desk.tool({ input_schema: schema, idempotent: false }),
+  await desk.tool({ capabilities: ['network'] }),
+  await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 }),
+  await desk.tool({ egress: { mode: 'strict', hosts: ['ok.example'], named_by: { arg: 'hosts' } }, input_schema: { type: 'object' } }),
+]
+
+const run = granted(await agent.client('createRun', { body: {} })).id
+const propose = async (name: string, args = {}) =>
+  granted(await agent.client('proposeCall', { params: { run }, body: { tool: name, args } }))
+const read = async (call: string) => granted(await agent.client('readCall', { params: { run, call } }))
+const answer = async ({ approval }: Call, decision: 'approve' | 'deny') =>
+  granted(await desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision, reason: 'a test' } }))
+const cancel = async ({ id }: Call) => void granted(await agent.client('cancelCall', { params: { run, call: id } }))
+
+let ended: Record<string, Call>
+let journal: JournalEntry[]
+const bundles = new Map<string, Bundle>()
+
+beforeAll(async () => {
+  const lost = await propose(tool)
+  granted(await peer.claim(lost.id)) // and not another word
+  const expired = await propose(urgent)
+
+  const succeeded = await propose(tool)
+  await peer.run(succeeded.id, { stdout: 'fine' })
+  const approved = await propose(sensitive)
+  await answer(approved, 'approve')
+  await peer.run(approved.id)
+  const failed = await propose(tool)
+  await peer.run(failed.id, { outcome: { kind: 'exit', code: 2 } })
+  const timedOut = await propose(tool)
+  await peer.run(timedOut.id, { outcome: { kind: 'timeout' } })
+  const stopped = await propose(tool)
+  const claim = granted(await peer.claim(stopped.id))
+  await cancel(stopped)
+  granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+  const rejected = await propose(sensitive)
+  await answer(rejected, 'deny')
+  const cancelledAsked = await propose(sensitive)
+  await cancel(cancelledAsked)
+  const cancelledGranted = await propose(tool)
+  await cancel(cancelledGranted)
+  const egress = await propose(refused, { hosts: ['evil.example'] })
+  const withdrawn = await propose(tool)
+  await desk.withPolicies(
+    { denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);` },
+    async () => {
+      expect(refusal(await peer.claim(withdrawn.id))).toBe('409 not_claimable')
+    },
+  )
+  const denied = await desk.withPolicies(
+    { denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);` },
+    () => propose(tool),
+  )
+  const calls = {
+    lost,
+    expired,
+    succeeded,
+    approved,
+    failed,
+    timedOut,
+    stopped,
+    rejected,
+    cancelledAsked,
+    cancelledGranted,
+    egress,
+    withdrawn,
+    denied,
+  }
+  ended = await eventually(
+    'every call has ended',
+    async () => {
+      const now = await Promise.all(Object.entries(calls).map(async ([name, { id }]) => [name, await read(id)] as const))
+      return now.every(([, call]) => call.ended_at_ms !== undefined) ? Object.fromEntries(now) : undefined
+    },
+    40_000,
+  )
+  journal = granted(await agent.client('readJournal', { params: { run } })).items
+  for (const { id } of Object.values(ended)) bundles.set(id, granted(await agent.client('readAttestation', { params: { run, call: id } })))
+}, 60_000)
+
+const keys = async () => granted(await desk.root('keys', { query: {} }))
+
+test('every kind of ending is there', () => {
+  expect(
+    Object.fromEntries(Object.entries(ended).map(([name, { state, result }]) => [name, `${state} ${result?.error?.code ?? ''}`.trim()])),
+  ).toEqual({
+    lost: 'indeterminate worker_lost',
+    expired: 'expired approval_expired',
+    succeeded: 'succeeded',
+    approved: 'succeeded',
+    failed: 'failed runtime_failure',
+    timedOut: 'timed_out timed_out',
+    stopped: 'failed cancelled',
+    rejected: 'rejected denied',
+    cancelledAsked: 'cancelled cancelled',
+    cancelledGranted: 'cancelled cancelled',
+    egress: 'denied egress_denied',
+    withdrawn: 'cancelled denied',
+    denied: 'denied denied',
+  })
+})
+
+test('J01 the journal is one chain, from its beginning to the head that the run shows (seed T27)', async () => {
+  const { journal: head } = granted(await agent.client('readRun', { params: { run } }))
+  expect(verifyChain(journal, GENESIS)).toEqual({ ok: true, value: { seq: head.seq, hash: head.head } })
+})
+
+test('L5 each ending has one entry in the journal, with the attestation that the call shows', () => {
+  for (const { id, attestation } of Object.values(ended)) {
+    const entries = journal.filter(({ call, body }) => call === id && body['attestation'] !== undefined)
+    expect(entries.map(({ body }) => [body['attestation'], body['execution_sha256']])).toEqual([
+      [attestation?.id, attestation?.execution_sha256],
+    ])
+  }
+})
+
+test('L5 each ending has an attestation that holds offline, signed by who had a part in it', async () => {
+  const keyFile = await keys()
+  for (const [name, call] of Object.entries(ended)) {
+    const bundle = bundles.get(call.id)
+    if (bundle === undefined) throw new Error(`${name} has no bundle`)
+    const verdict = verifyBundle(bundle, keyFile)
+    expect([name, verdict.ok, verdict.checks.filter((check) => !check.ok)]).toEqual([name, true, []])
+    const ran = ['succeeded', 'failed', 'timed_out'].includes(call.state)
+    expect([name, bundle.envelope.signatures.length, bundle.grant !== null]).toEqual([
+      name,
+      ran ? 2 : 1,
+      ran || call.state === 'indeterminate',
+    ])
+    expect(verdict.statement?.predicate).toMatchObject({
+      state: call.state,
+      facts: { call: call.id, digest: call.digest, agent: agent.name },
+    })
+  }
+})
+
+test('an approval is in the attestation of what it let run, with who gave it', () => {
+  const call = ended['approved']
+  const bundle = bundles.get(call?.id ?? '')
+  const payload = JSON.parse(Buffer.from(bundle?.envelope.payload ?? '', 'base64').toString())
+  expect(payload.predicate.facts.approval).toMatchObject({
+    id: call?.approval?.id,
+    answers: [{ by: 'root', decision: 'approve', channel: 'api' }],
+  })
+})
+
+test('T01 no member of a bundle can be changed without its being seen', async () => {
+  const keyFile = await keys()
+  for (const name of ['approved', 'denied']) {
+    const bundle = bundles.get(ended[name]?.id ?? '')
+    if (bundle === undefined) throw new Error(`${name} has no bundle`)
+    for (const path of paths(bundle)) {
+      for (const to of others(reached(bundle, path))) {
+        const bent = changed(bundle, path, to)
+        if (canonical(bent) === canonical(bundle)) continue
+        const read = Bundle.safeParse(bent)
+        const holds = read.success && verifyBundle(read.data, keyFile).ok
+        if (holds) expect.fail(`${path.join('.')} may be ${JSON.stringify(to)}`)
+      }
+    }
+  }
+})
+
+test('J01 each ending is a leaf of the log, with a proof to the head that the edge signed', async () => {
+  const hashes = journal.filter(({ body }) => body['attestation'] !== undefined).map(({ hash }) => hash)
+  expect(hashes).toHaveLength(Object.keys(ended).length)
+  const log = await eventually('the log has them all', async () => {
+    const all: string[] = []
+    for (;;) {
+      const { items } = granted(await desk.root('logEntries', { query: { from: all.length } }))
+      all.push(...items)
+      if (items.length === 0) return hashes.every((hash) => all.includes(hash)) && all
+    }
+  })
+  const head = granted(await desk.root('logCheckpoint', { query: {} }))
+  const edge = (await keys()).keys.find(({ role }) => role === 'edge')?.x ?? ''
+  expect(PublicKey.parse(edge)).toBe(edge)
+  expect(verifyCheckpoint(head.note, head.origin, edge)).toEqual({
+    ok: true,
+    value: { origin: head.origin, size: head.size, root: head.root },
+  })
+  for (const hash of hashes) {
+    const index = log.indexOf(hash)
+    expect(log.lastIndexOf(hash)).toBe(index) // delivered at least once, taken once
+    const { leaf, proof } = granted(await desk.root('logProof', { query: { index, size: head.size } }))
+    expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
+    expect(verifyInclusion({ leaf, index, size: head.size, root: head.root, proof })).toBe(true)
+    expect(verifyInclusion({ leaf, index: index + 1, size: head.size, root: head.root, proof })).toBe(false)
+  }
+})
+
+test('the list of ended calls is the log, in its order', async () => {
+  const listed = granted(await desk.root('listCalls', { query: { last: 100 } })).items
+  const mine = listed.filter(({ call }) => Object.values(ended).some(({ id }) => id === call))
+  expect(mine).toHaveLength(Object.keys(ended).length)
+  for (const { call, state, agent: by } of mine)
+    expect([state, by]).toEqual([Object.values(ended).find(({ id }) => id === call)?.state, agent.name])
+  // Nothing but calls is logged from the first of these on; what is done with skills has places in the log as well.
+  const since = listed.slice(listed.findIndex(({ call }) => call === mine[0]?.call)).map(({ seq }) => seq)
+  expect(since).toEqual(since.map((_, i) => (since[0] ?? 0) + i))
+})
+
+test('L7 neither journal nor log holds an argument or an output', async () => {
+  const secret = 'a-secret-of-this-test'
+  const open = await desk.tool()
+  const call = await propose(open, { text: secret })
+  await peer.run(call.id, { stdout: secret, stderr: secret })
+  const items = granted(await agent.client('readJournal', { params: { run }, query: { after: journal.length } })).items
+  expect(items.length).toBeGreaterThan(2)
+  expect(JSON.stringify([items, granted(await desk.root('listCalls', { query: { last: 100 } }))])).not.toContain(secret)
+})

@@ -1,0 +1,204 @@
+// Files that calls bring: put into the run by digest, named by the call, and part of all that is said of it. The bytes reach the worker
+// that runs the call, while it runs it, and nobody else.
+
+import { expect, test } from 'vitest'
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { bearer, client } from '../../../shared/routes/client.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+import { processPlan } from '../../support/worker/process-plan.ts'
+
+const desk = new Desk('files', sharedStack())
+const [agent, stranger] = [await desk.agent(), await desk.agent()]
+const [taking, asking, keeping, refusing] = [
+  await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } }),
+  await desk.tool({ input_files: true, capabilities: ['process_exec'] }),
+  await desk.tool({ output_files: true, executor: { tiers: ['B', 'C'] } }),
+  await desk.tool(),
+]
+const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+
+const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+const put = (run: string, text: string | Uint8Array, digest = sha256(text), by = agent) =>
+  by.client('putFile', { params: { run, sha256: digest }, body: Buffer.from(text) })
+const propose = (run: string, tool: string, files: { path: string; sha256: string }[], key?: string) =>
+  agent.client('proposeCall', {
+    params: { run },
+    body: { tool, args: {}, files },
+    ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+  })
+const part = (by: PeerWorker, call: string, digest: string, n = 0) =>
+  by.client('readInput', { params: { call, sha256: digest, part: `${n}` } })
+
+test.concurrent('the bytes of the digest are taken, twice as well; others, too many and those of a stranger are not', async () => {
+  const run = await newRun()
+  expect(granted(await put(run, 'hello'))).toEqual({ sha256: sha256('hello'), bytes: 5 })
+  granted(await put(run, 'hello'))
+  granted(await put(run, ''))
+  expect(refusal(await put(run, 'hellO', sha256('hello')))).toBe('422 digest_mismatch')
+  expect(refusal(await put(run, 'x', sha256('x'), stranger))).toBe('404 not_found')
+  // Told while it is still being sent: some clients see the answer, some the end of the connection.
+  const large = await put(run, Buffer.alloc(LIMITS.file_bytes + 1)).then(refusal, (thrown: Error) => `${thrown.cause ?? thrown}`)
+  expect(large).toMatch(/^413 body_too_large$|EPIPE|ECONNRESET|other side closed/)
+  expect(granted(await put(run, 'afterwards'))).toEqual({ sha256: sha256('afterwards'), bytes: 10 })
+  const operator = client(desk.url, bearer(desk.rootKey))
+  expect(refusal(await operator('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))).toBe('403 forbidden')
+})
+
+test.concurrent('a run holds so many bytes of files and no more', { timeout: 60_000 }, async () => {
+  const run = await newRun()
+  const whole = LIMITS.run_files_bytes / LIMITS.file_bytes
+  for (let n = 0; n < whole; n++) granted(await put(run, Buffer.alloc(LIMITS.file_bytes, n)))
+  expect(refusal(await put(run, 'one more'))).toBe('409 too_many_files')
+})
+
+test.concurrent('no agent puts bytes that no tool of its takes, nor more than its operators let its runs hold', async () => {
+  const idle = await desk.agent({ tools: [refusing] })
+  const of = async (by: typeof agent) => granted(await by.client('createRun', { body: {} })).id
+  expect(refusal(await put(await of(idle), 'x', sha256('x'), idle))).toBe('403 forbidden')
+  const small = await desk.agent({ files_bytes: 10 })
+  const [one, another] = [await of(small), await of(small)]
+  const all = await Promise.all(['aaaa', 'bbbb', 'cccc'].map((text) => put(one, text, sha256(text), small)))
+  expect(all.map((answer) => answer.ok).filter(Boolean)).toHaveLength(2)
+  expect(refusal(await put(another, 'dddd', sha256('dddd'), small))).toBe('409 files_full')
+  granted(await put(another, 'dd', sha256('dd'), small))
+  const items = async (by: typeof agent) => by.client('listFiles', { params: { run: one } })
+  expect(granted(await items(small)).items.map(({ bytes, named }) => [bytes, named])).toEqual([
+    [4, false],
+    [4, false],
+  ])
+  expect(refusal(await items(stranger))).toBe('404 not_found')
+  const [first, second] = granted(await items(small)).items
+  const text = ['aaaa', 'bbbb', 'cccc'].find((each) => sha256(each) === first?.sha256) ?? ''
+  granted(await put(one, text, sha256(text), small))
+  const renewed = granted(await items(small)).items
+  expect(renewed.map(({ sha256: digest }) => digest)).toEqual([second?.sha256, first?.sha256]) // its time begins anew
+  expect(renewed[1]?.until_ms).toBeGreaterThan(first?.until_ms ?? Number.POSITIVE_INFINITY)
+})
+
+test.concurrent('they are of the plan, so of digest, card and evidence; and of tier C alone', async () => {
+  const run = await newRun()
+  granted(await put(run, 'a,b\n'))
+  granted(await put(run, 'c,d\n'))
+  const files = [{ path: 'in/data.csv', sha256: sha256('a,b\n') }]
+  const call = granted(await propose(run, taking, files))
+  expect(call.plan).toMatchObject({ tier: 'C', files: [{ ...files[0], bytes: 4 }] })
+  const asked = granted(await propose(run, asking, files))
+  const { prompt } = granted(await desk.root('readApproval', { params: { id: asked.approval?.id ?? '' } }))
+  expect(prompt.plan).toContain(`\`"in/data.csv"\` (4 bytes, sha256 ${sha256('a,b\n')})`)
+
+  const [one, two] = [await propose(run, taking, files), await propose(run, taking, [{ path: 'in/data.csv', sha256: sha256('c,d\n') }])]
+  expect(processPlan(granted(one).plan).files).not.toEqual(processPlan(granted(two).plan).files)
+  await peer.run(call.id)
+  const bundle = granted(await agent.client('readAttestation', { params: { run, call: call.id } }))
+  expect(processPlan(bundle.call.plan).files).toEqual(processPlan(call.plan).files)
+})
+
+test.concurrent('what was not put, and what the tool does not take, is refused; a key stands for these files', async () => {
+  const run = await newRun()
+  granted(await put(run, 'kept'))
+  granted(await put(run, 'another'))
+  const [kept, another] = [
+    { path: 'a', sha256: sha256('kept') },
+    { path: 'a', sha256: sha256('another') },
+  ]
+  expect(refusal(await propose(run, taking, [{ path: 'a', sha256: sha256('never put') }]))).toBe('422 no_such_file')
+  expect(refusal(await propose(run, refusing, [kept]))).toBe('422 invalid_arguments')
+  expect(refusal(await propose(run, taking, [{ path: '../a', sha256: sha256('kept') }]))).toBe('400 invalid_request')
+  const body = JSON.stringify({ tool: taking, args: {}, files: [kept] })
+  const headers = { authorization: `Bearer ${agent.key}`, 'content-type': 'application/json' }
+  const together = await fetch(`${desk.url}/v1/calls`, { method: 'POST', headers, body })
+  expect(await together.json()).toMatchObject({
+    status: 400,
+    errors: [
+      { at: '/files', message: 'a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there' },
+    ],
+  })
+  const tried = await agent.client('decide', { body: { tool: refusing, args: {}, files: [{ ...kept, bytes: 4 }] } })
+  expect(refusal(tried)).toBe('422 invalid_arguments')
+  const first = granted(await propose(run, taking, [kept], 'a-key'))
+  expect(granted(await propose(run, taking, [kept], 'a-key')).id).toBe(first.id)
+  expect(refusal(await propose(run, taking, [another], 'a-key'))).toBe('409 idempotency_key_reused')
+  expect(refusal(await propose(run, taking, [], 'a-key'))).toBe('409 idempotency_key_reused')
+})
+
+test.concurrent('their bytes are for the worker that runs the call, while it does, and for no other', async () => {
+  const run = await newRun()
+  const bytes = Buffer.alloc(LIMITS.file_part_bytes + 3, 'x')
+  granted(await put(run, bytes))
+  granted(await put(run, 'not of this call'))
+  const call = granted(await propose(run, taking, [{ path: 'a', sha256: sha256(bytes) }]))
+  expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
+  const claim = granted(await peer.claim(call.id))
+  const parts = await Promise.all([0, 1].map(async (n) => Buffer.from(granted(await part(peer, call.id, sha256(bytes), n)).data, 'base64')))
+  expect(Buffer.concat(parts)).toEqual(bytes)
+  expect(refusal(await part(peer, call.id, sha256(bytes), 2))).toBe('404 not_found')
+  expect(refusal(await part(peer, call.id, sha256('not of this call')))).toBe('404 not_found')
+  expect(refusal(await part(other, call.id, sha256(bytes)))).toBe('404 not_found')
+  granted(await peer.settle(claim))
+  expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
+})
+
+test.concurrent('what a call left is read by whoever may read the call, as bytes that a browser saves and never shows', async () => {
+  const run = await newRun()
+  const call = granted(await propose(run, keeping, []))
+  expect(call.plan).toMatchObject({ tier: 'C', outputs: true })
+  const claim = granted(await peer.claim(call.id))
+  const page = Buffer.from('<script>alert(1)</script>')
+  const file = { path: 'out/a "b"; é.html', sha256: sha256(page), bytes: page.byteLength }
+  const files = { files: [file], left: [{ path: 'link', why: 'no_file' as const }], more: 0 }
+  expect(refusal(await peer.settle(claim, { files }))).toBe('422 attestation_invalid') // it was never put
+  expect(refusal(await other.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))).toBe('404 not_found')
+  granted(await peer.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))
+  const at = `${desk.url}/v1/runs/${run}/calls/${call.id}/files/${file.sha256}`
+  const get = (key: string) => fetch(at, { headers: { authorization: `Bearer ${key}` } })
+  expect((await get(agent.key)).status).toBe(404)
+  expect(refusal(await peer.settle(claim, { files: { ...files, files: [{ ...file, bytes: 1 }] } }))).toBe('422 attestation_invalid')
+  granted(await peer.settle(claim, { files }))
+
+  const ended = granted(await agent.client('readCall', { params: { run, call: call.id } }))
+  expect(ended.result?.files).toEqual(files)
+  const answer = await get(agent.key)
+  expect(Buffer.from(await answer.arrayBuffer())).toEqual(page)
+  expect(Object.fromEntries(answer.headers)).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-disposition': "attachment; filename*=UTF-8''a%20%22b%22%3B%20%C3%A9.html",
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+  })
+  expect((await get(desk.rootKey)).status).toBe(200)
+  expect((await get(stranger.key)).status).toBe(404)
+  granted(await propose(run, taking, [{ path: 'again', sha256: file.sha256 }])) // one call's output is another one's input
+})
+
+test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async () => {
+  const run = await newRun()
+  const plain = granted(await peer.claim(granted(await propose(run, taking, [])).id))
+  expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe('422 attestation_invalid')
+  const inB = await desk.tool({ output_files: true, executor: { tiers: ['B'] } })
+  const refused = await propose(run, inB, [])
+  expect(refusal(refused)).toBe('422 invalid_arguments')
+  expect(refused).toMatchObject({ error: { detail: expect.stringMatching(/contract is at fault, not the arguments.* tier C/) } })
+})
+
+test.concurrent('L3 no answer stands for a call that brings files: others may be under the same name', async () => {
+  const session = desk.name()
+  const run = granted(await agent.client('createRun', { body: { session } })).id
+  granted(await put(run, 'echo harmless'))
+  granted(await put(run, 'echo not seen'))
+  const bringing = async (text: string) => granted(await propose(run, asking, [{ path: 'run.sh', sha256: sha256(text) }]))
+  const first = await bringing('echo harmless')
+  const of = (call: typeof first) => ({ params: { id: call.approval?.id ?? '' } })
+  const card = granted(await desk.root('readApproval', of(first)))
+  expect([card.prompt.standing, card.options.map(({ scope }) => scope)]).toEqual([undefined, ['once', 'once']])
+  for (const decision of ['approve', 'deny'] as const)
+    expect(refusal(await desk.root('answerApproval', { ...of(first), body: { decision, scope: 'session' } }))).toBe('403 once_only')
+
+  const bare = granted(await propose(run, asking, []))
+  expect(granted(await desk.root('readApproval', of(bare))).prompt.standing?.covers).toContain('as long as it brings no files')
+  granted(await desk.root('answerApproval', { ...of(bare), body: { decision: 'approve', scope: 'session' } }))
+  expect(granted(await propose(run, asking, [])).state).toBe('granted')
+  for (const text of ['echo harmless', 'echo not seen']) expect((await bringing(text)).state).toBe('awaiting_approval')
+})

@@ -1,0 +1,58 @@
+// A run's id is the edge's own: nobody makes one up, and none of another tenant passes.
+
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { isRunOf, newRunId, runIdFor } from '../../../edge/run/run-id.ts'
+import { PATTERNS, ulid } from '../../../shared/ids.ts'
+
+const key = Buffer.alloc(32, 1)
+const NOW = 1_800_000_000_000
+const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+
+test('ids are well formed, the edge’s own, unlike each other, and sort by time', () => {
+  const ids = Array.from({ length: 500 }, (_, i) => newRunId('default', key, NOW + i))
+  expect(new Set(ids).size).toBe(500)
+  expect(ids.toSorted()).toEqual(ids)
+  for (const id of ids) expect([PATTERNS.run.test(id), isRunOf('default', id, key)]).toEqual([true, true])
+})
+
+test('G11 a guessed id is not one of ours', () => {
+  for (let i = 0; i < 20_000; i++) expect(isRunOf('default', `run_${ulid(NOW + i)}`, key)).toBe(false)
+})
+
+test('G11 each character of an id changed to each other one: not one of ours', () => {
+  const id = newRunId('default', key, NOW)
+  for (let at = 4; at < id.length; at++) {
+    for (const char of CROCKFORD) {
+      if (char === id[at]) continue
+      const other = id.slice(0, at) + char + id.slice(at + 1)
+      expect([other, isRunOf('default', other, key)]).toEqual([other, false])
+    }
+  }
+})
+
+test('G11 an id belongs to one tenant and one edge', () => {
+  const id = newRunId('default', key, NOW)
+  for (const tenant of ['other', '', 'defaul', 'default\0', 'Default']) expect(isRunOf(tenant, id, key)).toBe(false)
+  expect(isRunOf('default', id, randomBytes(32))).toBe(false)
+})
+
+test('G12 one idempotency key of one agent leads to one run, and no other agent’s or key’s does', () => {
+  const id = runIdFor('default', 'dev', 'call k', key)
+  expect(runIdFor('default', 'dev', 'call k', key)).toBe(id)
+  expect(isRunOf('default', id, key)).toBe(true)
+  const others = [
+    runIdFor('default', 'dev', 'run k', key),
+    runIdFor('default', 'dev2', 'call k', key),
+    runIdFor('other', 'dev', 'call k', key),
+    runIdFor('default', 'de', 'vcall k', key),
+    runIdFor('default', 'dev', 'call k ', key),
+    newRunId('default', key, NOW),
+  ]
+  expect(new Set([id, ...others]).size).toBe(others.length + 1)
+})
+
+test('G11 an id that was accepted for one tenant is still refused for another', () => {
+  const id = newRunId('default', key, NOW)
+  expect([isRunOf('default', id, key), isRunOf('other', id, key), isRunOf('default', id, key)]).toEqual([true, false, true])
+})

@@ -1,0 +1,67 @@
+// Policy can read whether a call that shared the folder of a run received a secret, which may still lie there.
+
+import { afterAll, expect, test } from 'vitest'
+import { folderAfter, hasMetSecret } from '../../../edge/call/shared-folder.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('folder-secrets', sharedStack())
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const agent = await desk.agent()
+const [shares, apart, fetches, secret] = [await desk.tool({ workspace: 'run' }), await desk.tool(), desk.name(), desk.name()]
+afterAll(() => desk.root('deleteSecret', { params: { name: secret } }))
+
+const HOST = 'api.example.com:8080'
+const ASKS = [
+  `@id("met") @reason("a secret may lie in the folder")`,
+  `forbid (principal == Agent::"${agent.name}", action in Action::"tool.execute", resource)`,
+  'when { context.plan.workspace == "run" && context.folder_met_secret } unless { context.approval.granted };',
+].join('\n')
+
+const propose = async (run: string, tool: string) =>
+  granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+
+test('D5 policy sees that a call with a credential shared the folder of a run, before each later call and at its claim', async () => {
+  granted(
+    await desk.root('putSecret', { params: { name: secret }, body: { value: 'a-value-of-the-host', tools: [fetches], hosts: [HOST] } }),
+  )
+  const credentials = [{ secret, host: HOST, header: 'x-api-key' }]
+  await desk.tool({ workspace: 'run', egress: { mode: 'strict', hosts: [HOST] }, credentials }, fetches)
+  await desk.withPolicies({ met: ASKS }, async () => {
+    const [run, other] = [await newRun(), await newRun()]
+    const before = await propose(run, shares)
+    expect(before.state).toBe('granted')
+    const fetching = await propose(run, fetches)
+    granted(await desk.root('answerApproval', { params: { id: fetching.approval?.id ?? '' }, body: { decision: 'approve' } }))
+    expect((await propose(run, shares)).state).toBe('granted') // it was only granted: no worker has received the secret yet
+    granted(await peer.claim(fetching.id))
+    const after = await propose(run, shares)
+    expect([after.state, after.decision.policies]).toEqual(['awaiting_approval', ['met']])
+    expect(after.decision.explanation?.changes.flat().map(({ by, words }) => [by, words])).toContainEqual([
+      'agent',
+      'a new run, whose folder has held no secret',
+    ])
+    expect((await peer.claim(before.id)).ok).toBe(false) // the current policy, with the current state of the folder
+    expect(granted(await agent.client('readCall', { params: { run, call: before.id } })).state).toBe('cancelled')
+    expect((await propose(run, apart)).state).toBe('granted')
+    expect((await propose(other, shares)).state).toBe('granted')
+    granted(await desk.root('answerApproval', { params: { id: after.approval?.id ?? '' }, body: { decision: 'approve' } }))
+    expect((await peer.claim(after.id)).ok).toBe(true)
+  })
+})
+
+test('D5 a folder without a record, from an earlier version, counts as one that has met a secret', () => {
+  const [worker, live] = ['wrk_01ARZ3NDEKTSV4RRFFQ69G5FAV', () => []]
+  expect([hasMetSecret(null), hasMetSecret({ worker, used: true }), hasMetSecret({ worker, used: true, metSecret: false })]).toEqual([
+    false,
+    true,
+    false,
+  ])
+  const plan = { tier: 'C', workspace: 'run', secrets: [] }
+  const call = { proposal: { plan }, status: { state: 'running' } } as never
+  const claimed = { kind: 'claimed', worker } as never
+  expect(hasMetSecret(folderAfter({ worker, used: true }, call, claimed, live))).toBe(true)
+  expect(hasMetSecret(folderAfter(null, call, claimed, live))).toBe(false)
+})

@@ -1,0 +1,231 @@
+// What policies see of what was used: of a run, of a session across its runs, of one tool, in calls, denials, time and amounts. A cap is
+// kept to the last call, however many come at once.
+
+import { expect, test } from 'vitest'
+import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('usage', sharedStack())
+const agent = await desk.agent()
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const PAYING = { spends: { arg: 'amount' }, input_schema: { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } } } }
+
+const capped = async (tool: string, cap: string, work: () => Promise<void>) => {
+  const name = desk.name()
+  const rule = `@id("${name}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${cap} };`
+  await desk.withPolicies({ [name]: rule }, work)
+}
+const inNewRun = async (tool: string, session: string, args: Record<string, unknown> = {}) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run: { session } } }))
+const inRun = async (run: string, tool: string, args: Record<string, unknown> = {}) =>
+  granted(await agent.client('proposeCall', { params: { run }, body: { tool, args } }))
+const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+const count = (states: readonly { state: string }[], state: string) => states.filter((call) => call.state === state).length
+
+test('thirty runs of one session at once: a cap of three lets three through, and each of them may still be claimed', async () => {
+  const tool = await desk.tool()
+  await capped(tool, 'context.budget.session.calls >= 3', async () => {
+    const session = desk.name()
+    const calls = await Promise.all(Array.from({ length: 30 }, () => inNewRun(tool, session)))
+    expect([count(calls, 'granted'), count(calls, 'denied')]).toEqual([3, 27])
+    for (const call of calls.filter(({ state }) => state === 'granted')) await peer.run(call.id)
+    expect((await inNewRun(tool, session)).state).toBe('denied')
+    expect((await inNewRun(tool, desk.name())).state).toBe('granted')
+  })
+})
+
+test('a session of many open calls is counted as one of few: what asking them costs is given back', async () => {
+  const tool = await desk.tool()
+  await capped(tool, 'context.budget.session.calls >= 160', async () => {
+    const session = desk.name()
+    const calls = []
+    for (let i = 0; i < 161; i++) calls.push((await inNewRun(tool, session)).state)
+    expect(calls).toEqual([...Array(160).fill('granted'), 'denied'])
+  })
+})
+
+test('a session counts what is denied, and a tool of its own', async () => {
+  const tool = await desk.tool()
+  const other = await desk.tool()
+  const forbidden = await desk.tool()
+  const session = desk.name()
+  const never = `@id("${forbidden}") forbid (principal, action == Action::"tool.execute/${forbidden}", resource) when { true };`
+  await desk.withPolicies({ [forbidden]: never }, async () => {
+    await capped(tool, 'context.budget.session.tool.calls >= 1 || context.budget.session.denied >= 2', async () => {
+      expect((await inNewRun(other, session)).state).toBe('granted')
+      expect((await inNewRun(tool, session)).state).toBe('granted')
+      expect((await inNewRun(tool, session)).state).toBe('denied')
+      const twice = desk.name()
+      for (let i = 0; i < 2; i++) expect((await inNewRun(forbidden, twice)).state).toBe('denied')
+      expect((await inNewRun(tool, twice)).state).toBe('denied')
+    })
+  })
+})
+
+test('a run: calls of one tool, and the time that executions took', async () => {
+  const tool = await desk.tool()
+  const other = await desk.tool()
+  await capped(tool, 'context.budget.run.tool.calls >= 2', async () => {
+    const run = await newRun()
+    await inRun(run, other)
+    expect(count([await inRun(run, tool), await inRun(run, tool), await inRun(run, tool)], 'granted')).toBe(2)
+  })
+  await capped(tool, 'context.budget.run.time_ms >= 30', async () => {
+    const run = await newRun()
+    const first = await inRun(run, tool)
+    const claim = granted(await peer.claim(first.id))
+    const began = Date.now()
+    while (Date.now() - began < 40) await inRun(run, other) // what runs uses time while it runs
+    expect((await inRun(run, tool)).state).toBe('denied')
+    granted(await peer.settle(claim))
+    expect((await inRun(run, tool)).state).toBe('denied')
+  })
+})
+
+test('what is spent is summed; what is denied or cancelled spends nothing; a tool whose sum might shrink is refused', async () => {
+  const tool = await desk.tool(PAYING)
+  const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
+  await capped(tool, cap, async () => {
+    const session = desk.name()
+    expect((await inNewRun(tool, session, { amount: 600 })).state).toBe('granted')
+    expect((await inNewRun(tool, session, { amount: 500 })).state).toBe('denied')
+    const last = await inNewRun(tool, session, { amount: 400 })
+    expect(last.state).toBe('granted')
+    expect((await inNewRun(tool, session, { amount: 1 })).state).toBe('denied')
+    granted(await agent.client('cancelCall', { params: { run: last.run, call: last.id } }))
+    expect((await inNewRun(tool, session, { amount: 400 })).state).toBe('granted')
+  })
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: { amount: -1 } } }))).toBe('422 invalid_arguments')
+  for (const amount of [{ type: 'integer' }, { type: 'number', minimum: 0 }, { type: 'integer', minimum: -1 }, { minimum: 0 }, undefined]) {
+    const body = toolSpec({ ...PAYING, input_schema: { type: 'object', properties: amount === undefined ? {} : { amount } } })
+    expect(refusal(await desk.root('putTool', { params: { name: desk.name() }, body }))).toBe('422 invalid_schema')
+  }
+})
+
+test('a call that waited for a human is judged by what was used before it, not by what came after', async () => {
+  const tool = await desk.tool({ capabilities: ['network'] })
+  await capped(tool, 'context.budget.session.calls >= 2 || context.budget.run.calls >= 2', async () => {
+    const session = desk.name()
+    const { id: run } = granted(await agent.client('createRun', { body: { session } }))
+    const [one, two] = [await inRun(run, tool), await inRun(run, tool)]
+    expect([one.state, two.state, (await inRun(run, tool)).state]).toEqual(['awaiting_approval', 'awaiting_approval', 'denied'])
+    for (const { approval } of [two, one]) {
+      const answer = granted(await desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } }))
+      expect(answer.status).toBe('approved')
+    }
+    await peer.run(two.id)
+    await peer.run(one.id)
+  })
+})
+
+test('calls that nobody counted when they were proposed are counted once policy does: of two that wait, one is granted', async () => {
+  const tool = await desk.tool({ capabilities: ['network'] })
+  const session = desk.name()
+  const calls = [await inNewRun(tool, session), await inNewRun(tool, session)]
+  await capped(tool, 'context.budget.session.calls >= 1', async () => {
+    const answers = await Promise.all(
+      calls.map(({ approval }) => desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } })),
+    )
+    expect(answers.map((answer) => granted(answer).status).sort()).toEqual(['approved', 'denied'])
+  })
+})
+
+test('a key that is used again takes no second place, and a proposal that makes no call gives its own back', async () => {
+  const tool = await desk.tool({ input_schema: { type: 'object', required: ['text'] } })
+  await capped(tool, 'context.budget.session.calls >= 2', async () => {
+    const session = desk.name()
+    const run = { session }
+    const args = { text: 'x' }
+    for (let i = 0; i < 3; i++)
+      granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run }, headers: { 'idempotency-key': session } }))
+    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run } }))).toBe('422 invalid_arguments')
+    granted(await agent.client('decide', { body: { tool, args, run } }))
+    await expect.poll(async () => granted(await agent.client('decide', { body: { tool, args, run } })).decision.effect).toBe('allow')
+    expect((await inNewRun(tool, session, args)).state).toBe('granted')
+    expect((await inNewRun(tool, session, args)).state).toBe('denied')
+  })
+})
+
+test('a key that two proposals fight over is one call, and the loser gives up no place but its own', async () => {
+  const tool = await desk.tool()
+  await capped(tool, 'context.budget.session.calls >= 1', async () => {
+    for (let round = 0; round < 15; round++) {
+      const session = desk.name()
+      const { id: run } = granted(await agent.client('createRun', { body: { session } }))
+      const rivals = await Promise.all(
+        ['a', 'b', 'c'].map((text) =>
+          agent.client('proposeCall', { params: { run }, body: { tool, args: { text } }, headers: { 'idempotency-key': session } }),
+        ),
+      )
+      expect(rivals.filter(({ ok }) => ok)).toHaveLength(1)
+      expect((await inNewRun(tool, session)).state).toBe('denied')
+    }
+  })
+})
+
+test('nobody else’s session: another agent’s calls under the same name count for nobody but it', async () => {
+  const tool = await desk.tool()
+  const stranger = await desk.agent()
+  await capped(tool, 'context.budget.session.calls >= 1', async () => {
+    const session = desk.name()
+    expect((await inNewRun(tool, session)).state).toBe('granted')
+    expect(granted(await stranger.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } })).state).toBe('granted')
+    expect((await inNewRun(tool, session)).state).toBe('denied')
+  })
+})
+
+test('questions: what people were asked about counts, whatever they said; what an answer that stands has settled asks nobody', async () => {
+  const tool = await desk.tool({ sensitive: true })
+  const approver = await desk.operator(['approver'])
+  const say = async (id = '', body: { decision: 'approve' | 'deny'; scope?: 'session' }) =>
+    granted(await approver.client('answerApproval', { params: { id }, body }))
+  for (const cap of [
+    'context.budget.session.asks',
+    'context.budget.session.tool.asks',
+    'context.budget.run.asks',
+    'context.budget.run.tool.asks',
+  ])
+    await capped(tool, `${cap} >= 3`, async () => {
+      const run = granted(await agent.client('createRun', { body: { session: desk.name() } })).id
+      const [denied, approved] = [await inRun(run, tool), await inRun(run, tool)]
+      await say(denied.approval?.id, { decision: 'deny' })
+      await say(approved.approval?.id, { decision: 'approve', scope: 'session' })
+      // Three more, and none of them is a question.
+      for (let i = 0; i < 3; i++) expect([cap, (await inRun(run, tool)).state]).toEqual([cap, 'granted'])
+      const { items } = granted(await approver.client('listStanding', {}))
+      for (const { id, agent: whose } of items)
+        if (whose === agent.name) granted(await approver.client('revokeStanding', { params: { id } }))
+      expect([cap, (await inRun(run, tool)).state]).toEqual([cap, 'awaiting_approval'])
+      const last = await inRun(run, tool)
+      expect([cap, last.state, last.decision.effect]).toEqual([cap, 'denied', 'deny'])
+    })
+})
+
+test('P12 questions of an agent within the hour: forty runs and sessions at once, and a cap of three asks three; what asks nobody is not counted', async () => {
+  const other = await desk.agent()
+  const tool = await desk.tool({ sensitive: true })
+  const plain = await desk.tool()
+  const name = desk.name()
+  const rule = `@id("${name}") forbid (principal == Agent::"${other.name}", action in Action::"tool.execute", resource)
+    when { context.is_sensitive_action && context.budget.agent.asks_hour >= 3 };`
+  await desk.withPolicies({ [name]: rule }, async () => {
+    const propose = async (which: string) =>
+      granted(await other.client('proposeCallInNewRun', { body: { tool: which, args: {}, run: { session: desk.name() } } }))
+    const dry = async () => granted(await other.client('decide', { body: { tool, args: {} } })).decision.effect
+    // What asks nobody takes no place, however much of it there is.
+    expect(count(await Promise.all(Array.from({ length: 20 }, () => propose(plain))), 'granted')).toBe(20)
+    expect(await dry()).toBe('ask')
+    const calls = await Promise.all(Array.from({ length: 40 }, () => propose(tool)))
+    expect([count(calls, 'awaiting_approval'), count(calls, 'denied')]).toEqual([3, 37])
+    for (let i = 0; i < 3; i++) expect((await propose(tool)).state).toBe('denied')
+    expect(await dry()).toBe('deny')
+    expect((await propose(plain)).state).toBe('granted')
+    // Each is judged by what was used before it: a yes still counts.
+    const [first] = calls.filter(({ state }) => state === 'awaiting_approval')
+    if (first !== undefined) {
+      granted(await desk.root('answerApproval', { params: { id: first.approval?.id ?? '' }, body: { decision: 'approve' } }))
+      expect(granted(await other.client('readCall', { params: { run: first.run, call: first.id } })).state).toBe('granted')
+    }
+  })
+})

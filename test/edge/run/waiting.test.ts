@@ -1,0 +1,165 @@
+// Waiting for a call, by `Prefer: wait` or by the event stream: never longer than asked for, never a gap, never anything twice.
+
+import { afterEach, expect, test } from 'vitest'
+import { GENESIS, JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
+import { Desk, granted } from '../../support/fixtures.ts'
+import { EventStream } from '../../support/http/event-stream.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('waiting', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool()
+const sensitive = await desk.tool({ capabilities: ['network'] })
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+
+const streams: EventStream[] = []
+afterEach(() => {
+  for (const stream of streams.splice(0)) stream.close()
+})
+const openStream = async (run: string, lastEventId?: string): Promise<EventStream> => {
+  const stream = await EventStream.open(new URL(`/v1/runs/${run}/events`, desk.url), agent.key, lastEventId)
+  streams.push(stream)
+  return stream
+}
+const propose = (name = tool, wait?: number, run?: string) =>
+  run === undefined
+    ? agent.client('proposeCallInNewRun', { body: { tool: name, args: {} }, ...(wait === undefined ? {} : { wait }) })
+    : agent.client('proposeCall', { params: { run }, body: { tool: name, args: {} } })
+const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
+  const started = performance.now()
+  return [await work, performance.now() - started]
+}
+
+test('who does not wait is answered at once, with 202 while the call lives', async () => {
+  const answer = await fetch(new URL('/v1/calls', desk.url), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${agent.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ tool, args: {} }),
+  })
+  expect([answer.status, ((await answer.json()) as { state: string }).state]).toEqual([202, 'granted'])
+})
+
+test('a wait ends with the call, before its time', async () => {
+  const call = granted(await propose())
+  const waiting = timed(agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 30 }))
+  await peer.run(call.id, { stdout: 'done' })
+  const [read, ms] = await waiting
+  expect(granted(read)).toMatchObject({ state: 'succeeded', result: { output: 'done' } })
+  expect(ms).toBeLessThan(10_000)
+})
+
+test('a wait ends with its time, and the call goes on', async () => {
+  for (const name of [tool, sensitive]) {
+    const [call, ms] = await timed(propose(name, 1))
+    expect(granted(call).ended_at_ms).toBeUndefined()
+    expect(ms).toBeGreaterThan(950)
+    expect(ms).toBeLessThan(5_000)
+  }
+})
+
+test('a denied call does not wait', async () => {
+  const narrow = await desk.agent({ tools: [] })
+  const [call, ms] = await timed(narrow.client('proposeCallInNewRun', { body: { tool, args: {} }, wait: 30 }))
+  expect([granted(call).state, ms < 5_000]).toEqual(['denied', true])
+})
+
+test('a hundred that wait for one call are all told of its end', async () => {
+  const call = granted(await propose())
+  const waiting = Array.from({ length: 100 }, () => agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 30 }))
+  await peer.run(call.id)
+  for (const read of await Promise.all(waiting)) expect(granted(read).state).toBe('succeeded')
+})
+
+test('what can’t be read as a wait is none', async () => {
+  const call = granted(await propose())
+  for (const prefer of ['wait=-5', 'wait=x', 'wait=', 'wait', 'waiting=30', 'respond-async', 'wait=1e2', 'wait=30s', '']) {
+    const [read, ms] = await timed(agent.client('readCall', { params: { run: call.run, call: call.id }, headers: { prefer } }))
+    expect([prefer, granted(read).state, ms < 2_000]).toEqual([prefer, 'granted', true])
+  }
+  for (const prefer of ['wait=1', 'respond-async, wait=1', 'wait=1; foo', 'return=minimal,wait=1']) {
+    const [, ms] = await timed(agent.client('readCall', { params: { run: call.run, call: call.id }, headers: { prefer } }))
+    expect([prefer, ms > 950]).toEqual([prefer, true])
+  }
+})
+
+test('the events are the journal: ids in order without a gap, each entry whole, and the chain holds', async () => {
+  const run = granted(await agent.client('createRun', { body: {} }))
+  const stream = await openStream(run.id)
+  expect([
+    stream.status,
+    stream.headers.get('content-type'),
+    stream.headers.get('cache-control'),
+    stream.headers.get('x-accel-buffering'),
+  ]).toEqual([200, 'text/event-stream', 'no-store', 'no'])
+  for (let i = 0; i < 5; i++) await peer.run(granted(await propose(tool, undefined, run.id)).id)
+  const events = await stream.take(15)
+  expect(events.map(({ id }) => Number(id))).toEqual(Array.from({ length: 15 }, (_, i) => i + 1))
+  expect(events.slice(0, 3).map(({ event }) => event)).toEqual(['allowed', 'claimed', 'succeeded'])
+  const entries = events.map(({ data }) => JournalEntry.parse(JSON.parse(data)))
+  expect(verifyChain(entries)).toMatchObject({ ok: true, value: { seq: 15 } })
+  expect(entries).toEqual(granted(await agent.client('readJournal', { params: { run: run.id } })).items)
+})
+
+test('a stream resumes after the last event that was seen: no gap, nothing twice', async () => {
+  const run = granted(await agent.client('createRun', { body: {} }))
+  for (let i = 0; i < 4; i++) await peer.run(granted(await propose(tool, undefined, run.id)).id)
+  for (const last of [0, 1, 5, 11]) {
+    const stream = await openStream(run.id, String(last))
+    const events = await stream.take(12 - last)
+    expect(events.map(({ id }) => Number(id))).toEqual(Array.from({ length: 12 - last }, (_, i) => last + 1 + i))
+  }
+  const caughtUp = await openStream(run.id, '12')
+  await peer.run(granted(await propose(tool, undefined, run.id)).id)
+  expect((await caughtUp.take(3)).map(({ id }) => id)).toEqual(['13', '14', '15'])
+})
+
+test('cut and resumed again and again while events come, a reader sees each once', async () => {
+  const run = granted(await agent.client('createRun', { body: {} }))
+  const writing = (async () => {
+    for (let i = 0; i < 20; i++) await peer.run(granted(await propose(tool, undefined, run.id)).id)
+  })()
+  const seen: number[] = []
+  while (seen.length < 60) {
+    const stream = await openStream(run.id, String(seen.at(-1) ?? 0))
+    await stream.take(1)
+    stream.close()
+    seen.push(...stream.events.map(({ id }) => Number(id)))
+  }
+  await writing
+  expect(seen).toEqual(Array.from({ length: 60 }, (_, i) => i + 1))
+})
+
+test.each(['-1', 'abc', '1.5', '', '1e1', '99999999999', '3; x'])('what is no id of ours starts from the beginning: `%s`', async (last) => {
+  const run = granted(await agent.client('createRun', { body: {} }))
+  granted(await propose(tool, undefined, run.id))
+  const [first] = await (await openStream(run.id, last)).take(1)
+  expect(first?.id).toBe('1')
+})
+
+test('a line break in what an agent wrote breaks no event', async () => {
+  const run = granted(await agent.client('createRun', { body: { session: 'a' } }))
+  const body = { tool, args: { text: 'a\n\nid: 99\nevent: forged\ndata: {}\n\n' } }
+  granted(await agent.client('proposeCall', { params: { run: run.id }, body }))
+  const stream = await openStream(run.id)
+  await stream.take(1)
+  granted(await agent.client('cancelRun', { params: { run: run.id } }))
+  expect((await stream.take(3)).map(({ event }) => event)).toEqual(['allowed', 'cancelled', 'run_cancelled'])
+})
+
+test('the journal is read a page at a time, and every page links to the one before', async () => {
+  const open = await desk.agent({ budget: { max_calls_per_run: 1_000 } })
+  const many = granted(await open.client('createRun', { body: {} }))
+  await Promise.all(Array.from({ length: 520 }, () => open.client('proposeCall', { params: { run: many.id }, body: { tool, args: {} } })))
+  let head = GENESIS
+  while (head.seq < 520) {
+    const { items } = granted(await open.client('readJournal', { params: { run: many.id }, query: { after: head.seq } }))
+    expect(items.length).toBeGreaterThan(0)
+    const next = verifyChain(items, head)
+    if (!next.ok) expect.fail(next.error.reason)
+    head = next.value
+  }
+  const { journal } = granted(await open.client('readRun', { params: { run: many.id } }))
+  expect(head).toEqual({ seq: journal.seq, hash: journal.head })
+  expect(journal.seq).toBe(520)
+})

@@ -1,0 +1,107 @@
+// Promise: a secret that is bound to hosts is handed to no tool, and to a proxy for those hosts alone; what a contract asks beyond that is
+// refused when it is written, or denied when it is called. Policy and people see which secret goes where.
+
+import { afterAll, expect, test } from 'vitest'
+import type { Credential } from '../../../shared/plan/plan.ts'
+import type { ProcessToolSpec } from '../../../shared/wire/tools.ts'
+import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+import { processPlan } from '../../support/worker/process-plan.ts'
+
+const desk = new Desk('credentials', sharedStack())
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const agent = await desk.agent()
+
+const HOST = 'erp.example.com:8080'
+const hosts = (...patterns: string[]): ProcessToolSpec['egress'] => ({ mode: 'strict', hosts: patterns })
+const made: string[] = []
+afterAll(async () => {
+  for (const name of made) await desk.root('deleteSecret', { params: { name } })
+})
+async function secret(tool: string, bound?: string[], value = 'correct-horse-battery'): Promise<string> {
+  const name = desk.name()
+  const body = { value, tools: [tool], ...(bound === undefined ? {} : { hosts: bound }) }
+  expect(granted(await desk.root('putSecret', { params: { name }, body })).hosts).toEqual(bound)
+  made.push(name)
+  return name
+}
+const using = (secret: string, change: Partial<Credential> = {}): Credential => ({ secret, host: HOST, header: 'x-api-key', ...change })
+const propose = async (tool: string, args = {}) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
+
+test('V04 a bound secret is in the claim for the proxy, not for the tool; the card and policy say where it goes (seed N7)', async () => {
+  const tool = desk.name()
+  const name = await secret(tool, [HOST])
+  await desk.tool(
+    { egress: hosts('.example.com:8080'), credentials: [using(name, { format: 'Key {}' })], executor: { tiers: ['B', 'C'] } },
+    tool,
+  )
+  const call = await desk.asked(agent.client, tool)
+  const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
+  expect(prompt.plan).toContain(`with the secret ${name} added to what it asks of ${HOST}`)
+  granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  const claim = granted(await peer.claim(call.id))
+  expect([claim.plan.tier, claim.plan.secrets, claim.plan.credentials]).toEqual(['C', [], [using(name, { format: 'Key {}' })]])
+  expect(claim.secrets).toEqual({ [name]: 'correct-horse-battery' })
+  granted(await peer.settle(claim))
+  const texts = {
+    bound: `@id("not-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
+  }
+  await desk.withPolicies(texts, async () => expect((await propose(tool)).decision.policies).toEqual([`not-${name}`]))
+})
+
+test('V03 V04 a bound secret is denied to a tool that would be handed it, and for another host; so is one that no header can hold', async () => {
+  const denied = async (change: (name: string) => Partial<ProcessToolSpec>, value?: string, bound: string[] | undefined = [HOST]) => {
+    const tool = desk.name()
+    const name = await secret(tool, bound, value)
+    granted(await desk.root('putTool', { params: { name: tool }, body: { ...toolSpec(), ...change(name) } }))
+    const { state, decision } = await propose(tool)
+    expect([state, decision.policies]).toEqual(['denied', ['vault.secrets']])
+    return decision.reason
+  }
+  expect(await denied((name) => ({ secrets: [name] }))).toMatch(/^there is no secret/)
+  const elsewhere = (name: string) => ({
+    egress: hosts('evil.example.com:8080'),
+    credentials: [using(name, { host: 'evil.example.com:8080' })],
+  })
+  expect(await denied(elsewhere)).toMatch(/^there is no secret/)
+  const here = (name: string) => ({ egress: hosts(HOST), credentials: [using(name)] })
+  expect(await denied(here, 'two lines\r\nx-evil: 1')).toMatch(/not one line/)
+})
+
+test('a credential goes along only with a call that may reach its host', async () => {
+  const tool = desk.name()
+  const name = await secret(tool)
+  const input_schema = { type: 'object', properties: { url: { type: 'string' } }, required: ['url'] }
+  const egress = { ...hosts(HOST, 'other.example.com:8080'), named_by: { url: 'url' } }
+  await desk.tool({ input_schema, egress, credentials: [using(name)] }, tool)
+  const planned = async (url: string) => {
+    const call = await desk.asked(agent.client, tool, { url })
+    granted(await desk.root('cancelRun', { params: { run: call.run } }))
+    return processPlan(call.plan).credentials
+  }
+  expect(await planned(`http://${HOST}/orders`)).toEqual([using(name)])
+  expect(await planned('http://other.example.com:8080/')).toBeUndefined()
+})
+
+test('seed T66: a contract names a host that the tool may reach, a header for credentials, and each of them once', async () => {
+  const put = (credentials: Credential[], change: Partial<ProcessToolSpec> = {}) =>
+    desk.root('putTool', { params: { name: desk.name() }, body: { ...toolSpec({ egress: hosts(HOST), ...change }), credentials } })
+  granted(await put([using('any'), using('any', { header: 'authorization' })]))
+  for (const wrong of [
+    using('any', { host: 'other.example.com:80' }),
+    using('any', { host: '.example.com:8080' }),
+    using('any', { host: 'erp.example.com' }),
+    using('any', { header: 'host' }),
+    using('any', { header: 'content-length' }),
+    using('any', { header: 'X-Api-Key' }),
+    using('any', { header: 'x-a\r\nb' }),
+    using('any', { format: 'no place' }),
+    using('any', { format: '{}\n' }),
+    using('any', { format: '{} {}' }),
+  ])
+    expect([wrong, refusal(await put([wrong]))]).toEqual([wrong, '400 invalid_request'])
+  expect(refusal(await put([using('one'), using('two')]))).toBe('400 invalid_request')
+  const inTierB = toolSpec({ executor: { tiers: ['B'] } }).executor
+  expect(refusal(await put([using('any')], { executor: inTierB }))).toBe('400 invalid_request')
+})

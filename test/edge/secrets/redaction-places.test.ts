@@ -1,0 +1,85 @@
+// A secret is found beside its name and spread over places; and where it ends, reading goes on: what is called one hides nothing else.
+
+import { expect, test } from 'vitest'
+import { marker, Redaction } from '../../../edge/secrets/redaction.ts'
+
+const SECRET = 'hunter2-hunter2'
+const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
+const redaction = new Redaction(marker(Buffer.alloc(32), 'default'))
+const redact = (value: unknown): unknown => redaction.of(value)
+const shown = (value: unknown): string => JSON.stringify(redact(value))
+
+test.each([
+  ['a setting', { env: [{ name: 'DB_PASSWORD', value: SECRET }] }],
+  ['a header', { headers: [{ key: 'Authorization', value: SECRET }] }],
+  [
+    'a list of headers',
+    {
+      headers: [
+        ['Accept', 'text/plain'],
+        ['X-Api-Key', SECRET],
+      ],
+    },
+  ],
+  ['JSON', { body: JSON.stringify([{ Name: 'DB_PASSWORD', Value: SECRET }]) }],
+  ['a user with a password', { args: ['-u', `admin:${SECRET}`] }],
+])('V02 a name beside its value names it: %s', (_name, args) => {
+  expect(shown(args)).not.toContain(SECRET)
+  expect(shown(args)).toMatch(HIDDEN)
+})
+
+test('V02 a secret that is spread over a list is hidden in all its items, and nothing else is', () => {
+  const key = [`-----BEGIN ${'RSA'} PRIVATE KEY-----`, 'MIIabcdefghijklmnop', 'qrstuv', '-----END RSA PRIVATE KEY-----']
+  const marks = (count: number) => Array.from({ length: count }, () => expect.stringMatching(/^«redacted[^»]*»$/))
+  expect(redact(['a', ...key, 'rm -rf /'])).toEqual(['a', ...marks(4), 'rm -rf /'])
+  expect(redact([...key.slice(0, 2), 'rm -rf /'])).toEqual([...marks(2), 'rm -rf /'])
+  expect(redact(['x ', `eyJ${'a'.repeat(20)}`, `.${'b'.repeat(20)}.`, 'c c'])).toEqual(['x ', ...marks(2), expect.anything()])
+  expect(redact([`ghp_${'a'.repeat(36)}`, 'install'])).toEqual([...marks(1), 'install'])
+})
+
+test('V02 a secret in base64 over several lines is hidden', () => {
+  const lines = Buffer.from(`${'an ordinary line of settings\n'.repeat(3)}pass`)
+    .toString('base64')
+    .slice(0, 76)
+  const encoded = `${Buffer.from('user=someone-or-other\npass').toString('base64').replace(/=+$/, '')}`
+  const whole = Buffer.from(`user=someone-or-other-who-is-long-enough\npassword=${SECRET}\n`).toString('base64')
+  const broken = whole.match(/.{1,56}/g)?.join('\n') ?? ''
+  expect(shown({ text: broken })).toMatch(/^{"text":"«redacted[^»]*»"}$/)
+  expect(redact({ text: `${lines}\n${encoded}` })).toEqual({ text: `${lines}\n${encoded}` })
+})
+
+test.each([
+  ['https://u:p@evil.example/x?@good.example', 'evil.example/x?@good.example'],
+  ['https://evil.example:443/x@good.example', 'evil.example:443/x@good.example'],
+  ['https://evil.example:/x@good.example', 'evil.example:/x@good.example'],
+  ['curl -H Authorization:hunter2hunter2; rm -rf /', '; rm -rf /'],
+  ['curl -H Authorization:hunter2hunter2 https://evil.example', ' https://evil.example'],
+  ['Cookie: a=1; b=2; rm -rf /', '; rm -rf /'],
+  ['Cookie: a=1 && rm -rf /', ' && rm -rf /'],
+  ['password = x && rm -rf /', ' && rm -rf /'],
+  ["mysql --password hunter2 -e 'DROP TABLE a'", "-e 'DROP TABLE a'"],
+  ['pin=4711;rm -rf /', ';rm -rf /'],
+])('what follows a secret, or only looks like a part of one, is still read: %s', (text, rest) =>
+  expect((redact({ text }) as { text: string }).text).toContain(rest),
+)
+
+test('ordinary members beside one another, and lists of names, stay', () => {
+  for (const value of [
+    { name: 'region', value: 'eu' },
+    { fields: ['token', 'name'] },
+    ['-u', '1000:1000'],
+    { key: 'monkey', value: 'business' },
+    ['sk-', 'learn'],
+  ])
+    expect(redact(value)).toEqual(value)
+})
+
+test.each([
+  ['a text', `curl --proxy-user 'admin:${SECRET}' https://example.com`],
+  ['a text, with `=`', `curl --proxy-user=admin:${SECRET} https://example.com`],
+  ['a list', ['curl', '--proxy-user', `admin:${SECRET}`, 'https://example.com']],
+])('D11 V02 the password for a proxy, but not its user, is hidden in a command line that is %s', (_name, args) => {
+  const text = JSON.stringify(redact({ args }))
+  expect(text).not.toContain(SECRET)
+  expect(text).toMatch(/admin:«redacted, mark [0-9a-f]{16}»/)
+})

@@ -1,0 +1,259 @@
+// Promise: a secret goes in and comes out at the claim of a call whose tool may have it, and nowhere else; what is not there for a tool
+// denies its calls, whether it is another's, was removed, or never was.
+
+import { afterAll, expect, test } from 'vitest'
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { countersign } from '../../support/countersign.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('secrets', sharedStack())
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const agent = await desk.agent()
+
+const put = (name: string, value: string, tools: string[], by = desk.root) => by('putSecret', { params: { name }, body: { value, tools } })
+const made: string[] = []
+async function secret(value: string, tools: string[]): Promise<string> {
+  const name = desk.name()
+  granted(await put(name, value, tools))
+  made.push(name)
+  return name
+}
+/** With a secret of its own. */
+async function wanting(value: string): Promise<{ tool: string; name: string }> {
+  const tool = desk.name()
+  const name = await secret(value, [tool])
+  await desk.tool({ secrets: [name] }, tool)
+  return { tool, name }
+}
+const approved = async (tool: string, args = {}) => {
+  const call = await desk.asked(agent.client, tool, args)
+  granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  return call
+}
+const propose = async (tool: string) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+
+afterAll(async () => {
+  for (const name of made) await desk.root('deleteSecret', { params: { name } })
+})
+
+test('it is listed by all that is known of it but its value; what is put again is the next version', async () => {
+  const name = await secret('correct horse battery', ['some.tool'])
+  expect(granted(await put(name, 'staple correct horse', ['some.tool', 'other.tool'])).version).toBe(2)
+  const { items } = granted(await desk.root('listSecrets', {}))
+  expect(items.find((item) => item.name === name)).toEqual({
+    name,
+    version: 2,
+    tools: ['some.tool', 'other.tool'],
+    put_by: 'root',
+    put_at_ms: expect.any(Number),
+  })
+  granted(await desk.root('deleteSecret', { params: { name } }))
+  expect(refusal(await desk.root('deleteSecret', { params: { name } }))).toBe('404 not_found')
+})
+
+test('who may what is policy’s; a value that can’t be kept out of texts, or is for no tool, is not taken', async () => {
+  const [auditor, approver] = [await desk.operator(['auditor']), await desk.operator(['approver'])]
+  for (const { client } of [auditor, approver]) {
+    expect(granted(await client('listSecrets', {})).items).toBeInstanceOf(Array)
+    expect(refusal(await put('mine', 'correct horse', ['t'], client))).toBe('403 forbidden')
+    expect(refusal(await client('deleteSecret', { params: { name: 'mine' } }))).toBe('403 forbidden')
+  }
+  expect(refusal(await agent.client('listSecrets', {}))).toBe('403 forbidden')
+  for (const [value, tools] of [
+    ['short', ['t']],
+    ['x'.repeat(LIMITS.secret_chars + 1), ['t']],
+    ['long enough', []],
+  ] as const)
+    expect(refusal(await put('mine', value, [...tools]))).toBe('400 invalid_request')
+})
+
+test('L7 the claim hands it over, as it is then; nothing else of the call knows it', async () => {
+  const { tool, name } = await wanting('first-value-of-it')
+  const call = await approved(tool)
+  granted(await put(name, 'second-value-of-it', [tool]))
+  const claim = granted(await peer.claim(call.id))
+  expect([claim.plan.secrets, claim.secrets]).toEqual([[name], { [name]: 'second-value-of-it' }])
+  expect(granted(await peer.claim(call.id)).secrets).toEqual(claim.secrets) // its first answer was lost
+  granted(await peer.settle(claim))
+  const { run, id } = call
+  const told = JSON.stringify([
+    Buffer.from(claim.grant.payload, 'base64').toString(),
+    granted(await desk.root('readCall', { params: { run, call: id } })),
+    granted(await desk.root('readApproval', { params: { id: call.approval.id } })),
+    granted(await desk.root('readJournal', { params: { run }, query: {} })),
+    granted(await desk.root('readAttestation', { params: { run, call: id } })),
+  ])
+  expect(told).toContain(name)
+  expect(told).not.toMatch(/value-of-it/)
+})
+
+test('V03 another’s, a removed one and one that never was deny alike, at once and at the claim', async () => {
+  const theirs = await secret('not yours at all', ['other.tool'])
+  const never = `${desk.name()}-never`
+  const reasons: string[] = []
+  for (const name of [theirs, never]) {
+    const { state, decision } = await propose(await desk.tool({ secrets: [name] }))
+    expect([state, decision.code, decision.policies]).toEqual(['denied', 'denied', ['vault.secrets']])
+    reasons.push(decision.reason.replaceAll(name, 'NAME').replace(/`secrets-\d+`/, 'TOOL'))
+  }
+  expect(new Set(reasons)).toEqual(new Set(['there is no secret `NAME` for TOOL']))
+  const { tool, name } = await wanting('gone before long')
+  const call = await approved(tool)
+  granted(await desk.root('deleteSecret', { params: { name } }))
+  expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  const { state, decision } = granted(await desk.root('readCall', { params: { run: call.run, call: call.id } }))
+  expect([state, decision.reason]).toEqual(['cancelled', `there is no secret \`${name}\` for \`${tool}\``])
+})
+
+test('V03 a claim that is asked for again hands over nothing that was taken from the tool, bound to a host, or removed', async () => {
+  const { tool, name } = await wanting('lent for a while')
+  const call = await approved(tool)
+  granted(await peer.claim(call.id))
+  const again = async () => {
+    const claim = await peer.claim(call.id)
+    return claim.ok ? claim.value.secrets : refusal(claim)
+  }
+  expect(await again()).toEqual({ [name]: 'lent for a while' })
+  granted(await put(name, 'for another tool now', ['other.tool']))
+  expect(await again()).toBe('409 not_claimable')
+  const bound = { value: 'for a host alone now', tools: [tool], hosts: ['erp.example.com:443'] }
+  granted(await desk.root('putSecret', { params: { name }, body: bound }))
+  expect(await again()).toBe('409 not_claimable')
+  granted(await put(name, 'its own once more', [tool]))
+  expect(await again()).toEqual({ [name]: 'its own once more' })
+})
+
+test('V03 an agent that may not call the tool learns nothing of its secrets, be they there or not', async () => {
+  const outsider = await desk.agent({ tools: [] })
+  const { tool, name } = await wanting('nothing for outsiders')
+  const never = `${desk.name()}-never`
+  for (const of of [tool, await desk.tool({ secrets: [never] })]) {
+    const body = { tool: of, args: {} }
+    const [call, dry] = [await outsider.client('proposeCallInNewRun', { body }), await outsider.client('decide', { body })]
+    const { id, run, decision } = granted(call)
+    expect(decision.policies).toEqual(granted(await outsider.client('decide', { body })).decision.policies)
+    const explained = granted(await outsider.client('explainCall', { params: { run, call: id } }))
+    const told = JSON.stringify([call, dry, explained])
+    for (const secret of [name, never, 'vault.secrets']) expect(told).not.toContain(secret)
+  }
+})
+
+test('policy says which tool, and whose call, a secret is for', async () => {
+  const { tool, name } = await wanting('for nobody at all')
+  const texts = {
+    vault: `@id("nobody-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
+  }
+  await desk.withPolicies(texts, async () => expect((await propose(tool)).decision.policies).toEqual([`nobody-${name}`]))
+})
+
+test('a tool that is handed secrets runs in tier C, whatever else it allows', async () => {
+  const tool = desk.name()
+  const name = await secret('only in a wall', [tool])
+  await desk.tool({ secrets: [name], executor: { tiers: ['B', 'C'] } }, tool)
+  const call = await desk.asked(agent.client, tool)
+  expect(call.plan?.tier).toBe('C')
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('V02 V01 a value that an agent sends is on no card, in no page, no explanation and no edit, however it is written', async () => {
+  const value = `K+9/"${desk.name()}"/ü`
+  const { tool } = await wanting(value)
+  const bytes = Buffer.from(value)
+  const forms = [
+    value,
+    JSON.stringify({ deep: value }),
+    bytes.toString('hex'),
+    encodeURIComponent(value),
+    ...['', 'a', 'ab'].map((before) => Buffer.from(`${before}${value}rest`).toString('base64')),
+  ]
+  const call = await desk.asked(agent.client, tool, { text: 'as it is', forms, [value]: { [value]: 1 } })
+  const id = call.approval.id
+  const page = await fetch(await desk.link(desk.root, id))
+  const told = [
+    JSON.stringify(granted(await desk.root('readApproval', { params: { id } }))),
+    JSON.stringify(granted(await desk.root('readArguments', { params: { id } }))),
+    JSON.stringify(granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } }))),
+    await page.text(),
+  ]
+  for (const text of told) {
+    expect(text).not.toContain(value.slice(6))
+    for (const form of forms.slice(2)) expect(text).not.toContain(form)
+  }
+  expect(told[0]).toContain('as it is')
+  expect(told[0]?.match(/«redacted, mark/g)?.length).toBeGreaterThanOrEqual(forms.length)
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('V02 what a secret was before it was put anew or removed is in nothing that is told of calls that still wait', async () => {
+  const { tool, name } = await wanting('the first of its values')
+  const call = await desk.asked(agent.client, tool, { text: 'the first of its values', kept: 'as it is' })
+  const { id } = call.approval
+  const toldWithout = async (): Promise<void> => {
+    const told = JSON.stringify([
+      granted(await desk.root('readApproval', { params: { id } })),
+      granted(await desk.root('readArguments', { params: { id } })),
+      granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } })),
+      await (await fetch(await desk.link(desk.root, id))).text(),
+    ])
+    expect(told).toContain('as it is')
+    expect(told).not.toContain('the first of its values')
+  }
+  await toldWithout()
+  granted(await put(name, 'the second of its values', [tool]))
+  await toldWithout()
+  granted(await desk.root('deleteSecret', { params: { name } }))
+  await toldWithout()
+  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+})
+
+test('the command line puts what it reads to the byte, and what is no text not at all', async () => {
+  const tool = desk.name()
+  const name = await secret('put by the command line', [tool])
+  await desk.tool({ secrets: [name] }, tool)
+  const from = (stdin: string | Uint8Array) =>
+    countersign(['secrets', 'put', name, '-', '--tools', tool], {
+      env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey },
+      stdin,
+    })
+  const refused = await from(Buffer.from([...Buffer.from('a key of bytes '), 0xff, 0xfe]))
+  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining('a secret is UTF-8 text, and this is not') })
+  expect(granted(await desk.root('listSecrets', {})).items.find((item) => item.name === name)?.version).toBe(1)
+  expect(await from('schlüssel €\r\n  of lines\t\n\n')).toMatchObject({ code: 0, err: '' })
+  const claim = granted(await peer.claim((await approved(tool)).id))
+  expect(claim.secrets).toEqual({ [name]: 'schlüssel €\r\n  of lines\t\n' })
+})
+
+test('V02 a value is on no card: neither as the path of a file, nor as a host, a program or a session', async () => {
+  const value = 's3cr3t-value-of-erp'
+  await secret(value, ['some.tool'])
+  const shownFor = async (call: Call) => {
+    const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval?.id ?? '' } }))
+    expect(JSON.stringify(prompt)).not.toContain(value)
+    return prompt
+  }
+  const taking = await desk.tool({ input_files: true, capabilities: ['process_exec'] })
+  const run = granted(await agent.client('createRun', { body: {} })).id
+  granted(await agent.client('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))
+  const files = [{ path: `in/${value}/data.csv`, sha256: sha256('x') }]
+  const bringing = granted(await agent.client('proposeCall', { params: { run }, body: { tool: taking, args: {}, files } }))
+  expect((await shownFor(bringing)).plan).toMatch(/"in\/«redacted, mark [0-9a-f]{16}»\/data.csv"/)
+
+  const reaching = await desk.tool({
+    capabilities: ['process_exec'],
+    input_schema: { type: 'object', properties: { command: { type: 'string' }, host: { type: 'string' } } },
+    executor: { argv: ['{command}'] },
+    egress: { mode: 'strict', hosts: ['.example.org:443'], named_by: { arg: 'host' } },
+  })
+  const args = { command: value, host: `${value}.example.org:443` }
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: reaching, args, run: { session: `a\`${value}` } } }))
+  const { plan, standing } = await shownFor(call)
+  for (const text of [plan, standing?.covers]) expect(text).toMatch(/with network to «redacted, mark [0-9a-f]{16}».example.org:443 only/)
+  expect(standing?.covers).toContain('in session `a\\u{60}«redacted')
+  granted(await desk.root('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'approve', scope: 'session' } }))
+  const stands = granted(await desk.root('listStanding', {})).items.find(({ approval }) => approval === call.approval?.id)
+  expect(stands?.covers).toBe(standing?.covers)
+})

@@ -1,0 +1,233 @@
+// Promise: a skill reaches the hosts, by the methods, that its manifest names, through the edge and in no other way; what it was not granted
+// ends the call, what fails is told to it; a credential is never in its hands; and what it asked of whom stands in the attestation.
+
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Stack } from '../../../../infra/stack.ts'
+import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
+import type { Call } from '../../../../shared/wire/calls.ts'
+import type { SkillManifest } from '../../../../shared/wire/skills.ts'
+import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { asking, component, type Parts, Publisher, says } from '../../../support/skills/skill.ts'
+import { startTestStack } from '../../../support/stack/stack.ts'
+
+const HOST = 'api.example.test'
+const TOKEN = 'a-token-that-nobody-but-its-host-sees'
+const acme = new Publisher('capabilities-acme')
+
+/** What stands in for the host: it answers by path, and keeps what came. */
+const came: { readonly request: IncomingMessage; readonly body: string }[] = []
+const origin: Server = createServer((request, response) => {
+  let body = ''
+  request.setEncoding('utf8').on('data', (chunk: string) => {
+    body += chunk
+  })
+  request.on('end', () => {
+    came.push({ request, body })
+    const path = request.url ?? ''
+    if (path.startsWith('/moved')) response.writeHead(302, { location: 'http://169.254.169.254/latest' }).end('"moved"')
+    else if (path.startsWith('/echo')) response.end(JSON.stringify({ said: request.headers['authorization'] ?? null }))
+    else if (path.startsWith('/large')) response.end(Buffer.alloc(3 * 1024 * 1024, 0x20))
+    else if (path.startsWith('/broken')) {
+      response
+        .writeHead(200, { 'content-length': 2_000_000 })
+        .write(Buffer.alloc(700_000, 0x20), () => setTimeout(() => response.destroy(), 50))
+    } else if (path.startsWith('/never')) response.writeHead(200).write('"')
+    else response.end(JSON.stringify({ path, method: request.method }))
+  })
+})
+
+let stack: Stack
+let desk: Desk
+let agent: Awaited<ReturnType<Desk['agent']>>
+let maker: Awaited<ReturnType<Desk['operator']>>
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => origin.listen(0, '127.0.0.1', resolve))
+  const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // it listens on TCP
+  stack = await startTestStack({ loopbackChannels: { [`https://${HOST}`]: to } })
+  desk = new Desk('capabilities', stack.dev)
+  agent = await desk.agent()
+  maker = await desk.operator(['admin'])
+  granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
+  granted(
+    await desk.root('putSecret', { params: { name: 'api-token' }, body: { value: TOKEN, tools: ['keeper.run'], hosts: [`${HOST}:443`] } }),
+  )
+  granted(await desk.root('putSecret', { params: { name: 'readable' }, body: { value: 'what-it-may-read', tools: ['reader.run'] } }))
+})
+afterAll(async () => {
+  origin.closeAllConnections()
+  origin.close()
+  await stack.stop()
+})
+
+const REACHING: Partial<SkillManifest['capabilities']> = { http: { hosts: [HOST], methods: ['GET', 'POST'] } }
+
+async function enabled(parts: Parts, capabilities: SkillManifest['capabilities'], id = desk.name(), limits: SkillManifest['limits'] = {}) {
+  granted(await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, { capabilities, limits }), await component(parts)) }))
+  granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  return `${id}.run`
+}
+
+/** Allowed by a yes, where it asks. */
+async function begun(tool: string): Promise<Call> {
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  if (call.approval !== undefined)
+    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  return call
+}
+const ended = async ({ run, id }: Call): Promise<Call> => granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
+const called = async (tool: string): Promise<Call> => ended(await begun(tool))
+const asks = async (what: Parameters<typeof asking>[0], limits: SkillManifest['limits'] = {}): Promise<Call> =>
+  called(await enabled(asking(what), REACHING, desk.name(), limits))
+
+async function connections(call: Call) {
+  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const { checks, statement } = verifyBundle(bundle, granted(await agent.client('keys', {})))
+  expect(checks.filter(({ ok }) => !ok)).toEqual([])
+  const { connections, skill } = statement?.predicate.execution ?? {}
+  return { connections, host_calls: skill?.host_calls }
+}
+
+const statementText = ({ envelope }: { readonly envelope: { readonly payload: string } }): string =>
+  Buffer.from(envelope.payload, 'base64').toString()
+
+describe('http', () => {
+  test('what the host says is the skill’s, and the connection stands in the attestation', async () => {
+    const call = await asks({ url: `https://${HOST}/v1/things?x=1` })
+    expect(call).toMatchObject({ state: 'succeeded', result: { output: '{"path":"/v1/things?x=1","method":"GET"}' } })
+    const { connections: seen, host_calls } = await connections(call)
+    expect(seen).toEqual([
+      { host: HOST, port: 443, address: '', bytes_out: expect.any(Number), bytes_in: expect.any(Number), verdict: 'allowed' },
+    ])
+    expect(seen?.[0]?.bytes_out).toBeGreaterThanOrEqual(`https://${HOST}/v1/things?x=1`.length)
+    expect(seen?.[0]?.bytes_in).toBeGreaterThan(40) // and its headers
+    expect(host_calls).toEqual({ 'http.request': 1, 'http.response': 1 })
+  })
+
+  test('a body and headers go along; the host is the address’s', async () => {
+    const call = await asks({ method: 'POST', url: `https://${HOST}/post`, headers: 'x-kind: test\naccept: text/plain\n', body: 'hello' })
+    expect(call.state).toBe('succeeded')
+    const { request, body } = came.at(-1) ?? {}
+    expect([body, request?.headers['x-kind'], request?.headers['accept']]).toEqual(['hello', 'test', 'text/plain'])
+  })
+
+  test.each<[string, Parameters<typeof asking>[0], RegExp]>([
+    ['another host', { url: 'https://other.example.test/' }, /not among the hosts/],
+    ['N07 a name that ends as the host does', { url: `https://evil${HOST}/` }, /not among the hosts/],
+    ['another port', { url: `https://${HOST}:8443/` }, /not among the hosts/],
+    ['another method', { method: 'DELETE', url: `https://${HOST}/` }, /not among the methods/],
+    ['N01 the metadata address', { url: 'https://169.254.169.254/' }, /is an IP address/],
+    ['N02 the metadata address as a number', { url: 'https://2852039166/' }, /is an IP address/],
+    ['N03 the metadata address in IPv6', { url: 'https://[::ffff:a9fe:a9fe]/' }, /is an IP address/],
+    ['N04 a name inside of a network', { url: 'https://localhost./' }, /names no public host/],
+    ['plain http', { url: `http://${HOST}/` }, /not `https`/],
+  ])('%s ends the call, and nobody is asked', async (_, what, why) => {
+    const before = came.length
+    const call = await asks(what)
+    expect(call).toMatchObject({ state: 'failed', result: { error: { code: 'capability_denied', detail: expect.stringMatching(why) } } })
+    expect(came.length).toBe(before)
+  })
+
+  test.each<[string, Parameters<typeof asking>[0], RegExp]>([
+    ['N05 a user before the host', { url: `https://${HOST}@other.example.test/` }, /credentials/],
+    ['N05 a backslash', { url: `https://${HOST}\\@other.example.test/` }, /`url` is none/],
+    ['N06 a control character', { url: `https://${HOST}/\u0000` }, /`url` is none/],
+    ['N11 a second request in a header', { url: `https://${HOST}/`, headers: 'x: y\r\n\r\nGET / HTTP/1.1' }, /no line/],
+    ['a header about the connection', { url: `https://${HOST}/`, headers: 'host: other' }, /not the skill’s to set/],
+    ['a GET with a body', { url: `https://${HOST}/`, body: 'x' }, /has no body/],
+  ])('%s is refused', async (_, what, why) => {
+    const before = came.length
+    const call = await asks(what)
+    expect(call.state).toBe('failed')
+    expect(call.result?.error?.detail).toMatch(why)
+    expect(came.length).toBe(before)
+  })
+
+  test('N08 a redirect is the skill’s to see, and is not followed', async () => {
+    const before = came.length
+    const call = await asks({ url: `https://${HOST}/moved` })
+    expect([call.state, call.result?.output, came.length - before]).toEqual(['succeeded', '"moved"', 1])
+  })
+
+  test('N15 more than the call may receive is cut off, and told', async () => {
+    const call = await asks({ url: `https://${HOST}/large` })
+    expect(call.result?.error).toMatchObject({ code: 'skill_error', detail: 'there is more than the call may receive' })
+    expect((await connections(call)).connections).toEqual([expect.objectContaining({ verdict: 'cap' })])
+  })
+
+  test('N15 what comes before a host breaks off is counted too', async () => {
+    const call = await asks({ url: `https://${HOST}/broken` })
+    expect(call.result?.error?.detail).toBe('the host could not be reached')
+    const [seen] = (await connections(call)).connections ?? []
+    expect(seen?.verdict).toBe('failed')
+    expect(seen?.bytes_in).toBeGreaterThan(100_000)
+  })
+
+  test('N15 a host that never ends its answer holds the call to its time, and nobody else', async () => {
+    const slow = asks({ url: `https://${HOST}/never` }, { timeout_ms: 1_500 })
+    const others = await asks({ url: `https://${HOST}/quick` })
+    expect(others.state).toBe('succeeded')
+    expect((await slow).state).toBe('timed_out')
+    expect((await asks({ url: `https://${HOST}/after` })).state).toBe('succeeded')
+  })
+})
+
+test('a cancel ends a call that waits for a host, and its connection is told', async () => {
+  const waiting = await begun(await enabled(asking({ url: `https://${HOST}/never-ends` }), REACHING))
+  await expect.poll(() => came.at(-1)?.request.url, { timeout: 10_000 }).toBe('/never-ends')
+  granted(await agent.client('cancelRun', { params: { run: waiting.run } }))
+  const call = await ended(waiting)
+  expect([call.state, call.result?.error?.code]).toEqual(['failed', 'cancelled'])
+  expect((await connections(call)).connections).toEqual([expect.objectContaining({ host: HOST, verdict: 'failed' })])
+})
+
+describe('secrets', () => {
+  const credentials = [{ secret: 'api-token', host: `${HOST}:443`, header: 'authorization', format: 'Bearer {}' }]
+
+  test('V04 a credential goes to its host and to nobody else; the skill that hears it back can’t tell', async () => {
+    const tool = await enabled(asking({ url: `https://${HOST}/echo` }), { ...REACHING, credentials }, 'keeper')
+    const call = await called(tool)
+    expect(call.state).toBe('succeeded')
+    expect(came.at(-1)?.request.headers['authorization']).toBe(`Bearer ${TOKEN}`)
+    expect(call.result?.output).toBe('{"said":"Bearer «secret»"}') // V01
+    expect((await connections(call)).connections).toEqual([expect.objectContaining({ credentials: ['api-token'] })])
+  })
+
+  test('V03 a secret that is not put for the tool is none', async () => {
+    const tool = await enabled(asking({ url: `https://${HOST}/echo` }), { ...REACHING, credentials })
+    expect((await called(tool)).decision).toMatchObject({ effect: 'deny', policies: ['vault.secrets'] })
+  })
+
+  test('one that the manifest names is read, and hidden where the skill says it; another one ends the call', async () => {
+    const reader = await enabled(asking({ secret: 'readable' }), { secrets: ['readable'] }, 'reader')
+    expect((await called(reader)).result?.output).toBe('"«secret»"')
+  })
+
+  test('V01 what is promised is what is told: a number that is hidden is none any more', async () => {
+    granted(await desk.root('putSecret', { params: { name: 'pin' }, body: { value: '12345678', tools: ['pinned.run'] } }))
+    const call = await called(await enabled(says('{"n":12345678}'), { secrets: ['pin'] }, 'pinned'))
+    expect([call.state, call.result?.error?.code]).toEqual(['failed', 'invalid_output'])
+    expect(JSON.stringify(call)).not.toContain('12345678')
+  })
+
+  test('V01 V02 a secret that stands in the name of a host, or at the end of what is cut, is hidden, whole', async () => {
+    const value = 'what-it-may-read'
+    granted(await desk.root('putSecret', { params: { name: 'spelled' }, body: { value, tools: ['speller.run', 'shouter.run'] } }))
+    const capabilities = { ...REACHING, secrets: ['spelled'] }
+    const spelled = await called(await enabled(asking({ url: `https://${value}.evil.example/` }), capabilities, 'speller'))
+    const evidence = granted(await agent.client('readAttestation', { params: { run: spelled.run, call: spelled.id } }))
+    const said = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
+    expect(said).toContain('«secret».evil.example')
+    expect(said).not.toContain(value)
+    const shouted = `${'x'.repeat(490)}${value}`
+    const shouter = await called(await enabled(says(shouted, 'error'), capabilities, 'shouter'))
+    expect(shouter.result?.error?.detail).toBe(`${'x'.repeat(490)}«secret»`)
+  })
+
+  test('what is not declared is not imported', async () => {
+    const body = acme.pack(acme.manifest(desk.name(), { capabilities: { log: true } }), await component(asking({ secret: 'readable' })))
+    expect(refusal(await maker.client('publishSkill', { body }))).toBe('422 invalid_skill')
+  })
+})

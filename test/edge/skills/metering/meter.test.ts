@@ -1,0 +1,327 @@
+// Promise: a metered module means what it meant, pays for what it does, and can't go on for ever: not in a run, not at its start, and not
+// in one instruction. What it may not have is refused with a sentence.
+
+import { describe, expect, test } from 'vitest'
+import { meter } from '../../../../edge/skills/metering/meter.ts'
+import * as w from '../../../support/skills/wasm.ts'
+
+const ROOM = { pages: 16, elements: 100 }
+const PLENTY = 1_000_000n
+
+function metered(module: w.Written): Uint8Array {
+  const done = meter(w.wasm(module), ROOM)
+  if (!done.ok) throw new Error(done.error.detail)
+  return done.value
+}
+
+function open(module: w.Written, fuel = PLENTY, host: Record<string, unknown> = {}) {
+  const { counter, imports } = w.fuelled(fuel)
+  const instance = new w.Instance(new w.Module(metered(module)), { ...imports, host })
+  return { exports: instance.exports, left: () => BigInt(counter.value), instance }
+}
+
+const raw = (module: w.Written, host: Record<string, unknown> = {}): w.Exports =>
+  new w.Instance(new w.Module(w.wasm(module)), { host }).exports
+
+/** What a call gives, or how it ends. */
+function outcome(run: () => unknown): unknown {
+  try {
+    return run()
+  } catch (thrown) {
+    return `${thrown}`
+  }
+}
+
+const fn = (body: w.Code, more: Partial<w.Fn> = {}): w.Written => ({ functions: [{ body, as: 'run', ...more }] })
+const FOREVER = w.loop(w.br(0))
+
+describe('nothing goes on for ever', () => {
+  test.each<[string, w.Written]>([
+    ['W01 a loop', fn(FOREVER)],
+    ['a loop in a loop', fn(w.loop([...w.loop([...w.i32(0), ...w.brIf(0)]), ...w.br(0)]))],
+    ['a loop that is left and entered again', fn(w.loop([...w.block([...w.i32(1), ...w.brIf(0), w.UNREACHABLE]), ...w.br(0)]))],
+    ['a loop behind a table of jumps', fn(w.loop(w.block([...w.i32(0), ...w.brTable([1], 0)])))],
+    ['W05 recursion', fn(w.call(0))],
+    [
+      'recursion by a table',
+      { ...fn(w.op(...w.i32(0), ...w.callIndirect(0))), tables: [{ min: 1 }], elements: [[0, ...w.i32(0), 0x0b, 1, 0]] },
+    ],
+    ['calls at the tail', fn(w.returnCall(0))],
+    ['two functions at each other’s tail', { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] }],
+  ])('%s', (_name, module) => {
+    const { exports, left } = open(module, 10_000n)
+    expect(outcome(() => exports['run']?.())).toMatch(/no fuel|Maximum call stack/)
+    expect(left()).toBeLessThan(10_000n)
+    // Control: with nothing left it does not even begin.
+    const empty = open(module, 0n)
+    expect(outcome(() => empty.exports['run']?.())).toMatch(/no fuel/)
+    expect(empty.left()).toBeLessThan(0n)
+  })
+
+  test('W02 a loop at its start', () => {
+    expect(outcome(() => open({ functions: [{ body: FOREVER }], start: 0 }))).toMatch(/no fuel/)
+  })
+
+  const memory = { memory: { min: 1 } }
+  const table = { tables: [{ min: 10, holds: w.EXTERNREF }, { min: 10 }] }
+  const sized: readonly [string, w.Written][] = [
+    ['memory.fill', { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(11, 0)], { params: [w.I32] }), ...memory }],
+    ['memory.copy', { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(10, 0, 0)], { params: [w.I32] }), ...memory }],
+    [
+      'memory.init',
+      { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(8, 0, 0)], { params: [w.I32] }), ...memory, data: [[1, 2, 7, 7]] },
+    ],
+    ['memory.grow', { ...fn([...w.get(0), ...w.op(0x40, 0), w.DROP], { params: [w.I32] }), ...memory }],
+    ['table.fill', { ...fn([...w.i32(0), ...w.op(0xd0, w.EXTERNREF), ...w.get(0), ...w.bulk(17, 0)], { params: [w.I32] }), ...table }],
+    ['table.copy', { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(14, 0, 0)], { params: [w.I32] }), ...table }],
+    ['table.grow', { ...fn([...w.op(0xd0, w.EXTERNREF), ...w.get(0), ...w.bulk(15, 0), w.DROP], { params: [w.I32] }), ...table }],
+    [
+      'table.init',
+      { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(12, 0, 1)], { params: [w.I32] }), ...table, elements: [[1, 0, 1, 0]] },
+    ],
+  ]
+  test.each(sized)('%s pays by its size, before it is done', (name, module) => {
+    const { exports, left } = open(module)
+    const of = (size: number): bigint => {
+      const before = left()
+      outcome(() => exports['run']?.(size))
+      return before - left()
+    }
+    const [none, some, more] = [of(0), of(8), of(16)]
+    expect(some).toBeGreaterThan(none)
+    expect(more - some).toBe(some - none)
+    const before = left()
+    if (name.endsWith('grow')) {
+      expect(outcome(() => exports['run']?.(-1))).toBeUndefined() // it does not grow by 4 Gi, and says so
+      expect(before - left()).toBe(none)
+    } else {
+      expect(outcome(() => exports['run']?.(-1))).toMatch(/no fuel/)
+      expect(before - left()).toBeGreaterThan(100_000_000n)
+    }
+  })
+})
+
+describe('it takes no more than there is room for', () => {
+  const grows = (module: w.Written) =>
+    open({ ...module, ...fn([...w.get(0), ...w.op(0x40, 0)], { params: [w.I32], results: [w.I32] }) }).exports['run']
+  test.each([
+    ['without a maximum', { memory: { min: 1 } }],
+    ['with a larger one', { memory: { min: 1, max: 65_536 } }],
+  ])('W03 a memory %s', (_name, module) => {
+    expect([grows(module)?.(15), grows(module)?.(16)]).toEqual([1, -1])
+  })
+
+  test('a smaller maximum stays', () =>
+    expect([grows({ memory: { min: 1, max: 3 } })?.(2), grows({ memory: { min: 1, max: 3 } })?.(3)]).toEqual([1, -1]))
+
+  test('W04 a table', () => {
+    const body = [...w.op(0xd0, w.FUNCREF), ...w.get(0), ...w.bulk(15, 0)]
+    const grow = () => open({ ...fn(body, { params: [w.I32], results: [w.I32] }), tables: [{ min: 1 }] }).exports['run']
+    expect([grow()?.(99), grow()?.(100)]).toEqual([1, -1])
+  })
+})
+
+describe('what a skill may not have is refused, and said', () => {
+  test.each<[string, w.Written | Uint8Array, RegExp]>([
+    ['no module', new Uint8Array([1, 2, 3]), /ends early|no core module/],
+    ['a component', new Uint8Array([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0]), /no core module/],
+    ['W03 a memory that begins too large', { memory: { min: 17 } }, /begins with 17 pages of memory; 16/],
+    ['W04 a table that begins too large', { tables: [{ min: 10_000_000 }] }, /begins with 10000000 elements of a table; 100/],
+    ['a shared memory', { sections: [[5, [1, 3, 1, 2]]] }, /shared or has 64 bits/],
+    ['a memory of 64 bits', { sections: [[5, [1, 4, 1]]] }, /shared or has 64 bits/],
+    ['an atomic instruction', fn(w.op(0xfe, 0x03, 0)), /`0xfe`/],
+    ['an exception', fn(w.op(0x1f, 0x40, 0, 0x0b)), /`0x1f`/],
+    ['a vector instruction that differs by machine', fn(w.op(0xfd, 0x80, 0x02)), /`0xfd 0x100`/],
+    ['a section of tags', { sections: [[13, [1, 0, 0]]] }, /section of the kind 13/],
+    ['sections out of order', { memory: { min: 1 }, sections: [[1, [0]]] }, /not in order/],
+    [
+      'our counter taken',
+      { sections: [[2, [1, 11, ...Buffer.from('countersign'), 4, ...Buffer.from('fuel'), 3, 0x7e, 1]]] },
+      /imports from `countersign`/,
+    ],
+    ['blocks a thousand deep', fn([...new Array(2_000).fill([0x02, 0x40]).flat(), ...new Array(2_000).fill(0x0b)]), /inside each other/],
+    [
+      'locals without end',
+      {
+        sections: [
+          [1, [1, 0x60, 0, 0]],
+          [3, [1, 0]],
+          [10, [1, 8, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x7f, 0x0b]],
+        ],
+      },
+      /locals/,
+    ],
+    [
+      'one local more than 50,000',
+      {
+        sections: [
+          [1, [1, 0x60, 0, 0]],
+          [3, [1, 0]],
+          [10, [1, 6, 1, 0xd1, 0x86, 0x03, 0x7f, 0x0b]],
+        ],
+      },
+      /has 50001 locals; 50000 are the most/,
+    ],
+    ['a count of more than there is', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
+    ['a number that does not end', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x01]]] }, /too long/],
+  ])('%s', (_name, module, why) => {
+    const refused = meter(module instanceof Uint8Array ? module : w.wasm(module), ROOM)
+    expect(refused).toMatchObject({ ok: false, error: { code: 'invalid_skill' } })
+    expect(refused.ok ? '' : refused.error.detail).toMatch(why)
+  })
+
+  test('whatever byte is changed, it is refused, or the engine refuses it, or it ends', () => {
+    const module = w.wasm({
+      ...fn([...w.get(0), ...w.when([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(11, 0)]), ...w.globalGet(0), ...w.globalSet(0)], {
+        params: [w.I32],
+      }),
+      memory: { min: 1, as: 'memory' },
+      globals: [{ type: w.I64, mutable: true, init: w.i64(7) }],
+      data: [[0, ...w.i32(0), 0x0b, 1, 65]],
+    })
+    let ran = 0
+    for (let at = 0; at < module.length; at++) {
+      for (let bit = 0; bit < 8; bit++) {
+        const changed = Uint8Array.from(module)
+        changed[at] = (changed[at] ?? 0) ^ (1 << bit)
+        const done = meter(changed, ROOM)
+        if (!done.ok || !w.validate(done.value)) continue
+        outcome(() => {
+          const { exports } = new w.Instance(new w.Module(done.value), w.fuelled(1_000n).imports)
+          for (const run of Object.values(exports)) if (typeof run === 'function') run(1)
+        })
+        ran++
+      }
+    }
+    expect(ran).toBeGreaterThan(100)
+  })
+})
+
+describe('what it means stays', () => {
+  const both = (module: w.Written, calls: readonly (readonly unknown[])[], host: Record<string, unknown> = {}): void => {
+    const [plain, paying] = [raw(module, host), open(module, PLENTY, host).exports]
+    for (const args of calls) expect(outcome(() => paying['run']?.(...args))).toEqual(outcome(() => plain['run']?.(...args)))
+  }
+
+  test('several results, of functions and of blocks', () => {
+    const swap = { params: [w.I32, w.I64], results: [w.I64, w.I32], body: [...w.get(1), ...w.get(0)], as: 'run' }
+    both({ functions: [swap] }, [
+      [1, 2n],
+      [-1, -2n],
+    ])
+  })
+
+  test('br_table: each label, and beyond the last', () => {
+    const cases = w.block(w.block(w.block([...w.get(0), ...w.brTable([0, 1], 2)]).concat(w.i32(10), w.RETURN)).concat(w.i32(20), w.RETURN))
+    both(fn([...cases, ...w.i32(30)], { params: [w.I32], results: [w.I32] }), [[0], [1], [2], [-1]])
+  })
+
+  test('indirect calls: the right type, the wrong one, none, and beyond the table', () => {
+    const functions = [
+      { body: [...w.get(0), ...w.callIndirect(0)], params: [w.I32], results: [w.I32], as: 'run' },
+      { body: [...w.get(0), ...w.i32(1), 0x6a], params: [w.I32], results: [w.I32] },
+      { body: w.i64(1), results: [w.I64] },
+    ]
+    // `run` takes its own argument as the number in the table, and hands it on.
+    const module = {
+      functions: [{ ...(functions[0] as w.Fn), body: [...w.get(0), ...w.get(0), ...w.callIndirect(1)] }, ...functions.slice(1)],
+      tables: [{ min: 4 }],
+      elements: [[0, ...w.i32(0), 0x0b, 2, 1, 2]],
+    }
+    both(module, [[0], [1], [2], [9]])
+  })
+
+  test('globals: imported, defined, exported, and as the beginning of others and of segments', () => {
+    const module: w.Written = {
+      importedGlobals: [{ name: 'base', type: w.I32 }],
+      globals: [
+        { type: w.I32, init: w.globalGet(0), as: 'copy' },
+        { type: w.I32, mutable: true, init: w.i32(5), as: 'count' },
+      ],
+      memory: { min: 1 },
+      data: [[0, ...w.globalGet(0), 0x0b, 1, 42]],
+      functions: [
+        {
+          body: [
+            ...w.globalGet(2),
+            ...w.i32(1),
+            0x6a,
+            ...w.globalSet(2),
+            ...w.globalGet(0),
+            ...w.load(0x2d),
+            ...w.globalGet(2),
+            0x6a,
+            ...w.globalGet(1),
+            0x6a,
+          ],
+          results: [w.I32],
+          as: 'run',
+        },
+      ],
+    }
+    both(module, [[], []], { base: 3 })
+    const { exports } = open(module, PLENTY, { base: 3 })
+    expect([Number(exports['copy']), Number(exports['count'])]).toEqual([3, 5])
+  })
+
+  test('bulk memory: within, at the edge and beyond it', () => {
+    const at = (sub: number, ...operands: number[]) => ({
+      ...fn([...w.get(0), ...w.get(1), ...w.get(2), ...w.bulk(sub, ...operands), ...w.i32(0), ...w.load()], {
+        params: [w.I32, w.I32, w.I32],
+        results: [w.I32],
+      }),
+      memory: { min: 1 },
+      data: [[1, 4, 1, 2, 3, 4]],
+    })
+    both(at(11, 0), [
+      [0, 7, 4],
+      [65_535, 7, 1],
+      [65_536, 7, 0],
+      [65_536, 7, 1],
+      [65_530, 7, 10],
+    ])
+    both(at(10, 0, 0), [
+      [0, 4, 4],
+      [0, 65_536, 0],
+      [0, 65_533, 4],
+    ])
+    both(at(8, 0, 0), [
+      [0, 0, 4],
+      [0, 2, 3],
+      [0, 4, 0],
+    ])
+  })
+
+  test('sign extension, saturation, references, and a function of the host', () => {
+    both(fn([...w.get(0), 0xc0, ...w.get(0), 0xc1, 0x6a], { params: [w.I32], results: [w.I32] }), [[128], [32_768], [-1]])
+    both(fn([...w.get(0), 0xfc, 2], { params: [w.F64], results: [w.I32] }), [[1e10], [Number.NaN], [-1e10]])
+    both(fn([...w.get(0), 0xd1], { params: [w.EXTERNREF], results: [w.I32] }), [[null], ['x']])
+    both(
+      {
+        importedFunctions: [{ name: 'twice', params: [w.I32], results: [w.I32] }],
+        functions: [{ body: [...w.get(0), ...w.call(0)], params: [w.I32], results: [w.I32], as: 'run' }],
+      },
+      [[21]],
+      { twice: (n: number) => 2 * n },
+    )
+  })
+
+  test('calls at the tail use no stack', () => {
+    const body = [...w.get(0), 0x45, ...w.when([...w.i32(1), w.RETURN]), ...w.get(0), ...w.i32(1), 0x6b, ...w.returnCall(0)]
+    both(fn(body, { params: [w.I32], results: [w.I32] }), [[50_000]])
+  })
+})
+
+test('the same input costs the same, and each further round of a loop the same again', () => {
+  const sum = fn(
+    [...w.loop([...w.get(1), ...w.get(0), 0x6a, ...w.set(1), ...w.get(0), ...w.i32(1), 0x6b, ...w.tee(0), ...w.brIf(0)]), ...w.get(1)],
+    { params: [w.I32], results: [w.I32], locals: [w.I32] },
+  )
+  const cost = (n: number): bigint => {
+    const { exports, left } = open(sum)
+    exports['run']?.(n)
+    return PLENTY - left()
+  }
+  expect([cost(10), cost(1_000)]).toEqual([cost(10), cost(1_000)])
+  expect(cost(1_000) - cost(10)).toBe(990n * (cost(2) - cost(1)))
+})

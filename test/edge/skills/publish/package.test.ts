@@ -1,0 +1,223 @@
+// Promise: a package is one signed text in one spelling, bounded, and strict at each level. Whatever byte of it is another one, whatever is in
+// it twice, beside it or in other words, it is refused, and nobody pays for reading it.
+
+import { sign } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { canonical } from '../../../../shared/bytes/json.ts'
+import { seal } from '../../../../shared/evidence/dsse.ts'
+import { LIMITS } from '../../../../shared/limits.ts'
+import { SKILL_TYPE, type SkillPackage } from '../../../../shared/wire/skills.ts'
+import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { RawRequest } from '../../../support/http/raw-http.ts'
+import { component, Publisher, payloadOf } from '../../../support/skills/skill.ts'
+import { sharedStack } from '../../../support/stack/stack.ts'
+
+const desk = new Desk('package', sharedStack())
+const acme = await Publisher.listed('package-acme', desk.root)
+const umbrella = await Publisher.listed('package-umbrella', desk.root)
+const maker = await desk.operator(['admin'])
+const plain = await component()
+
+const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
+
+/** A package of these very bytes, signed. */
+function signedText(text: string | Uint8Array): SkillPackage {
+  const payload = Buffer.from(text)
+  const signed = Buffer.concat([Buffer.from(`DSSEv1 ${SKILL_TYPE.length} ${SKILL_TYPE} ${payload.byteLength} `), payload])
+  const sig = sign(null, signed, acme.signer.key).toString('base64')
+  return { payloadType: SKILL_TYPE, payload: payload.toString('base64'), signatures: [{ keyid: acme.signer.kid, sig }] }
+}
+
+describe('a package is one signed text, and no archive', () => {
+  const payload = () => payloadOf(acme.manifest(desk.name()), plain)
+  const withManifest = (change: Record<string, unknown>) => {
+    const one = payload()
+    return { ...one, manifest: { ...one.manifest, ...change } }
+  }
+
+  test('W15 control: what is signed by hand here is taken', async () => {
+    expect(granted(await publish(signedText(canonical(payload())))).state).toBe('quarantined')
+  })
+
+  test('W14 whatever byte of it is another one, it is refused (seed T73)', async () => {
+    const packed = acme.pack(acme.manifest(desk.name()), plain)
+    const bytes = Buffer.from(packed.payload, 'base64')
+    const [signature] = packed.signatures
+    if (signature === undefined) throw new Error('it has no signature')
+    const places = Array.from({ length: 60 }, (_, i) => Math.floor((i * (bytes.length - 1)) / 59))
+    for (const at of places) {
+      const changed = Buffer.from(bytes)
+      changed[at] = (changed[at] ?? 0) ^ (1 << (at % 7))
+      const code = refusal(await publish({ ...packed, payload: changed.toString('base64') }))
+      expect([at, code]).toEqual([at, expect.stringMatching(/^422 (?:invalid_skill|publisher_unknown)$/)])
+    }
+    const sig = Buffer.from(signature.sig, 'base64')
+    for (let at = 0; at < sig.length; at += 7) {
+      const changed = Buffer.from(sig)
+      changed[at] = (changed[at] ?? 0) ^ 1
+      expect([at, refusal(await publish({ ...packed, signatures: [{ ...signature, sig: changed.toString('base64') }] }))]).toEqual([
+        at,
+        '422 invalid_skill',
+      ])
+    }
+    expect(granted(await publish(packed)).state).toBe('quarantined')
+  })
+
+  test.each<[string, () => unknown]>([
+    ['beside what is in it', () => ({ ...payload(), more: 'a file' })],
+    ['in the manifest', () => withManifest({ dev: true })],
+    ['in a tool', () => withManifest({ tools: [{ name: 'run', description: 'x', input_schema: {}, more: true }] })],
+    ['in its capabilities', () => withManifest({ capabilities: { filesystem: true } })],
+    ['in one of them', () => withManifest({ capabilities: { http: { hosts: ['a.example'], methods: ['GET'], ports: [1] } } })],
+    [
+      'in a credential',
+      () =>
+        withManifest({
+          capabilities: { credentials: [{ secret: 's', host: 'a.example:443', header: 'authorization', tls: 'intercept' }] },
+        }),
+    ],
+    ['in its limits', () => withManifest({ limits: { cpu: 1 } })],
+    ['in what it is for', () => withManifest({ compat: { world: '0.1.0', edge: '1' } })],
+    ['in its digests', () => withManifest({ integrity: { ...payload().manifest.integrity, more: '0'.repeat(64) } })],
+  ])('W15 a member that nobody knows, %s, is refused (seed T70)', async (_, value) => {
+    expect(refusal(await publish(acme.sign(value())))).toBe('422 invalid_skill')
+  })
+
+  test.each(['manifest', 'component', 'sbom', 'provenance'])('W15 one without its `%s` is refused (seed T73)', async (name) => {
+    expect(refusal(await publish(acme.sign({ ...payload(), [name]: undefined })))).toBe('422 invalid_skill')
+  })
+
+  test('W15 what is in it twice is refused, at each level (seed T73)', async () => {
+    const text = canonical(payload())
+    for (const member of ['"component":', '"format":', '"description":', '"name":', '"sbom":']) {
+      const twice = text.replace(member, `${member}"x",${member}`)
+      const answer = await publish(signedText(twice))
+      expect([member, answer.ok ? '' : answer.error.detail]).toEqual([member, expect.stringMatching(/appears twice/)])
+    }
+  })
+
+  test('W15 in another spelling than its one, it is refused', async () => {
+    const one = payload()
+    for (const text of [` ${canonical(one)}`, JSON.stringify(one, null, 1), canonical(one).replace('"format"', '"\\u0066ormat"')])
+      expect(refusal(await publish(signedText(text)))).toBe('422 invalid_skill')
+    const packed = acme.sign(one)
+    for (const spelled of [`${packed.payload} `, packed.payload.replace(/=*$/, ''), `${packed.payload}\n`]) {
+      if (spelled !== packed.payload)
+        expect(refusal(await publish({ ...packed, payload: spelled }))).toMatch(/^(?:422 invalid_skill|400 invalid_request)$/)
+    }
+    expect(refusal(await publish(acme.sign({ ...one, component: `${one.component} ` })))).toBe('422 invalid_skill')
+  })
+
+  test('W15 what unpacks to more than it is, is deep or holds a thousand things is refused before it costs (seeds T73, T77)', async () => {
+    const begun = performance.now()
+    const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`
+    for (const text of [
+      deep,
+      `{"manifest":${deep}}`,
+      `[${'0,'.repeat(60_000)}0]`,
+      canonical({ ...payload(), sbom: Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`f${i}`, i])) }),
+      canonical(payloadOf(acme.manifest(desk.name()), Buffer.alloc(4 * 1024 * 1024 + 1))),
+      'PK\u0003\u0004',
+      gzipSync(canonical(payload())),
+      '',
+      'null',
+      '"x"',
+      '[]',
+    ])
+      expect(refusal(await publish(signedText(text)))).toBe('422 invalid_skill')
+    expect(performance.now() - begun).toBeLessThan(20_000)
+  })
+
+  test('W15 a package that announces more than it may be is refused before it comes', async () => {
+    const headers = [
+      `authorization: Bearer ${maker.key}`,
+      'content-type: application/json',
+      `content-length: ${LIMITS.skill_package_bytes + 1}`,
+    ]
+    const request = new RawRequest(desk.url)
+    onTestFinished(() => request.end())
+    const answer = await request.head('PUT', '/v1/skills', headers).answered(5_000)
+    expect([answer.status, answer.text]).toEqual([413, expect.stringContaining('body_too_large')])
+  })
+
+  test('W15 two signatures, none, or one of another kind is no signature', async () => {
+    const packed = acme.sign(payload())
+    for (const signatures of [
+      [],
+      [...packed.signatures, ...packed.signatures],
+      [...packed.signatures, ...umbrella.sign(payload()).signatures],
+    ])
+      expect(refusal(await publish({ ...packed, signatures } as SkillPackage))).toBe('400 invalid_request')
+    expect(refusal(await publish({ ...packed, payloadType: 'application/vnd.in-toto+json' } as unknown as SkillPackage))).toBe(
+      '400 invalid_request',
+    )
+    const asStatement = seal('application/vnd.in-toto+json', payload(), acme.signer) // T01
+    expect(refusal(await publish({ ...asStatement, payloadType: SKILL_TYPE }))).toBe('422 invalid_skill')
+  })
+
+  test.each(['..', '../up', 'a/b', 'a:b', 'A', '', '.', '-a', 'a b', 'a\\b', 'é', 'x'.repeat(65), '__proto__'])(
+    'W15 `%s` names no skill, no tool, no publisher and no version (seed T74)',
+    async (name) => {
+      const tools = [{ name, description: 'x', input_schema: { type: 'object' } }]
+      for (const change of [{ id: name }, { version: name }, { publisher: name }, { tools }])
+        expect(refusal(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
+    },
+  )
+
+  test('W15 a tool whose name is too long together with its skill’s, or that is named twice, is refused (seed T74)', async () => {
+    const tool = (name: string) => ({ name, description: 'x', input_schema: { type: 'object' } })
+    const put = (tools: unknown[]) => publish(acme.sign(withManifest({ tools })))
+    expect(refusal(await put([tool('a'), tool('a')]))).toBe('422 invalid_skill')
+    expect(refusal(await put([tool('x'.repeat(60))]))).toBe('422 invalid_skill')
+    expect(refusal(await put([]))).toBe('422 invalid_skill')
+    expect(refusal(await put(Array.from({ length: 257 }, (_, i) => tool(`t${i}`))))).toBe('422 invalid_skill')
+  })
+
+  test.each([
+    '.',
+    '..',
+    '.:443',
+    '*',
+    '*.example.com',
+    '',
+    'https://a.example',
+    'a.example/',
+    'user@a.example',
+    'A.example',
+    'a..b',
+    'a.example:0',
+  ])('W15 `%s` is no host (seed T72)', async (host) => {
+    const capabilities = { http: { hosts: [host], methods: ['GET'] } }
+    expect(refusal(await publish(acme.sign(withManifest({ capabilities, wildcards: ['http'] }))))).toBe('422 invalid_skill')
+  })
+
+  test('W15 no prefix of keys leads out of the skill’s own, and none is no prefix (seed T74)', async () => {
+    for (const prefix of ['..', 'a/../b', '/a', ' ', 'a\u0000', 'x'.repeat(129)])
+      expect(refusal(await publish(acme.sign(withManifest({ capabilities: { kv: [prefix] }, wildcards: ['kv'] }))))).toBe(
+        '422 invalid_skill',
+      )
+    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { kv: [] } }))))).toBe('422 invalid_skill')
+    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { secrets: [''] } }))))).toBe('422 invalid_skill')
+  })
+
+  test('nothing of a skill comes with a call: no module, no text of one, no other skill (seed T70)', async () => {
+    const agent = await desk.agent()
+    const id = desk.name()
+    granted(await publish(acme.pack(acme.manifest(id), plain)))
+    granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+    for (const inline of [
+      { module: 'AGFzbQ==' },
+      { wat: '(module)' },
+      { skill: 'another' },
+      { component: 'AGFzbQ==', skill: id },
+      { digest: '0'.repeat(64) },
+    ]) {
+      const body = { tool: `${id}.run`, args: {}, ...inline }
+      expect(refusal(await agent.client('proposeCallInNewRun', { body }))).toBe('400 invalid_request')
+    }
+    const text = Buffer.from('(module)')
+    expect(refusal(await publish(acme.pack(acme.manifest(desk.name()), text)))).toBe('422 invalid_skill')
+    expect(refusal(await publish(acme.sign({ ...payload(), component_wat: '(module)' })))).toBe('422 invalid_skill')
+  })
+})

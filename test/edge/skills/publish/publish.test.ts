@@ -1,0 +1,250 @@
+// Promise: what is published is signed by who says so, is a component of the world and nothing else, can be paid for, and runs only after
+// somebody else has looked at it. Nothing that anybody sends breaks or holds up who reads it.
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { SkillPackage } from '../../../../shared/wire/skills.ts'
+import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { assembled, component, LOG, type Parts, Publisher, type Unbound } from '../../../support/skills/skill.ts'
+import * as w from '../../../support/skills/wasm.ts'
+import { sharedStack } from '../../../support/stack/stack.ts'
+
+const desk = new Desk('publish', sharedStack())
+const acme = new Publisher('publish-acme')
+const umbrella = new Publisher('publish-umbrella')
+const nobody = new Publisher('publish-nobody')
+let maker: Awaited<ReturnType<Desk['operator']>>
+let plain: Uint8Array
+
+beforeAll(async () => {
+  maker = await desk.operator(['admin'])
+  for (const { name, signer } of [acme, umbrella])
+    granted(await desk.root('putPublisher', { params: { name }, body: { keys: [signer.x] } }))
+  plain = await component()
+})
+
+const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
+const put = (code: Uint8Array, change: Partial<Unbound> = {}) => publish(acme.pack(acme.manifest(desk.name(), change), code))
+/** Why it is refused. */
+async function why(code: Uint8Array, change: Partial<Unbound> = {}): Promise<string> {
+  const answer = await put(code, change)
+  return answer.ok ? 'no refusal' : `${answer.error.status} ${answer.error.code}: ${answer.error.detail}`
+}
+const worldOf = (inside: string): string => `package countersign:skill@0.1.0;
+${inside}`
+const many = <T>(count: number, made: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => made(i))
+const ELEMENTS = `(elem (i32.const 0) func ${'0 '.repeat(10_000)})`
+const RUN = 'export run: func(tool: string, input: string) -> result<string, string>;'
+
+describe('who may publish, and what stays', () => {
+  test('a version is kept in quarantine, and nothing of it can be called until somebody else enables it (seed T78)', async () => {
+    const id = desk.name()
+    const skill = granted(await publish(acme.pack(acme.manifest(id), plain)))
+    expect(skill).toMatchObject({
+      id,
+      state: 'quarantined',
+      published_by: maker.name,
+      signed_by: acme.signer.kid,
+      imports: [],
+      changes: [],
+    })
+    expect(refusal(await desk.root('readTool', { params: { name: `${id}.run` } }))).toBe('404 not_found')
+    expect(refusal(await maker.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe('403 forbidden')
+    granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+    expect(granted(await desk.root('readTool', { params: { name: `${id}.run` } })).executor).toMatchObject({
+      kind: 'skill',
+      digest: skill.digest,
+    })
+  })
+
+  test('an admin who is alone may enable what they published', async () => {
+    const alone = await desk.operator(['admin', 'sole-admin'])
+    const id = desk.name()
+    granted(await alone.client('publishSkill', { body: acme.pack(acme.manifest(id), plain) }))
+    expect(granted(await alone.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} })).state).toBe('enabled')
+  })
+
+  test('the same package again is what it made; another one under the version, or another publisher’s, is refused', async () => {
+    const id = desk.name()
+    const first = granted(await publish(acme.pack(acme.manifest(id), plain)))
+    expect(granted(await publish(acme.pack(acme.manifest(id), plain)))).toEqual(first)
+    expect(refusal(await publish(acme.pack(acme.manifest(id, { description: 'another one' }), plain)))).toBe('409 skill_conflict')
+    expect(refusal(await publish(umbrella.pack(umbrella.manifest(id, { version: '2.0.0' }), plain)))).toBe('409 skill_conflict')
+  })
+
+  test('a tool that is not the skill’s keeps its name, and one that is can’t be put or deleted by hand', async () => {
+    const id = desk.name()
+    await desk.tool({}, `${id}.run`)
+    granted(await publish(acme.pack(acme.manifest(id), plain)))
+    expect(refusal(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe('409 skill_conflict')
+    granted(await desk.root('deleteTool', { params: { name: `${id}.run` } }))
+    granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+    expect(refusal(await desk.root('deleteTool', { params: { name: `${id}.run` } }))).toBe('409 conflict')
+    await expect(desk.tool({}, `${id}.run`)).rejects.toThrow('take another name')
+  })
+
+  test('W14 one that no key on the list signed, or that was changed since, is refused', async () => {
+    const packed = acme.pack(acme.manifest(desk.name()), plain)
+    const claimed = { ...nobody.manifest(desk.name()), publisher: acme.name }
+    expect(refusal(await publish(nobody.pack(nobody.manifest(desk.name()), plain)))).toBe('422 publisher_unknown')
+    expect(refusal(await publish(nobody.pack(claimed, plain)))).toBe('422 publisher_unknown')
+    const [signature] = packed.signatures
+    if (signature === undefined) throw new Error('it has no signature')
+    const { sig } = nobody.pack(claimed, plain).signatures[0] ?? signature
+    for (const changed of [
+      { ...packed, signatures: [{ ...signature, sig }] },
+      { ...packed, payload: acme.pack(acme.manifest(desk.name()), plain).payload },
+    ])
+      expect(refusal(await publish(changed))).toBe('422 invalid_skill')
+    granted(await publish(packed))
+    granted(await desk.root('deletePublisher', { params: { name: umbrella.name } }))
+    expect(refusal(await publish(umbrella.pack(umbrella.manifest(desk.name()), plain)))).toBe('422 publisher_unknown')
+    granted(await desk.root('putPublisher', { params: { name: umbrella.name }, body: { keys: [umbrella.signer.x] } }))
+  })
+})
+
+describe('what is no skill', () => {
+  test.each<[string, Parts, string, RegExp]>([
+    [
+      'W11 an import that no skill is given (seed T69)',
+      { imports: [{ from: 'countersign:skill/disk@0.1.0', name: 'get', params: [w.I32, w.I32, w.I32] }] },
+      worldOf(`interface disk { get: func(name: string) -> string; } world skill { import disk; ${RUN} }`),
+      /it imports `countersign:skill\/disk@0.1.0`, which no skill is given$/,
+    ],
+    [
+      'W07 a capability under another type, which the host would lift without end (seed T69)',
+      { imports: [{ ...LOG, params: [w.I32, w.I32] }] },
+      worldOf(`interface log { write: func(words: list<string>); } world skill { import log; ${RUN} }`),
+      /its `countersign:skill\/log@0.1.0` is not that of/,
+    ],
+    [
+      'W07 a result of another type (seed T69)',
+      {},
+      worldOf('world skill { export run: func(tool: string, input: string) -> result<list<string>, string>; }'),
+      /does not export `run` alone/,
+    ],
+    ['W07 no `run` at all (seed T69)', {}, worldOf('world skill { }'), /does not export `run` alone/],
+    [
+      'W07 an error of another type, which the host would lift without end',
+      {},
+      worldOf('world skill { export run: func(tool: string, input: string) -> result<string, list<list<u8>>>; }'),
+      /does not export `run` alone/,
+    ],
+    [
+      'W09 resources, which none has',
+      { imports: [{ from: 'countersign:skill/log@0.1.0', name: '[resource-drop]line', params: [w.I32] }] },
+      worldOf(`interface log { resource line; } world skill { import log; ${RUN} }`),
+      /^422 invalid_skill/,
+    ],
+  ])('%s', async (_, parts, wit, told) => expect(await why(await component(parts, wit))).toMatch(told))
+
+  test.each([
+    ['a function', '(export "other" (func $go))'],
+    ['an interface', '(instance $all (export "run" (func $go))) (export "a:b/c" (instance $all))'],
+  ])('W11 %s that it exports beside `run`', async (_, more) => {
+    const shell = (exported: string): Promise<Uint8Array> =>
+      assembled(`(component
+        (core module $m (memory (export "memory") 2)
+          (func (export "run") (param i32 i32 i32 i32) (result i32) (i32.const 16))
+          (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 32768)))
+        (core instance $i (instantiate $m))
+        (alias core export $i "memory" (core memory $memory)) (alias core export $i "run" (core func $run)) (alias core export $i "realloc" (core func $realloc))
+        (type $answer (result string (error string))) (type $f (func (param "tool" string) (param "input" string) (result $answer)))
+        (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf8))
+        (export "run" (func $go)) ${exported})`)
+    expect(await why(await shell(more))).toMatch(/does not export `run` alone/)
+    granted(await put(await shell('')))
+  })
+
+  test('W11 a capability that it imports and its manifest does not name', async () => {
+    const code = await component({ imports: [LOG], run: [...w.call(0), ...w.i32(16)].slice(0, 0).concat(w.UNREACHABLE) })
+    expect(refusal(await put(code, { capabilities: { clock: true } }))).toBe('422 invalid_skill')
+    expect(granted(await put(code, { capabilities: { log: true } })).imports).toEqual(['log'])
+  })
+
+  test.each<[string, Parts]>([
+    ['W03 more memory than it may have', { memory: { min: 2_000 } }],
+    ['W04 a table of ten million elements', { tables: [{ min: 10_000_000 }] }],
+    ['W04 many tables', { tables: Array.from({ length: 100 }, () => ({ min: 10 })) }],
+    ['W06 blocks inside each other, five thousand deep', { run: [...nested(5_000), w.UNREACHABLE] }],
+  ])('%s', async (_, parts) => expect(await why(await component(parts))).toMatch(/^422 invalid_skill/))
+
+  test.each([
+    [
+      'a thousand exports, each of which would be made anew for each call',
+      many(1_001, (i) => `(func (export "f${i}"))`).join(''),
+      /more than 1000 things/,
+    ],
+    [
+      'elements by the ten thousand, laid out before anybody pays',
+      `(table 10 funcref) (func) ${ELEMENTS.repeat(7)}`,
+      /longer than 65536 bytes/,
+    ],
+  ])('W06 %s', async (_, parts, told) => {
+    const code = await assembled(`(component
+      (core module $other ${parts})
+      (core module $m (memory (export "memory") 2)
+        (func (export "run") (param i32 i32 i32 i32) (result i32) (i32.const 16))
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 32768)))
+      (core instance (instantiate $other)) (core instance $i (instantiate $m))
+      (alias core export $i "memory" (core memory $memory)) (alias core export $i "run" (core func $run)) (alias core export $i "realloc" (core func $realloc))
+      (type $answer (result string (error string))) (type $f (func (param "tool" string) (param "input" string) (result $answer)))
+      (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf8))
+      (export "run" (func $go)))`)
+    expect(await why(code)).toMatch(told)
+  })
+
+  test('a manifest that is longer than a page of them could be', async () => {
+    const tools = many(10, (i) => ({ name: `t${i}`, description: 'x', input_schema: { type: 'object', description: 'x'.repeat(30_000) } }))
+    expect(await why(plain, { tools })).toMatch(/the manifest is longer than 262144 characters/)
+  })
+
+  test('W06 W10 components that are deep, long, cut short or none are refused before the engine sees them', async () => {
+    const header = plain.subarray(0, 8)
+    const section = (id: number, bytes: Uint8Array): Uint8Array => Buffer.concat([Uint8Array.of(id), leb(bytes.length), bytes])
+    const inside = (depth: number): Uint8Array => (depth === 0 ? plain : Buffer.concat([header, section(4, inside(depth - 1))]))
+    const types = section(7, Buffer.concat([leb(5_000), Buffer.alloc(20_000, 0x73)]))
+    for (const code of [
+      inside(20),
+      Buffer.concat([header, types]),
+      plain.subarray(0, 100),
+      w.wasm({}),
+      Uint8Array.of(),
+      Buffer.from('not wasm'),
+    ])
+      expect(refusal(await put(code))).toBe('422 invalid_skill')
+  })
+
+  test('W06 types that double with each line are refused before anybody works them out', async () => {
+    // result<t, t> of the type before, and so on: sixteen of them kept the engine busy for a minute, and made 377 MB of code.
+    const doubling = Array.from({ length: 16 }, (_, i) => `type t${i + 1} = result<t${i}, t${i}>;`).join(' ')
+    const wit = worldOf(
+      `interface log { type t0 = result<u8, u8>; ${doubling} write: func(l: list<t16>); } world skill { import log; ${RUN} }`,
+    )
+    const code = await component({ imports: [{ ...LOG, params: [w.I32, w.I32] }] }, wit)
+    const begun = performance.now()
+    expect(await why(code)).toMatch(/a type of it is longer than 400 characters/)
+    expect(performance.now() - begun).toBeLessThan(10_000)
+  })
+
+  test('W10 whatever byte of a component is another one, it is a skill or it is refused', async () => {
+    let seed = 7
+    const random = (below: number): number => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
+      return seed % below
+    }
+    const said = new Set<string>()
+    for (let i = 0; i < 40; i++) {
+      const code = Uint8Array.from(plain)
+      code[8 + random(code.length - 8)] = random(256)
+      const answer = await put(code)
+      said.add(answer.ok ? 'taken' : refusal(answer))
+    }
+    expect([...said].filter((one) => one !== 'taken' && one !== '422 invalid_skill')).toEqual([])
+  })
+})
+
+const leb = (value: number): Uint8Array => Uint8Array.from(value < 128 ? [value] : [(value & 0x7f) | 0x80, ...leb(value >>> 7)])
+
+function nested(depth: number): w.Code {
+  return [...Array.from({ length: depth }, () => [0x02, 0x40]).flat(), ...Array.from({ length: depth }, () => 0x0b)]
+}

@@ -1,0 +1,353 @@
+// Promise: what a skill is signed with counts for as long as operators say so, and no longer. Keys are put by name, pinned on first use only
+// where somebody asks for just that, replaced while skills stay, and revoked with all that they ever signed. Who did what of it is on record.
+
+import { describe, expect, test } from 'vitest'
+import { verifyCheckpoint } from '../../../../shared/evidence/checkpoint.ts'
+import type { JournalEntry } from '../../../../shared/evidence/journal.ts'
+import { verifyChain } from '../../../../shared/evidence/journal.ts'
+import { leafHash, verifyInclusion } from '../../../../shared/evidence/merkle.ts'
+import { client as anonymous } from '../../../../shared/routes/client.ts'
+import type { Skill, SkillPackage } from '../../../../shared/wire/skills.ts'
+import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { component, Publisher } from '../../../support/skills/skill.ts'
+import { sharedStack } from '../../../support/stack/stack.ts'
+
+const desk = new Desk('trust', sharedStack())
+const maker = await desk.operator(['admin'])
+const plain = await component()
+
+/** A publisher whom nobody knows, and one who is on the list. */
+const stranger = (): Publisher => new Publisher(desk.name())
+const listed = (): Promise<Publisher> => Publisher.listed(desk.name(), desk.root)
+/** The same name, and another key. */
+const again = ({ name }: Publisher): Publisher => new Publisher(name)
+
+const publish = (body: SkillPackage, pin?: string) =>
+  maker.client('publishSkill', { body, ...(pin === undefined ? {} : { query: { pin } }) })
+const packed = (by: Publisher, id: string, version = '1.0.0'): SkillPackage => by.pack(by.manifest(id, { version }), plain)
+const enable = (id: string, version = '1.0.0') => desk.root('enableSkill', { params: { id, version }, body: {} })
+const read = async (id: string, version = '1.0.0'): Promise<Skill> => granted(await desk.root('readSkill', { params: { id, version } }))
+const revoke = (name: string, kid: string, reason = 'it leaked') =>
+  desk.root('revokePublisherKey', { params: { name, kid }, body: { reason } })
+const goingBack = (id: string) => desk.root('readRollBack', { params: { id } })
+const back = async (id: string, by = desk.root) => by('rollBackSkill', { params: { id }, body: granted(await goingBack(id)) })
+
+async function journal(): Promise<JournalEntry[]> {
+  const all: JournalEntry[] = []
+  for (;;) {
+    const { items } = granted(await desk.root('readSkillJournal', { query: { after: all.at(-1)?.seq ?? 0 } }))
+    if (items.length === 0) return all
+    all.push(...items)
+  }
+}
+const told = async (about: string): Promise<[string, Record<string, unknown>][]> =>
+  (await journal()).filter(({ body }) => body['skill'] === about || body['publisher'] === about).map(({ kind, body }) => [kind, body])
+
+describe('a key on the list', () => {
+  test('W14 counts for the name that it was put for, and for no other; another’s key is nobody else’s (seed T75)', async () => {
+    const [acme, umbrella] = [await listed(), await listed()]
+    const id = desk.name()
+    const asUmbrella = { ...acme.manifest(id), publisher: umbrella.name }
+    expect(refusal(await publish(acme.pack(asUmbrella, plain)))).toBe('422 publisher_unknown')
+    expect(refusal(await publish(packed(again(acme), id)))).toBe('422 publisher_unknown')
+    const both = { keys: [umbrella.signer.x, acme.signer.x] }
+    expect(refusal(await desk.root('putPublisher', { params: { name: umbrella.name }, body: both }))).toBe('409 conflict')
+    expect(granted(await publish(packed(acme, id))).signed_by).toBe(acme.signer.kid)
+  })
+
+  test('is replaced by the next one, and what it had signed stays, runs and can be gone back to', async () => {
+    const acme = await listed()
+    const [next, id] = [again(acme), desk.name()]
+    granted(await publish(packed(acme, id)))
+    granted(await enable(id))
+    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x, next.signer.x] } }))
+    granted(await publish(packed(next, id, '1.1.0')))
+    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [next.signer.x] } }))
+    expect((await read(id)).state).toBe('enabled')
+    expect(refusal(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
+    granted(await enable(id, '1.1.0'))
+    expect(granted(await back(id))).toMatchObject({ version: '1.0.0', state: 'enabled' })
+  })
+
+  test('that is off the list enables nothing that was not enabled before', async () => {
+    const acme = await listed()
+    const id = desk.name()
+    granted(await publish(packed(acme, id)))
+    granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
+    expect(refusal(await enable(id))).toBe('409 conflict')
+    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
+    expect(granted(await enable(id)).state).toBe('enabled')
+  })
+
+  test.each([
+    ['no key', []],
+    ['five of them', Array.from({ length: 5 }, () => stranger().signer.x)],
+    ['one twice', Array(2).fill(stranger().signer.x) as string[]],
+    ['a key that anybody can sign for', [Buffer.alloc(32).toString('base64url')]],
+    ['no key at all', ['x']],
+  ])('is none where there is %s', async (_, keys) => {
+    expect(refusal(await desk.root('putPublisher', { params: { name: desk.name() }, body: { keys } }))).toBe('400 invalid_request')
+  })
+})
+
+describe('a key that is pinned on first use', () => {
+  test('is pinned because somebody asked for it, and answer, list and journal say who', async () => {
+    const [acme, id] = [stranger(), desk.name()]
+    expect(refusal(await publish(packed(acme, id)))).toBe('422 publisher_unknown')
+    expect(granted(await publish(packed(acme, id), acme.signer.x))).toMatchObject({ state: 'quarantined', pinned_by: maker.name })
+    expect(granted(await publish(packed(acme, id), acme.signer.x)).pinned_by).toBe(maker.name) // once more is the same
+    const publisher = granted(await desk.root('listPublishers', {})).items.find(({ name }) => name === acme.name)
+    expect(publisher).toMatchObject({ keys: [{ kid: acme.signer.kid, pinned: true, by: maker.name }], revoked: [] })
+    expect((await told(acme.name)).slice(0, 2)).toMatchObject([
+      ['publisher.pinned', { publisher: acme.name, keys: [acme.signer.kid], by: maker.name }],
+      ['skill.published', { skill: id, version: '1.0.0', key: acme.signer.kid, by: maker.name }],
+    ])
+    expect(granted(await publish(packed(acme, id, '1.1.0'))).pinned_by).toBeUndefined() // from then on it is on the list
+  })
+
+  test('is the first and no other: not beside a key there is, or after one there was (seed T75)', async () => {
+    const acme = stranger()
+    granted(await publish(packed(acme, desk.name()), acme.signer.x))
+    const other = again(acme)
+    expect(refusal(await publish(packed(other, desk.name()), other.signer.x))).toBe('422 publisher_unknown')
+    granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
+    for (const one of [other, acme]) expect(refusal(await publish(packed(one, desk.name()), one.signer.x))).toBe('422 publisher_unknown')
+    const put = await listed()
+    const third = again(put)
+    expect(refusal(await publish(packed(third, desk.name()), third.signer.x))).toBe('422 publisher_unknown')
+  })
+
+  test('is the one that signed; what is refused pins nothing', async () => {
+    const [acme, other] = [stranger(), stranger()]
+    expect(refusal(await publish(packed(acme, desk.name()), other.signer.x))).toBe('422 publisher_unknown')
+    expect(refusal(await publish(acme.pack(acme.manifest(desk.name()), Buffer.from('not wasm')), acme.signer.x))).toBe('422 invalid_skill')
+    expect(await told(acme.name)).toEqual([])
+  })
+
+  test('needs an action of its own', async () => {
+    const acme = stranger()
+    const forbid = 'forbid (principal is Operator, action == Action::"publisher.pin", resource);'
+    await desk.withPolicies({ 'no-pins': forbid }, async () => {
+      expect(refusal(await publish(packed(acme, desk.name()), acme.signer.x))).toBe('403 forbidden')
+      granted(await publish(packed(await listed(), desk.name())))
+    })
+  })
+})
+
+describe('a key that is revoked', () => {
+  test('W14 takes all that it signed along, at once, whatever state it was in, and for good', async () => {
+    const acme = await listed()
+    const [id, other] = [desk.name(), desk.name()]
+    for (const version of ['1.0.0', '1.1.0']) granted(await publish(packed(acme, id, version)))
+    granted(await publish(packed(acme, other)))
+    granted(await enable(id))
+    const agent = await desk.agent()
+    const call = { body: { tool: `${id}.run`, args: {} }, wait: 20 } as const
+    expect(granted(await agent.client('proposeCallInNewRun', call)).state).toBe('succeeded')
+    const { kid } = acme.signer
+    expect(granted(await revoke(acme.name, kid))).toMatchObject({ keys: [], revoked: [{ kid, by: 'root', reason: 'it leaked' }] })
+    expect(granted(await agent.client('proposeCallInNewRun', call)).decision).toMatchObject({ effect: 'deny', policies: ['skill.state'] })
+    for (const [of, version] of [
+      [id, '1.0.0'],
+      [id, '1.1.0'],
+      [other, '1.0.0'],
+    ] as const) {
+      const { state, changes } = await read(of, version)
+      expect([state, changes[0]]).toMatchObject([
+        'revoked',
+        { to: 'revoked', by: 'root', reason: `the key \`${kid}\` that signed it was revoked: it leaked` },
+      ])
+      expect(refusal(await enable(of, version))).toBe('409 conflict')
+    }
+    expect(refusal(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
+  })
+
+  test('is never on a list again, nor pinned, under whatever name', async () => {
+    const acme = await listed()
+    granted(await revoke(acme.name, acme.signer.kid))
+    for (const name of [acme.name, desk.name()])
+      expect(refusal(await desk.root('putPublisher', { params: { name }, body: { keys: [acme.signer.x] } }))).toBe('422 key_revoked')
+    const elsewhere = { ...acme.manifest(desk.name()), publisher: desk.name() }
+    expect(refusal(await publish(acme.pack(elsewhere, plain), acme.signer.x))).toBe('422 key_revoked')
+    expect(refusal(await publish(packed(acme, desk.name()), acme.signer.x))).toBe('422 key_revoked')
+  })
+
+  test('spares what the publisher’s other keys signed, and may be one that was replaced long ago', async () => {
+    const acme = await listed()
+    const [next, id] = [again(acme), desk.name()]
+    granted(await publish(packed(acme, id)))
+    granted(await enable(id))
+    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [next.signer.x] } }))
+    granted(await publish(packed(next, id, '1.1.0')))
+    granted(await enable(id, '1.1.0'))
+    granted(await revoke(acme.name, acme.signer.kid))
+    expect([(await read(id)).state, (await read(id, '1.1.0')).state]).toEqual(['revoked', 'enabled'])
+    expect(refusal(await goingBack(id))).toBe('409 conflict')
+    const revoked = { from: '1.1.0', to: '1.0.0' }
+    expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: revoked }))).toBe('409 conflict')
+  })
+
+  test('takes along what it signed under another name, where it was another publisher’s before', async () => {
+    const acme = await listed()
+    const [id, other] = [desk.name(), desk.name()]
+    granted(await publish(packed(acme, id)))
+    granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
+    const heir = desk.name()
+    granted(await desk.root('putPublisher', { params: { name: heir }, body: { keys: [acme.signer.x] } }))
+    granted(await publish(acme.pack({ ...acme.manifest(other), publisher: heir }, plain)))
+    granted(await enable(other))
+    granted(await revoke(acme.name, acme.signer.kid))
+    expect([(await read(id)).state, (await read(other)).state]).toEqual(['revoked', 'revoked'])
+    expect(refusal(await publish(acme.pack({ ...acme.manifest(desk.name()), publisher: heir }, plain)))).toBe('422 publisher_unknown')
+  })
+
+  test('is revoked for a reason, once, and only if it is theirs', async () => {
+    const [acme, other] = [await listed(), await listed()]
+    const { kid } = acme.signer
+    expect(refusal(await revoke(acme.name, kid, ''))).toBe('400 invalid_request')
+    expect(refusal(await revoke(other.name, kid))).toBe('404 not_found')
+    expect(refusal(await revoke(acme.name, stranger().signer.kid))).toBe('404 not_found')
+    granted(await revoke(acme.name, kid, 'first'))
+    expect(granted(await revoke(acme.name, kid, 'second')).revoked).toMatchObject([{ reason: 'first' }])
+    expect((await told(acme.name)).map(([kind]) => kind)).toEqual(['publisher.put', 'publisher.key_revoked'])
+  })
+})
+
+describe('two publishers', () => {
+  test('W15 of one skill: it is the first one’s (seed T76)', async () => {
+    const [acme, umbrella] = [await listed(), await listed()]
+    const id = desk.name()
+    granted(await publish(packed(acme, id)))
+    expect(refusal(await publish(packed(umbrella, id, '2.0.0')))).toBe('409 skill_conflict')
+  })
+
+  test('W15 of one tool, by two skills whose names meet: it is the first one’s, enabled or not', async () => {
+    const [acme, umbrella] = [await listed(), await listed()]
+    const id = desk.name()
+    const tool = (name: string) => [{ name, description: 'a tool', input_schema: { type: 'object' } }]
+    granted(await publish(acme.pack(acme.manifest(`${id}.mail`, { tools: tool('send') }), plain)))
+    const same = umbrella.pack(umbrella.manifest(id, { tools: tool('mail.send') }), plain)
+    expect(refusal(await publish(same))).toBe('409 skill_conflict')
+    granted(await publish(umbrella.pack(umbrella.manifest(id, { tools: tool('mail') }), plain)))
+  })
+})
+
+describe('who is to enable', () => {
+  test('is somebody else than who published it, the first time and when going back (seed T78)', async () => {
+    const acme = await listed()
+    const id = desk.name()
+    const own = { params: { id, version: '1.0.0' }, body: {} } as const
+    granted(await publish(packed(acme, id)))
+    expect(refusal(await maker.client('enableSkill', own))).toBe('403 forbidden')
+    granted(await enable(id))
+    granted(await publish(packed(acme, id, '1.1.0')))
+    granted(await enable(id, '1.1.0'))
+    expect(refusal(await back(id, maker.client))).toBe('403 forbidden')
+    expect(granted(await back(id)).version).toBe('1.0.0')
+    granted(await desk.root('disableSkill', own))
+    expect(refusal(await maker.client('enableSkill', own))).toBe('403 forbidden')
+  })
+
+  test('sees all there is, a page at a time, and what there is of one skill', async () => {
+    const acme = await listed()
+    const [id, other] = [desk.name(), desk.name()]
+    for (const version of ['1.0.0', '1.1.0', '2.0.0']) granted(await publish(packed(acme, id, version)))
+    granted(await publish(packed(acme, other)))
+    const page = async (query: { id?: string; after?: string }) =>
+      granted(await desk.root('listSkills', { query })).items.map((skill) => `${skill.id}@${skill.version}`)
+    expect(await page({ id })).toEqual([`${id}@1.0.0`, `${id}@1.1.0`, `${id}@2.0.0`])
+    expect(await page({ id, after: `${id}@1.0.0` })).toEqual([`${id}@1.1.0`, `${id}@2.0.0`])
+    expect((await page({ after: `${id}@1.1.0` }))[0]).toBe(`${id}@2.0.0`)
+    expect(await page({ id: other, after: `${id}@1.1.0` })).toEqual(other > id ? [`${other}@1.0.0`] : [])
+    expect(refusal(await desk.root('listSkills', { query: { after: id } }))).toBe('400 invalid_request')
+  })
+
+  test('goes back as often as there were versions, and over those that were revoked', async () => {
+    const acme = await listed()
+    const id = desk.name()
+    const versions = ['1.0.0', '1.1.0', '1.2.0', '1.3.0'] as const
+    for (const version of versions) {
+      granted(await publish(packed(acme, id, version)))
+      granted(await enable(id, version))
+    }
+    const next = async () => granted(await back(id)).version
+    expect(await next()).toBe('1.2.0')
+    granted(await desk.root('revokeSkill', { params: { id, version: '1.1.0' }, body: {} }))
+    expect(await next()).toBe('1.0.0')
+    expect(refusal(await goingBack(id))).toBe('409 conflict')
+    granted(await enable(id, '1.3.0'))
+    granted(await desk.root('disableSkill', { params: { id, version: '1.3.0' }, body: {} }))
+    expect(granted(await goingBack(id))).toEqual({ from: null, to: '1.0.0' })
+    expect(await next()).toBe('1.0.0') // of one that is enabled no more, too
+    expect(refusal(await goingBack(desk.name()))).toBe('404 not_found')
+    const nothing = { params: { id: desk.name() }, body: { from: null, to: '1.0.0' } }
+    expect(refusal(await desk.root('rollBackSkill', nothing))).toBe('404 not_found')
+  })
+
+  test('goes back once, however often it is said: from what they saw, to what they saw', async () => {
+    const acme = await listed()
+    const id = desk.name()
+    for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
+      granted(await publish(packed(acme, id, version)))
+      granted(await enable(id, version))
+    }
+    const seen = granted(await goingBack(id))
+    expect(seen).toEqual({ from: '1.2.0', to: '1.1.0' })
+    const said = () => desk.root('rollBackSkill', { params: { id }, body: seen })
+    const two = await Promise.all([said(), said()])
+    expect(two.map((one) => (one.ok ? one.value.version : refusal(one))).sort()).toEqual(['1.1.0', '409 conflict'])
+    expect(refusal(await said())).toBe('409 conflict')
+    for (const other of [
+      { from: '1.1.0', to: '1.2.0' },
+      { from: null, to: '1.0.0' },
+    ])
+      expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: other }))).toBe('409 conflict')
+    expect(await Promise.all(['1.0.0', '1.1.0', '1.2.0'].map(async (version) => (await read(id, version)).state))).toEqual([
+      'disabled',
+      'enabled',
+      'disabled',
+    ])
+  })
+})
+
+test('what was done with skills is a chain, and each entry a leaf of the log that the edge signs', async () => {
+  const acme = await listed()
+  const id = desk.name()
+  granted(await publish(packed(acme, id)))
+  granted(await enable(id))
+  const all = await journal()
+  expect(verifyChain(all).ok).toBe(true)
+  const enabled = all.findLast(({ kind, body }) => kind === 'skill.enabled' && body['skill'] === id)
+  expect(enabled?.body).toMatchObject({ version: '1.0.0', from: 'quarantined', to: 'enabled', by: 'root', publisher: acme.name })
+  const changed = all.map((entry) => (entry === enabled ? { ...entry, body: { ...entry.body, by: 'somebody else' } } : entry))
+  expect(verifyChain(changed).ok).toBe(false)
+
+  const anyone = anonymous(desk.url)
+  const hash = enabled?.hash ?? ''
+  let index = -1
+  await expect
+    .poll(
+      async () => {
+        const leaves: string[] = []
+        for (;;) {
+          const { items } = granted(await anyone('logEntries', { query: { from: leaves.length } }))
+          if (items.length === 0) break
+          leaves.push(...items)
+        }
+        index = leaves.indexOf(hash)
+        return index
+      },
+      { timeout: 15_000 },
+    )
+    .toBeGreaterThanOrEqual(0)
+  const { note, origin } = granted(await anyone('logCheckpoint', {}))
+  const { keys } = granted(await anyone('keys', {}))
+  const head = verifyCheckpoint(note, origin, keys.find(({ role }) => role === 'edge')?.x ?? '')
+  if (!head.ok) throw new Error(head.error)
+  const { size, root } = head.value
+  const { proof, leaf } = granted(await anyone('logProof', { query: { index, size } }))
+  expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
+  expect(verifyInclusion({ leaf, index, size, proof, root })).toBe(true)
+  const calls = granted(await desk.root('listCalls', { query: { last: 100 } })).items
+  expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is told as a call
+})

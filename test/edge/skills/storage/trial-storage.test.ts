@@ -1,0 +1,112 @@
+// Promise: what a trial keeps, it keeps as real calls do: the same is answered to the same, at each bound, by the object of a skill and by what
+// a test has recorded.
+
+import { expect, test } from 'vitest'
+import { afterSetting } from '../../../../edge/skills/storage/quota.ts'
+import { LIMITS } from '../../../../shared/limits.ts'
+import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { javaScriptSkill } from '../../../support/skills/javascript-skill.ts'
+import { Publisher } from '../../../support/skills/skill.ts'
+import { sharedStack } from '../../../support/stack/stack.ts'
+
+const desk = new Desk('trial-storage', sharedStack())
+const acme = await Publisher.listed('trial-storage-acme', desk.root)
+const [author, agent] = await Promise.all([desk.operator(['admin']), desk.agent()])
+
+/** Does what its input says, and tells each answer that is new. */
+const code = await javaScriptSkill(
+  `import * as kv from 'countersign:skill/kv'
+  export function run(tool, input) {
+    const told = []
+    const tell = (what) => { if (told.at(-1) !== what) told.push(what) }
+    for (const [deed, key, size, times = 1] of JSON.parse(input).deeds)
+      for (let n = 0; n < times; n++) {
+        const name = times === 1 ? key : key + String(n).padStart(4, '0')
+        try {
+          if (deed === 'set') tell(kv.set(name, new Uint8Array(size)) ?? 'set')
+          else if (deed === 'delete') tell(kv.delete(name) ?? 'deleted')
+          else if (deed === 'get') tell(kv.get(name)?.length ?? 'none')
+          else tell(kv.keys(name).length)
+        } catch (why) { tell(String(why)) }
+      }
+    return JSON.stringify({ told })
+  }`,
+  ['kv'],
+)
+type Deed = readonly [deed: 'set' | 'get' | 'delete' | 'keys', key: string, size?: number, times?: number]
+const CHANGE = { capabilities: { kv: ['a/', 'b/'] }, limits: { fuel: 10_000_000_000, timeout_ms: 10_000 } }
+const id = desk.name()
+granted(await author.client('publishSkill', { body: acme.pack(acme.manifest(id, CHANGE), code) }))
+granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+
+const told = (output: string | undefined): unknown => JSON.parse(output ?? '{}').told
+async function called(deeds: readonly Deed[]): Promise<unknown> {
+  const { state, result } = granted(await agent.client('proposeCallInNewRun', { body: { tool: `${id}.run`, args: { deeds } }, wait: 20 }))
+  return state === 'succeeded' ? told(result?.output) : result?.error
+}
+const trial = (deeds: readonly Deed[], kv: Record<string, string>) =>
+  author.client('trySkill', {
+    body: {
+      manifest: acme.manifest(id, CHANGE),
+      component: Buffer.from(code).toString('base64'),
+      trials: [{ tool: 'run', input: { deeds }, host: { kv } as never }], // what it leaves out has its default
+    },
+  })
+async function tried(deeds: readonly Deed[], kv: Record<string, string> = {}): Promise<unknown> {
+  const [one] = granted(await trial(deeds, kv)).items
+  return one?.outcome.kind === 'returned' ? told(one.output) : one?.outcome
+}
+
+const LARGEST = LIMITS.skill_value_bytes
+const FULL = LIMITS.skill_storage_bytes / LARGEST
+
+test('values, at their bounds: one that is written over counts once', async () => {
+  const deeds: Deed[] = [
+    ['set', 'a/', LARGEST - 'a/0000'.length, FULL],
+    ['set', 'a/0000', LARGEST - 'a/0000'.length],
+    ['set', 'a/0000', LARGEST],
+    ['set', 'b/one', 0],
+    ['set', 'a/0000', 1],
+    ['set', 'b/one', LARGEST + 1],
+    ['set', 'b/one', 9],
+    ['get', 'b/one'],
+    ['set', 'a/..', 1],
+    ['set', 'a/ü', 1],
+    ['delete', 'a/', 0, FULL],
+    ['keys', 'a/'],
+  ]
+  const real = await called(deeds)
+  const full = `the skill keeps ${LIMITS.skill_storage_bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some`
+  const large = `the value has ${LARGEST + 1} bytes; ${LARGEST} are kept under one key`
+  expect(real).toEqual(['set', full, 'set', large, 'set', 9, ...(real as string[]).slice(6, 8), 'deleted', 0])
+  expect(await tried(deeds)).toEqual(real)
+})
+
+test('keys, at the bound of those that are listed', async () => {
+  const before = LIMITS.skill_keys_listed - 50
+  expect(await called([['set', 'b/k', 1, before]])).toEqual(['set'])
+  const deeds: Deed[] = [
+    ['set', 'b/n', 1, 49],
+    ['keys', 'b/'],
+    ['set', 'b/one', 1],
+    ['keys', 'b/'],
+    ['set', 'b/more', 1],
+    ['keys', 'b/'],
+    ['keys', 'b/k'],
+  ]
+  const real = await called([['delete', 'b/one'], ...deeds])
+  const many = `more than ${LIMITS.skill_keys_listed} keys begin so; ask for a longer beginning`
+  expect(real).toEqual(['deleted', 'set', before + 49, 'set', before + 50, 'set', many, before])
+  const recorded = Object.fromEntries(Array.from({ length: before }, (_, n) => [`b/k${String(n).padStart(4, '0')}`, 'x']))
+  expect(await tried([['delete', 'b/one'], ...deeds], recorded)).toEqual(real)
+})
+
+test('what no skill could have kept is not recorded', async () => {
+  for (const key of ['', 'a/..', 'ü', '-']) expect(refusal(await trial([], { 'a/fine': '', [key]: '' }))).toBe('422 invalid_arguments')
+})
+
+test('more keys than are kept are refused, and those that are there can be written over', () => {
+  const all = { keys: LIMITS.skill_keys, bytes: 0 }
+  expect(afterSetting(all, undefined, 'k', new Uint8Array(1))).toMatchObject({ ok: false, error: { code: 'limit_reached' } })
+  expect(afterSetting(all, 1, 'k', new Uint8Array(1))).toEqual({ ok: true, value: { keys: LIMITS.skill_keys, bytes: 1 } })
+})

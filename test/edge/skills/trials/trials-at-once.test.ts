@@ -1,0 +1,57 @@
+// Promise: however many authors try their skills at once, and whoever of them goes away, all others are answered, and so are calls of skills.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Stack } from '../../../../infra/stack.ts'
+import { Desk, granted } from '../../../support/fixtures.ts'
+import { component, type Parts, Publisher } from '../../../support/skills/skill.ts'
+import * as w from '../../../support/skills/wasm.ts'
+import { startTestStack } from '../../../support/stack/stack.ts'
+
+let stack: Stack
+let desk: Desk
+let acme: Publisher
+let author: Awaited<ReturnType<Desk['operator']>>
+let called: () => Promise<string>
+
+beforeAll(async () => {
+  stack = await startTestStack()
+  desk = new Desk('at-once', stack.dev)
+  acme = await Publisher.listed('acme', desk.root)
+  author = await desk.operator(['admin'])
+  granted(await author.client('publishSkill', { body: acme.pack(acme.manifest('good'), await component()) }))
+  granted(await desk.root('enableSkill', { params: { id: 'good', version: '1.0.0' }, body: {} }))
+  const agent = await desk.agent()
+  called = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool: 'good.run', args: {} }, wait: 20 })).state
+})
+afterAll(async () => {
+  await stack.stop()
+})
+
+const trial = async (id: string, parts: Parts, signal = AbortSignal.timeout(30_000)): Promise<number | string> => {
+  const manifest = acme.manifest(id, { limits: { fuel: 10_000_000_000, timeout_ms: 10_000 } })
+  const trials = Array.from({ length: 4 }, () => ({ tool: 'run', input: {} }))
+  const body = JSON.stringify({ manifest, component: Buffer.from(await component(parts)).toString('base64'), trials })
+  const headers = { authorization: `Bearer ${author.key}`, 'content-type': 'application/json' }
+  return fetch(`${desk.url}/v1/skills/trials`, { method: 'POST', headers, body, signal }).then(
+    async (answer) => {
+      await answer.text()
+      return answer.status
+    },
+    ({ name }: Error) => name,
+  )
+}
+
+test('four at once, again and again', async () => {
+  for (let round = 0; round < 5; round++) {
+    expect(await Promise.all(['a', 'b', 'c', 'd'].map((id) => trial(id, {})))).toEqual([200, 200, 200, 200])
+    expect(await called()).toBe('succeeded')
+  }
+}, 60_000)
+
+test('some that never end, whose authors hang up', async () => {
+  const endless = { run: [...w.loop(w.br(0)), w.UNREACHABLE] }
+  const gone = await Promise.all(['a', 'b', 'c', 'd'].map((id, n) => trial(id, endless, AbortSignal.timeout(300 + 200 * n))))
+  expect(gone).toEqual(['TimeoutError', 'TimeoutError', 'TimeoutError', 'TimeoutError'])
+  for (let i = 0; i < 5; i++) expect(await called()).toBe('succeeded')
+  expect(await trial('e', {})).toBe(200)
+}, 120_000)

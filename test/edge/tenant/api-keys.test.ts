@@ -1,0 +1,135 @@
+// An API key is good until the moment it is revoked or replaced, and says nothing by how it is refused.
+
+import { expect, test } from 'vitest'
+import { mintKey } from '../../../shared/ids.ts'
+import { bearer, client } from '../../../shared/routes/client.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('keys', sharedStack())
+const REFUSED = '401 unauthenticated'
+
+test('a revoked agent is refused on the very next request, and stays so', async () => {
+  for (let i = 0; i < 20; i++) {
+    const agent = await desk.agent()
+    expect(granted(await agent.client('listTools', {})).items).toBeDefined()
+    granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
+    const answers = await Promise.all(Array.from({ length: 8 }, () => agent.client('listTools', {})))
+    expect(new Set(answers.map(refusal))).toEqual(new Set([REFUSED]))
+  }
+})
+
+test('a revoked operator is refused on the very next request', async () => {
+  const operator = await desk.operator(['admin'])
+  granted(await operator.client('listOperators', {}))
+  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  expect(refusal(await operator.client('listOperators', {}))).toBe(REFUSED)
+})
+
+test('a rotated key ends the old one at once; who had it stays the same agent', async () => {
+  const agent = await desk.agent()
+  const tool = await desk.tool()
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const { key } = granted(await desk.root('rotateAgentKey', { params: { name: agent.name } }))
+  expect(refusal(await agent.client('listTools', {}))).toBe(REFUSED)
+  const renewed = client(desk.url, bearer(key ?? ''))
+  expect(granted(await renewed('readCall', { params: { run: call.run, call: call.id } })).id).toBe(call.id)
+  expect(refusal(await desk.root('rotateAgentKey', { params: { name: desk.name() } }))).toBe('404 not_found')
+})
+
+test('an operator’s key is rotated like an agent’s: the roles stay, the old key is dead', async () => {
+  const operator = await desk.operator(['admin'])
+  const { key, roles } = granted(await desk.root('rotateOperatorKey', { params: { name: operator.name } }))
+  expect(roles).toEqual(['admin'])
+  expect(refusal(await operator.client('listOperators', {}))).toBe(REFUSED)
+  granted(await client(desk.url, bearer(key ?? ''))('listOperators', {}))
+  expect(refusal(await desk.root('rotateOperatorKey', { params: { name: desk.name() } }))).toBe('404 not_found')
+})
+
+test('an agent made again under an old name has a new key, and the old one stays dead', async () => {
+  const agent = await desk.agent()
+  granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
+  const { key } = granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: [] } }))
+  expect(key).not.toBe(agent.key)
+  expect(refusal(await agent.client('listTools', {}))).toBe(REFUSED)
+})
+
+test('a key is shown once, when it is made', async () => {
+  const agent = await desk.agent()
+  expect(granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: ['*'] } }))).not.toHaveProperty('key')
+  const lists = JSON.stringify([granted(await desk.root('listAgents', {})), granted(await desk.root('listOperators', {}))])
+  for (const secret of [agent.key, desk.rootKey]) expect(lists).not.toContain(secret.split('_').at(-1))
+})
+
+test('a stream that was opened with a key ends with it', async () => {
+  const agent = await desk.agent()
+  const run = granted(await agent.client('createRun', { body: {} }))
+  const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, desk.url), { headers: { authorization: `Bearer ${agent.key}` } })
+  expect(stream.status).toBe(200)
+  granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
+  granted(await desk.root('cancelRun', { params: { run: run.id } })) // something to tell, which this reader shall not hear
+  expect(await stream.text()).not.toContain('cancelled')
+})
+
+const WRONG: ReadonlyArray<readonly [string, (key: string) => string | undefined]> = [
+  ['none at all', () => undefined],
+  ['an empty one', () => ''],
+  ['only the scheme', () => 'Bearer'],
+  ['another scheme', (key) => `Basic ${key}`],
+  ['two of them', (key) => `Bearer ${key} ${key}`],
+  ['a blank more', (key) => `Bearer  ${key}`],
+  ['the key alone', (key) => key],
+  ['the last character changed', (key) => `Bearer ${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`],
+  ['the first character of the secret changed', (key) => `Bearer ${key.slice(0, -52)}${key.at(-52) === '0' ? '1' : '0'}${key.slice(-51)}`],
+  ['the id with another secret', (key) => `Bearer ${key.slice(0, -52)}${'0'.repeat(52)}`],
+  ['cut short', (key) => `Bearer ${key.slice(0, -1)}`],
+  ['in small letters', (key) => `Bearer ${key.toLowerCase()}`],
+  ['said to be an operator’s', (key) => `Bearer ${key.replace('cs_agent_', 'cs_operator_')}`],
+  ['said to be an enrolment', (key) => `Bearer ${key.replace('cs_agent_', 'cs_enrol_')}`],
+  ['of another tenant', (key) => `Bearer ${key.replace('_default_', '_other_')}`],
+  ['a fresh one of the right form', () => `Bearer ${mintKey('agent', 'default', Date.now()).key}`],
+  ['very long', () => `Bearer ${'a'.repeat(5_000)}`],
+  ['with a path in it', () => 'Bearer ../../etc/passwd'],
+]
+
+test.each(WRONG)('a wrong key is refused like every other: %s', async (_name, wrong) => {
+  const agent = await desk.agent()
+  const authorization = wrong(agent.key)
+  const answer = await fetch(new URL('/v1/tools', desk.url), { headers: authorization === undefined ? {} : { authorization } })
+  expect([answer.status, answer.headers.get('www-authenticate'), answer.headers.get('content-type')]).toEqual([
+    401,
+    'Bearer realm="countersign"',
+    'application/problem+json',
+  ])
+  expect(await answer.json()).toMatchObject({ code: 'unauthenticated', detail: 'the key is missing, unknown or revoked' })
+})
+
+test('a key in the query or a cookie is none', async () => {
+  const agent = await desk.agent()
+  for (const [path, headers] of [
+    [`/v1/tools?key=${agent.key}&authorization=Bearer%20${agent.key}`, {}],
+    ['/v1/tools', { cookie: `authorization=Bearer ${agent.key}` }],
+    ['/v1/tools', { 'x-api-key': agent.key }],
+  ] as const) {
+    expect((await fetch(new URL(path, desk.url), { headers })).status).toBe(401)
+  }
+})
+
+test('the last admin stays, and stays an admin', async () => {
+  const admins = granted(await desk.root('listOperators', {})).items.filter(({ roles }) => roles.includes('admin'))
+  for (const { name } of admins.filter(({ name }) => name !== 'root')) granted(await desk.root('deleteOperator', { params: { name } }))
+  expect(refusal(await desk.root('deleteOperator', { params: { name: 'root' } }))).toBe('409 conflict')
+  expect(refusal(await desk.root('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))).toBe('409 conflict')
+  const second = await desk.operator(['admin'])
+  granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))
+  expect(refusal(await second.client('putOperator', { params: { name: second.name }, body: { roles: [] } }))).toBe('409 conflict')
+  granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['admin'] } }))
+})
+
+test('whoever loses a role loses what it permits, at once', async () => {
+  const operator = await desk.operator(['admin'])
+  granted(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } }))
+  granted(await desk.root('putOperator', { params: { name: operator.name }, body: { roles: ['auditor'] } }))
+  expect(refusal(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } }))).toBe('403 forbidden')
+  granted(await operator.client('listAgents', {}))
+})

@@ -1,0 +1,136 @@
+// What is another's does not exist: not for another agent, not for a guess, not for a key of elsewhere. And asking makes nothing.
+
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { approvalId, callId, mintKey, newWorkerId, ulid } from '../../../shared/ids.ts'
+import type { RouteName } from '../../../shared/routes/all.ts'
+import { ROUTES } from '../../../shared/routes/all.ts'
+import { bearer, client } from '../../../shared/routes/client.ts'
+import type { Route } from '../../../shared/routes/route.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack, sharedState } from '../../support/stack/stack.ts'
+
+const desk = new Desk('isolation', sharedStack())
+const [mine, other] = [await desk.agent(), await desk.agent()]
+const tool = await desk.tool()
+const sensitive = await desk.tool({ capabilities: ['network'] })
+
+/** One file for each object that exists: whoever can make them without a key can fill the disk. */
+const objects = (): string[] =>
+  readdirSync(join(sharedState(), 'edge/objects'), { recursive: true })
+    .map(String)
+    .filter((file) => file.endsWith('.sqlite'))
+
+const READ: readonly RouteName[] = ['readRun', 'readJournal', 'readCall', 'readAttestation', 'cancelRun', 'cancelCall']
+
+type Asked = { status: number; body: string }
+async function ask(name: RouteName, ids: Record<string, string>, key: string): Promise<Asked> {
+  const route: Route = ROUTES[name]
+  const path = route.path.replace(/\{(\w+)\}/g, (_, param: string) => ids[param] ?? '')
+  const answer = await fetch(new URL(path, desk.url), { method: route.method, headers: { authorization: `Bearer ${key}` } })
+  return { status: answer.status, body: await answer.text() }
+}
+
+test('G11 another agent’s run and call answer like one that never was, by every route', async () => {
+  const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const guess = `run_${ulid(Date.now())}`
+  for (const name of READ) {
+    const theirs = await ask(name, { run: call.run, call: call.id }, other.key)
+    const nobodys = await ask(name, { run: guess, call: callId(guess, 1) }, other.key)
+    expect([name, theirs.status]).toEqual([name, 404])
+    expect([name, theirs]).toEqual([name, nobodys])
+  }
+  const proposed = await other.client('proposeCall', { params: { run: call.run }, body: { tool, args: {} } })
+  expect(refusal(proposed)).toBe('404 not_found')
+  const run = granted(await mine.client('readRun', { params: { run: call.run } }))
+  expect([run.used.calls, run.state]).toEqual([1, 'open'])
+  expect(granted(await mine.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('granted')
+})
+
+test('G11 the event stream of another’s run is not opened, nor that of its call', async () => {
+  const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  for (const name of ['streamEvents', 'followCall'] as const) {
+    const answer = await ask(name, { run: call.run, call: call.id }, other.key)
+    expect([answer.status, JSON.parse(answer.body).code]).toEqual([404, 'not_found'])
+  }
+})
+
+test('G11 a call of one run is not found under another run, though both are the caller’s', async () => {
+  const [one, two] = [
+    granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } })),
+    granted(await mine.client('createRun', { body: {} })),
+  ]
+  expect(refusal(await mine.client('readCall', { params: { run: two.id, call: one.id } }))).toBe('404 not_found')
+  expect(refusal(await mine.client('cancelCall', { params: { run: two.id, call: one.id } }))).toBe('404 not_found')
+  expect(refusal(await mine.client('readCall', { params: { run: one.run, call: callId(one.run, 2) } }))).toBe('404 not_found')
+})
+
+test('G11 guessed ids of every kind find nothing, and no object comes to be by asking', async () => {
+  await desk.asked(mine.client, sensitive) // the run's object and all that it talks to are there before we count
+  granted(await client(desk.url)('logCheckpoint', { query: {} }))
+  const before = objects()
+  expect(before.length).toBeGreaterThan(2)
+  for (let i = 0; i < 100; i++) {
+    const run = `run_${ulid(Date.now() + i)}`
+    const ids = { run, call: callId(run, 1) }
+    for (const name of READ) expect((await ask(name, ids, mine.key)).status).toBe(404)
+    expect(refusal(await mine.client('proposeCall', { params: { run }, body: { tool, args: {} } }))).toBe('404 not_found')
+    const params = { id: approvalId(run, 1) }
+    expect(refusal(await desk.root('readApproval', { params }))).toBe('404 not_found')
+    expect(refusal(await desk.root('answerApproval', { params, body: { decision: 'approve' } }))).toBe('404 not_found')
+    const link = `default.${params.id}.root.zzzzzzzz.${'A'.repeat(43)}`
+    expect((await fetch(new URL(`/approve/${link}`, desk.url))).status).toBe(401)
+  }
+  expect(refusal(await desk.root('revokeWorker', { params: { worker: newWorkerId(Date.now()) } }))).toBe('404 not_found')
+  expect(objects().filter((file) => !before.includes(file))).toEqual([])
+})
+
+test('G11 a key of a tenant that is not here is no key, and makes no tenant', async () => {
+  const before = objects()
+  for (const tenant of ['other', 'default2', 'a', 'z'.repeat(32)]) {
+    for (const kind of ['agent', 'operator', 'enrol'] as const) {
+      const { key } = mintKey(kind, tenant, Date.now())
+      expect(refusal(await client(desk.url, bearer(key))('listTools', {}))).toBe('401 unauthenticated')
+      if (kind !== 'enrol') continue
+      const body = { token: key, x: 'A'.repeat(43), name: 'peer', tiers: [] }
+      expect(refusal(await client(desk.url)('enroll', { body }))).toMatch(/^40[01] (enrolment_invalid|invalid_request)$/)
+    }
+    for (const name of ['keys', 'logCheckpoint', 'logEntries'] as const)
+      expect([name, refusal(await client(desk.url)(name, { query: { tenant } }))]).toEqual([name, '404 not_found'])
+  }
+  expect(objects()).toEqual(before)
+})
+
+test('G11 ids are matched before anything is looked up', async () => {
+  for (const run of [
+    'run_',
+    'run_0',
+    `run_${'0'.repeat(25)}`,
+    `run_${'0'.repeat(27)}`,
+    `run_${'U'.repeat(26)}`,
+    `RUN_${'0'.repeat(26)}`,
+    `run_${'z'.repeat(26)}`,
+    'default',
+    '*',
+    '%2e%2e',
+    `run_${'0'.repeat(26)}%00`,
+  ]) {
+    const answer = await ask('readRun', { run }, mine.key)
+    expect([run, answer.status, JSON.parse(answer.body).code]).toEqual([run, 404, 'not_found'])
+  }
+})
+
+test('an operator who may read sees every agent’s run, and the journal names whose it is', async () => {
+  const auditor = await desk.operator(['auditor'])
+  const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  expect(granted(await auditor.client('readRun', { params: { run: call.run } })).agent).toBe(mine.name)
+  expect(granted(await auditor.client('readCall', { params: { run: call.run, call: call.id } })).id).toBe(call.id)
+})
+
+test('an agent sees the tools that it may call, and no others', async () => {
+  const narrow = await desk.agent({ tools: [tool] })
+  expect(granted(await narrow.client('listTools', {})).items.map(({ name }) => name)).toEqual([tool])
+  const none = await desk.agent({ tools: [] })
+  expect(granted(await none.client('listTools', {})).items).toEqual([])
+})

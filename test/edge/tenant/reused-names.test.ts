@@ -1,0 +1,142 @@
+// A name is not a person: who is removed and made again under it is somebody else. What was said, given or begun under the name before is
+// not theirs, and a link shows nothing to who may not answer.
+
+import { expect, test } from 'vitest'
+import { bearer, type Client, client } from '../../../shared/routes/client.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import type { AgentSpec } from '../../../shared/wire/principals.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('names', sharedStack())
+const origin = new URL(desk.url).origin
+const agent = await desk.agent()
+const tool = await desk.tool({ capabilities: ['network'] })
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+
+const propose = async (session: string, of = tool, by = agent.client): Promise<Call> =>
+  granted(await by('proposeCallInNewRun', { body: { tool: of, args: {}, run: { session } } }))
+const yes = async (by: Client, call: Call, scope: 'once' | 'session' = 'session') =>
+  granted(await by('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'approve', scope } }))
+const liveIn = async (session: string) =>
+  granted(await desk.root('listStanding', {}))
+    .items.filter((one) => one.session === session)
+    .map(({ live }) => live)
+
+async function operatorAgain(name: string): Promise<Client> {
+  granted(await desk.root('deleteOperator', { params: { name } }))
+  const { key } = granted(await desk.root('putOperator', { params: { name }, body: { roles: ['approver'] } }))
+  return client(desk.url, bearer(key ?? ''))
+}
+
+async function agentAgain(name: string, spec: AgentSpec): Promise<Client> {
+  granted(await desk.root('deleteAgent', { params: { name } }))
+  const { key } = granted(await desk.root('putAgent', { params: { name }, body: spec }))
+  return client(desk.url, bearer(key ?? ''))
+}
+
+/** How a link answers who looks, who watches, and who says yes with the nonce that it showed before. */
+async function through(link: string, nonce: string): Promise<{ statuses: number[]; text: string }> {
+  const page = await fetch(link)
+  const watched = await fetch(`${link}/events`)
+  await watched.body?.cancel()
+  const headers = { origin, 'content-type': 'application/x-www-form-urlencoded' }
+  const body = new URLSearchParams({ nonce, decision: 'approve' }).toString()
+  const answered = await fetch(link, { method: 'POST', headers, body })
+  return { statuses: [page.status, watched.status, answered.status], text: (await page.text()) + (await answered.text()) }
+}
+const nonceOf = async (link: string): Promise<string> => /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
+
+test('P09 an operator who is made again under a name inherits neither standing answers nor links', async () => {
+  const carol = await desk.operator(['approver'])
+  const session = desk.name()
+  await yes(carol.client, await propose(session))
+  expect([(await propose(session)).state, await liveIn(session)]).toEqual(['granted', [true]])
+  const waiting = await propose(desk.name())
+  const link = await desk.link(carol.client, waiting.approval?.id ?? '')
+  const nonce = await nonceOf(link)
+  const before = await propose(session)
+  const again = await operatorAgain(carol.name)
+  expect([(await propose(session)).state, await liveIn(session)]).toEqual(['awaiting_approval', [false]])
+  expect(refusal(await peer.claim(before.id))).toBe('409 not_claimable')
+  const old = await through(link, nonce)
+  expect([old.statuses, old.text.includes(tool)]).toEqual([[401, 401, 401], false])
+  const theirs = await desk.link(again, waiting.approval?.id ?? '')
+  expect([theirs === link, (await through(theirs, await nonceOf(theirs))).statuses[2]]).toEqual([false, 200])
+  expect(granted(await desk.root('readApproval', { params: { id: waiting.approval?.id ?? '' } })).status).toBe('approved')
+})
+
+test('P09 of two who have to say yes, one whose name was given away is none; who has it now may answer', async () => {
+  const of = await desk.tool({ capabilities: ['network'] })
+  const [carol, dan] = [await desk.operator(['approver']), await desk.operator(['approver'])]
+  const rule = `@id("two") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.count >= 2 };`
+  await desk.withPolicies({ two: rule }, async () => {
+    const call = await propose(desk.name(), of)
+    expect((await yes(carol.client, call, 'once')).status).toBe('pending')
+    const again = await operatorAgain(carol.name)
+    expect((await yes(dan.client, call, 'once')).status).toBe('pending')
+    const done = await yes(again, call, 'once')
+    expect([done.status, done.answers.map(({ by }) => by)]).toEqual(['approved', [dan.name, carol.name]])
+  })
+})
+
+test('P09 an agent that is made again under a name inherits no standing answer, no run, and no call that waits', async () => {
+  const carol = await desk.operator(['approver'])
+  const zed = await desk.agent()
+  const session = desk.name()
+  await yes(carol.client, await propose(session, tool, zed.client))
+  const granted1 = await propose(session, tool, zed.client)
+  expect(granted1.state).toBe('granted')
+  const waiting = await propose(desk.name(), tool, zed.client)
+  const again = await agentAgain(zed.name, { tools: ['*'], pool: desk.pool })
+  expect([(await propose(session, tool, again)).state, await liveIn(session)]).toEqual(['awaiting_approval', [false]])
+  expect(refusal(await again('proposeCall', { params: { run: granted1.run }, body: { tool, args: {} } }))).toBe('409 run_ended')
+  expect(refusal(await peer.claim(granted1.id))).toBe('409 not_claimable')
+  expect((await yes(carol.client, waiting)).status).toBe('denied')
+})
+
+test('an operator’s new key ends the links that were given under the old one; what they said goes on standing', async () => {
+  const carol = await desk.operator(['approver'])
+  const session = desk.name()
+  await yes(carol.client, await propose(session))
+  const waiting = await propose(desk.name())
+  const link = await desk.link(carol.client, waiting.approval?.id ?? '')
+  const nonce = await nonceOf(link)
+  const { key } = granted(await desk.root('rotateOperatorKey', { params: { name: carol.name } }))
+  const old = await through(link, nonce)
+  expect([old.statuses, old.text.includes(tool)]).toEqual([[401, 401, 401], false])
+  expect([(await propose(session)).state, await liveIn(session)]).toEqual(['granted', [true]])
+  const theirs = await desk.link(client(desk.url, bearer(key ?? '')), waiting.approval?.id ?? '')
+  expect((await through(theirs, await nonceOf(theirs))).statuses[2]).toBe(200)
+})
+
+test('P09 the link of who was removed, or may not answer any more, shows nothing of what it asked', async () => {
+  const [leaving, demoted] = [await desk.operator(['approver']), await desk.operator(['approver'])]
+  const { approval } = await propose(desk.name())
+  const [gone, less] = [await desk.link(leaving.client, approval?.id ?? ''), await desk.link(demoted.client, approval?.id ?? '')]
+  const nonces = [await nonceOf(gone), await nonceOf(less)]
+  granted(await desk.root('deleteOperator', { params: { name: leaving.name } }))
+  granted(await desk.root('putOperator', { params: { name: demoted.name }, body: { roles: ['auditor'] } }))
+  for (const [link, nonce = '', status] of [
+    [gone, nonces[0], 401],
+    [less, nonces[1], 403],
+  ] as const) {
+    const { statuses, text } = await through(link, nonce)
+    expect([statuses, /<button|nonce/.test(text), text.includes(tool)]).toEqual([[status, status, status], false, false])
+  }
+})
+
+test('P05 the link of an answered question says how it ended once the link has expired, and not what it was', {
+  timeout: 30_000,
+}, async () => {
+  const of = await desk.tool({ capabilities: ['network'], approval_ttl_s: 2 })
+  const { approval } = await desk.asked(agent.client, of)
+  const link = await desk.link(desk.root, approval.id)
+  granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'deny' } }))
+  await eventually('the clock is past the expiry', () => Date.now() > approval.expires_at)
+  const page = await fetch(link)
+  const text = await page.text()
+  expect([page.status, text.includes('denied'), text.includes(of)]).toEqual([410, true, false])
+})

@@ -1,0 +1,143 @@
+// Promise: deleting a tenant takes two steps and is permanent. Its keys are refused, its ids answer like ids that never existed, its data
+// is gone from the storage folder, its name can't be used again, and the installation's journal records the deletion.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Stack } from '../../../infra/stack.ts'
+import { bearer, type Client, client } from '../../../shared/routes/client.ts'
+import { granted, refusal } from '../../support/fixtures.ts'
+import { advanceAlarm, objectId } from '../../support/stack/object-file.ts'
+import { startTestStack } from '../../support/stack/stack.ts'
+import { furnished, installation, newTenant, type Tenant } from '../../support/tenants.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const name = 'deleted-acme'
+const params = { tenant: name }
+const UNKNOWN = '401 unauthenticated'
+let stack: Stack
+let governor: Client
+let acme: Tenant
+let other: Tenant
+
+beforeAll(async () => {
+  stack = await startTestStack()
+  governor = installation(stack.dev)
+  ;[acme, other] = [await furnished(stack.dev, name), await furnished(stack.dev, 'deleted-other')]
+})
+afterAll(() => stack.stop())
+
+const remove = (tenant: string, said = tenant) => governor('deleteTenant', { params: { tenant }, body: { name: said } })
+const objects = (): string[] => {
+  const folder = join(stack.state.dir, 'edge/objects')
+  return readdirSync(folder, { recursive: true }).map((file) => join(folder, String(file)))
+}
+/** Files of objects that hold this text. workerd's own list of alarms (`metadata.sqlite`) names objects, and is not ours to clear. */
+const holding = (text: string): string[] => objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && bytesOf(file).includes(text))
+/** Nothing of a file that workerd has removed since the folder was listed. */
+const bytesOf = (file: string): Buffer => {
+  try {
+    return readFileSync(file)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
+    throw thrown
+  }
+}
+
+test('D18 deleting is refused for an active tenant, without the repeated name, and for the default tenant', async () => {
+  expect(refusal(await remove(name))).toBe('409 conflict')
+  granted(await governor('suspendTenant', { params, body: {} }))
+  expect(refusal(await remove(name, 'deleted-other'))).toBe('400 invalid_request')
+  expect(refusal(await remove('default'))).toBe('403 forbidden')
+  expect(refusal(await remove('deleted-never'))).toBe('404 not_found')
+  granted(await governor('resumeTenant', { params, body: {} }))
+  granted(await acme.desk.root('listAgents', {}))
+})
+
+test('D18 a deleted tenant’s keys are refused, and none of its data is left on disk', { timeout: 120_000 }, async () => {
+  // A run that only its own object knows: it waits for a worker that never comes.
+  const stray = granted(await acme.agent.client('proposeCallInNewRun', { body: { tool: acme.ids.tool, args: { text: 'the stray one' } } }))
+  expect(stray.state).toBe('granted')
+  expect(holding(`of ${name} alone`).length).toBeGreaterThan(0)
+  granted(await governor('suspendTenant', { params, body: {} }))
+  expect(granted(await remove(name))).toMatchObject({ name, state: 'deleted' })
+
+  expect(refusal(await acme.agent.client('readRun', { params: { run: acme.ids.run } }))).toBe(UNKNOWN)
+  expect(refusal(await acme.desk.root('listAgents', {}))).toBe(UNKNOWN)
+  expect(refusal(await acme.peer.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe('401 bad_signature')
+  expect((await acme.console.get('/console')).status).toBe(401)
+  expect((await fetch(new URL(`/approve/${acme.ids.token}`, stack.url))).status).toBe(401)
+  const open = client(stack.url)
+  for (const route of ['keys', 'logCheckpoint', 'logEntries'] as const)
+    expect([route, refusal(await open(route, { query: { tenant: name } }))]).toEqual([route, '404 not_found'])
+  expect(refusal(await governor('resumeTenant', { params, body: {} }))).toBe('404 not_found')
+  expect(refusal(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
+
+  await eventually('what it kept is removed', async () => granted(await governor('readTenant', { params })).erased, 60_000)
+  const { use } = granted(await governor('readTenant', { params }))
+  expect(use).toBeNull()
+  await eventually('nothing of it is in any file', () => holding(`of ${name} alone`).length === 0 && holding(acme.ids.secret).length === 0)
+  expect(holding(acme.ids.session)).toEqual([])
+  for (const run of [acme.ids.run, acme.ids.approval.replace(/^apr_(\w{26})_.*$/, 'run_$1')]) expect(holding(run)).toEqual([])
+
+  // The run removes itself when its alarm fires: here to ring again, a few seconds after the proposal.
+  const file = objectId('countersign-run', `${name}/${stray.run}`)
+  await eventually('the stray run has removed itself', () => holding('the stray one').every((path) => !path.includes(file)), 90_000)
+  const { items } = granted(await governor('readInstallationJournal', { query: {} }))
+  expect(items.filter(({ body }) => body['tenant'] === name).map(({ kind }) => kind)).toEqual([
+    'tenant.created',
+    'tenant.suspended',
+    'tenant.resumed',
+    'tenant.suspended',
+    'tenant.deleted',
+    'tenant.erased',
+  ])
+})
+
+test('D18 deleting a tenant leaves all data of another tenant', async () => {
+  const { run, call } = other.ids
+  expect(granted(await other.agent.client('readCall', { params: { run, call } })).id).toBe(call)
+  expect(granted(await other.agent.client('listFiles', { params: { run } })).items).toHaveLength(1)
+  expect(granted(await other.desk.root('listSecrets', {})).items).toHaveLength(1)
+  expect(granted(await other.desk.root('listSkills', { query: {} })).items).toHaveLength(1)
+})
+
+test('D18 a deleted tenant stays deleted after a restart of the edge, and a request for it makes no object', async () => {
+  await stack.edge.stop()
+  expect((await stack.edge.start()).ok).toBe(true)
+  const before = objects().filter((file) => file.endsWith('.sqlite'))
+  expect(refusal(await acme.desk.root('listAgents', {}))).toBe(UNKNOWN)
+  expect(refusal(await client(stack.url, bearer(acme.agent.key))('listTools', {}))).toBe(UNKNOWN)
+  expect(refusal(await client(stack.url)('keys', { query: { tenant: name } }))).toBe('404 not_found')
+  expect(objects().filter((file) => file.endsWith('.sqlite') && !before.includes(file))).toEqual([])
+  expect(granted(await governor('readTenant', { params }))).toMatchObject({ state: 'deleted', erased: true })
+})
+
+test('D18 an empty tenant can be deleted too', async () => {
+  await newTenant(stack.dev, 'deleted-empty')
+  granted(await governor('suspendTenant', { params: { tenant: 'deleted-empty' }, body: {} }))
+  granted(await remove('deleted-empty'))
+  await eventually('it is gone', async () => granted(await governor('readTenant', { params: { tenant: 'deleted-empty' } })).erased)
+})
+
+test('D18 a run without calls, which no list names, removes itself from the disk after its tenant is deleted', async () => {
+  const idle = await newTenant(stack.dev, 'deleted-idle')
+  const agent = await idle.agent()
+  granted(await agent.client('createRun', { body: { session: 'never-called' } }))
+  const refused = { tool: 'no-such-tool', args: {}, run: { session: 'only-refused' } }
+  expect((await agent.client('proposeCallInNewRun', { body: refused })).ok).toBe(false)
+  granted(await governor('putQuota', { params: { tenant: 'deleted-idle' }, body: { calls_per_day: 0 } }))
+  const beyond = { tool: await idle.tool(), args: {}, run: { session: 'never-counted' } }
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: beyond }))).toBe('403 calls_quota_exceeded')
+  const sessions = ['never-called', 'only-refused', 'never-counted']
+  const kept = () => sessions.flatMap(holding).filter((file) => file.includes('countersign-run'))
+  const files = new Set(kept().map((file) => file.replace(/-wal$/, '')))
+  expect(files.size).toBe(3)
+  granted(await governor('suspendTenant', { params: { tenant: 'deleted-idle' }, body: {} }))
+  granted(await remove('deleted-idle'))
+  await eventually('the rest is erased', async () => granted(await governor('readTenant', { params: { tenant: 'deleted-idle' } })).erased)
+  await stack.edge.stop()
+  for (const file of files) advanceAlarm(file)
+  expect((await stack.edge.start()).ok).toBe(true)
+  await eventually('nothing of the runs is in any file', () => kept().length === 0, 30_000)
+})

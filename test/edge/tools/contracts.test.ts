@@ -1,0 +1,182 @@
+// A tool is a contract with a version and a digest: the same contract is the same version, any change a new one, and what was asked for
+// under the old one is not run under the new (P08, G08).
+
+import { expect, test } from 'vitest'
+import { digestOf } from '../../../shared/bytes/json.ts'
+import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+import { processPlan } from '../../support/worker/process-plan.ts'
+
+const desk = new Desk('tools', sharedStack())
+const agent = await desk.agent()
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+
+const put = async (name: string, change: Parameters<typeof toolSpec>[0] = {}) =>
+  granted(await desk.root('putTool', { params: { name }, body: toolSpec(change) }))
+const approve = (id: string) => desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } })
+const stateOf = async ({ run, id }: { run: string; id: string }) =>
+  granted(await agent.client('readCall', { params: { run, call: id } })).state
+
+test('the same contract is the same version; any change makes the next', async () => {
+  const name = desk.name()
+  const first = await put(name)
+  expect(first).toMatchObject({ name, version: 1 })
+  expect(await put(name)).toEqual(first)
+  const digests = [first.digest]
+  for (const change of [
+    { description: 'another' },
+    { sensitive: true },
+    { idempotent: true },
+    { capabilities: ['network' as const] },
+    { executor: { argv: ['false'] } },
+    { executor: { env: { A: 'b' } } },
+    { limits: { pids: 5 } },
+    { egress: { mode: 'strict' as const, hosts: ['example.com'] } },
+    { input_schema: { type: 'object', maxProperties: 3 } },
+  ]) {
+    const next = await put(name, change)
+    expect(next.version).toBe(digests.length + 1)
+    expect(digests).not.toContain(next.digest)
+    digests.push(next.digest)
+  }
+  const back = await put(name)
+  expect(back.version).toBe(digests.length + 1)
+})
+
+test('the order of members makes no version', async () => {
+  const name = desk.name()
+  const spec = toolSpec()
+  const reversed = Object.fromEntries(Object.entries(spec).reverse()) as typeof spec // the same members
+  granted(await desk.root('putTool', { params: { name }, body: spec }))
+  expect(granted(await desk.root('putTool', { params: { name }, body: reversed })).version).toBe(1)
+})
+
+test('two at once make one version, or two, and never the same number twice', async () => {
+  const name = desk.name()
+  const puts = await Promise.all(Array.from({ length: 10 }, (_, i) => put(name, { description: `number ${i}` })))
+  expect(puts.map(({ version }) => version).sort((a, b) => a - b)).toEqual(Array.from({ length: 10 }, (_, i) => i + 1))
+  expect(new Set(puts.map(({ digest }) => digest)).size).toBe(10)
+})
+
+test('P08 an approval asked for under one version does not run under the next', async () => {
+  const name = await desk.tool({ capabilities: ['network'], executor: { argv: ['echo', 'as approved'] } })
+  const call = await desk.asked(agent.client, name)
+  await put(name, { capabilities: ['network'], executor: { argv: ['echo', 'something else'] } })
+  expect(granted(await approve(call.approval.id)).status).toBe('denied')
+  expect(await stateOf(call)).toBe('denied')
+  const read = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+  expect([read.decision.reason, processPlan(read.plan).executor.argv]).toEqual(['the tool has changed since', ['echo', 'as approved']])
+})
+
+test('P08 an approval asked for a tool that was withdrawn is refused', async () => {
+  const name = await desk.tool({ capabilities: ['network'] })
+  const call = await desk.asked(agent.client, name)
+  granted(await desk.root('deleteTool', { params: { name } }))
+  expect(granted(await approve(call.approval.id)).status).toBe('denied')
+})
+
+test('P08 a tool that changed after the approval and before the claim is not handed out', async () => {
+  const name = await desk.tool({ capabilities: ['network'] })
+  const call = await desk.asked(agent.client, name)
+  granted(await approve(call.approval.id))
+  await put(name, { capabilities: ['network'], description: 'poisoned' })
+  expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  expect(await stateOf(call)).toBe('cancelled')
+})
+
+test('P08 a policy that denies by now refuses the approval, and the call that was approved', async () => {
+  const name = await desk.tool({ capabilities: ['network'] })
+  const [asked, approved] = [await desk.asked(agent.client, name), await desk.asked(agent.client, name)]
+  granted(await approve(approved.approval.id))
+  const denying = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource);`
+  await desk.withPolicies({ denying }, async () => {
+    expect(granted(await approve(asked.approval.id)).status).toBe('denied')
+    expect(refusal(await peer.claim(approved.id))).toBe('409 not_claimable')
+  })
+  expect([await stateOf(asked), await stateOf(approved)]).toEqual(['denied', 'cancelled'])
+})
+
+test('P08 an agent that was revoked, or may call the tool no more, gets nothing of what it asked for', async () => {
+  const name = await desk.tool({ capabilities: ['network'] })
+  const [gone, narrowed] = [await desk.agent(), await desk.agent()]
+  const [first, second] = [await desk.asked(gone.client, name), await desk.asked(narrowed.client, name)]
+  granted(await desk.root('deleteAgent', { params: { name: gone.name } }))
+  granted(await desk.root('putAgent', { params: { name: narrowed.name }, body: { tools: [], pool: desk.pool } }))
+  for (const { approval } of [first, second]) expect(granted(await approve(approval.id)).status).toBe('denied')
+})
+
+test('P08 other arguments are another call, with an approval of its own', async () => {
+  const name = await desk.tool({ capabilities: ['network'], executor: { argv: ['echo', '{text}'] } })
+  const [one, two] = [await desk.asked(agent.client, name, { text: 'a' }), await desk.asked(agent.client, name, { text: 'b' })]
+  expect(one.digest).not.toBe(two.digest)
+  granted(await approve(one.approval.id))
+  expect([await stateOf(one), await stateOf(two)]).toEqual(['granted', 'awaiting_approval'])
+  const claim = granted(await peer.claim(one.id))
+  expect([claim.plan.executor.argv, claim.args, claim.facts_digest]).toEqual([['echo', 'a'], { text: 'a' }, one.digest])
+  expect(refusal(await peer.claim(two.id))).toBe('409 not_claimable')
+})
+
+test('the digest is over what the caller can see: tenant, run, call, tool, arguments and plan', async () => {
+  const name = desk.name()
+  const tool = await put(name)
+  const args = { text: 'a', n: [1, { b: null }] }
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args } }))
+  const seen = {
+    tenant: 'default',
+    run: call.run,
+    call: call.id,
+    tool: { name, version: tool.version, digest: tool.digest },
+    arguments: args,
+    plan: call.plan,
+  }
+  expect(digestOf(seen)).toBe(call.digest)
+})
+
+test('a withdrawn tool is unknown to agents; put again it takes up its versions', async () => {
+  const name = desk.name()
+  await put(name)
+  granted(await desk.root('deleteTool', { params: { name } }))
+  expect(refusal(await desk.root('deleteTool', { params: { name } }))).toBe('404 not_found')
+  expect(refusal(await desk.root('readTool', { params: { name } }))).toBe('404 not_found')
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))).toBe('404 not_found')
+  expect(refusal(await agent.client('decide', { body: { tool: name, args: {} } }))).toBe('404 not_found')
+  expect((await put(name)).version).toBe(2)
+})
+
+test('an unknown tool says so, and says where known ones are', async () => {
+  const answer = await agent.client('proposeCallInNewRun', { body: { tool: 'no.such.tool', args: {} } })
+  expect(answer).toMatchObject({ ok: false, error: { code: 'not_found', detail: expect.stringContaining('/v1/tools') } })
+})
+
+test.each([
+  ['G06 a pattern', { input_schema: { type: 'object', properties: { a: { pattern: '(a+)+' } } } }, 'invalid_schema'],
+  [
+    'G06 a schema that calls itself',
+    { input_schema: { type: 'object', $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } } },
+    'invalid_schema',
+  ],
+  ['a schema that is none', { input_schema: { type: 'object', required: 5 } }, 'invalid_schema'],
+  ['G06 a pattern in what comes out', { output_schema: { type: 'object', properties: { a: { pattern: '(a+)+' } } } }, 'invalid_schema'],
+  ['no argv', { executor: { argv: [] } }, 'invalid_request'],
+  ['S47 NUL in the command line', { executor: { argv: ['a\0b'] } }, 'json_bad_text'],
+  ['an environment variable in small letters', { executor: { env: { path: '/tmp' } } }, 'invalid_request'],
+  ['a limit beyond what anyone may have', { limits: { timeout_ms: 1e12 } }, 'invalid_request'],
+  ['a host with a scheme', { egress: { mode: 'strict' as const, hosts: ['https://example.com'] } }, 'invalid_request'],
+  ['a host of everything', { egress: { mode: 'strict' as const, hosts: ['*'] } }, 'invalid_request'],
+  ['an unknown tier', { executor: { tiers: ['A' as 'B'] } }, 'invalid_request'],
+])('%s: a contract that can’t be kept is not registered', async (_name, change, code) => {
+  const answer = await desk.root('putTool', { params: { name: desk.name() }, body: toolSpec(change) })
+  expect(answer).toMatchObject({ ok: false, error: { code } })
+})
+
+test('G07 a tool’s name is plain', async () => {
+  for (const name of ['Text', 'a b', '1a', 'a/b', 'a%2fb', 'ѕtats', 'a\u200b', '', 'x'.repeat(65), '-a', '.a', 'a\n']) {
+    const answer = await fetch(new URL(`/v1/tools/${encodeURIComponent(name)}`, desk.url), {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${desk.rootKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify(toolSpec()),
+    })
+    expect([name, answer.status === 404 || answer.status === 405]).toEqual([name, true])
+  }
+})

@@ -1,0 +1,135 @@
+// Tools and policies hold together whoever changes which: what policies see of a tool is told, a set fits the tools that there are, and a
+// tool does not change under the set that is in force.
+
+import { expect, test } from 'vitest'
+import { readTexts } from '../../../edge/policy/text-limits.ts'
+import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+
+const desk = new Desk('typed', sharedStack())
+const agent = await desk.agent()
+const schema = (properties: Record<string, unknown>) => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties),
+  additionalProperties: false,
+})
+const put = (name: string, properties: Record<string, unknown>) =>
+  desk.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema(properties) }) })
+const rule = (name: string) =>
+  `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.amount > 100 };`
+
+test('what policies see of a tool, and what not and why, is in every answer about it', async () => {
+  const name = desk.name()
+  const made = granted(await put(name, { amount: { type: 'integer' }, when: { type: ['string', 'integer'] } }))
+  expect(made.policy).toEqual({ args: '{ amount: Long }', unseen: [{ at: '/when', reason: 'it may be string or integer' }] })
+  expect(granted(await desk.root('readTool', { params: { name } }))).toEqual(made)
+})
+
+test('what a policy can’t hold exactly is refused with the call, by name', async () => {
+  const name = desk.name()
+  granted(await put(name, { price: { type: 'number' } }))
+  const refused = await agent.client('decide', { body: { tool: name, args: { price: 0.00001 } } })
+  expect(refusal(refused)).toBe('422 invalid_arguments')
+  expect(refused.ok || refused.error.errors?.[0]?.at).toBe('/price')
+})
+
+test('a set that fits no tool is refused by file, line and column, with a hint, and the present one stays', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  const { policies, version } = granted(await desk.root('readPolicies', {}))
+  const refused = await desk.root('putPolicies', {
+    body: { policies: { ...policies, mine: `\n${rule(name).replace('.amount', '.amont')}` } },
+  })
+  expect(refusal(refused)).toBe('422 invalid_policy')
+  expect(refused.ok || refused.error.errors).toEqual([
+    { at: expect.stringMatching(/^mine:2:\d+$/), message: expect.stringContaining('`args.amont`'), hint: 'did you mean `amount`?' },
+  ])
+  expect(granted(await desk.root('readPolicies', {})).version).toBe(version)
+})
+
+test('a tool does not change under the set in force, and can once no rule minds', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  await desk.withPolicies({ mine: rule(name) }, async () => {
+    const refused = [await put(name, { amount: { type: 'string' } }), await desk.root('deleteTool', { params: { name } })]
+    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(Array(2).fill('409 tool_breaks_policies'))
+    for (const answer of refused) expect(answer.ok || answer.error.errors?.[0]?.at).toMatch(/^mine:1:\d+$/)
+    expect(granted(await desk.root('readTool', { params: { name } })).version).toBe(1)
+    expect(granted(await put(name, { amount: { type: 'integer' }, memo: { type: 'string' } })).version).toBe(2)
+  })
+  granted(await put(name, { amount: { type: 'string' } }))
+  granted(await desk.root('deleteTool', { params: { name } }))
+})
+
+test('a tool does not leave the group that a rule in force is over, nor forget what it spends, until the policy says so', async () => {
+  const [name, group] = [desk.name(), desk.name()]
+  const schema = { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } }, required: ['amount'] }
+  const again = (change: Parameters<typeof toolSpec>[0]) =>
+    desk.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema, ...change }) })
+  granted(await again({ groups: [group], spends: { arg: 'amount' } }))
+  const agent = await desk.agent()
+  const effect = async () => granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } })).decision.effect
+  const over = `@id("over") forbid (principal, action in Action::"tool.execute", resource in ToolGroup::"${group}") unless { context.approval.granted };`
+  const cap = `@id("cap") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.budget.run.tool.spent > 500 };`
+  await desk.withPolicies({ over, cap }, async () => {
+    expect(await effect()).toBe('ask')
+    const refused = [await again({ spends: { arg: 'amount' } }), await again({ groups: [group] })]
+    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(Array(2).fill('409 tool_breaks_policies'))
+    expect(refused.map((answer) => (answer.ok ? [] : answer.error.errors?.map(({ at, hint }) => [at.split(':')[0], hint])))).toEqual([
+      [['over', expect.stringContaining('in the policy first')]],
+      [['cap', expect.stringContaining('in the policy first')]],
+    ])
+    expect(await effect()).toBe('ask')
+  })
+  granted(await again({}))
+})
+
+test('of a set and a change of a tool that can’t both be, one is refused, at any order', async () => {
+  for (let round = 0; round < 5; round++) {
+    const name = desk.name()
+    granted(await put(name, { amount: { type: 'integer' } }))
+    const { policies } = granted(await desk.root('readPolicies', {}))
+    const answers = await Promise.all([
+      desk.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) } } }),
+      put(name, { amount: { type: 'string' } }),
+    ])
+    granted(await desk.root('putPolicies', { body: { policies } }))
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
+  }
+})
+
+test('an older set is held against the tools of now before it is in force again', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  const { policies } = granted(await desk.root('readPolicies', {}))
+  const { version } = granted(await desk.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) }, activate: false } }))
+  granted(await put(name, { amount: { type: 'string' } }))
+  expect(refusal(await desk.root('activatePolicyVersion', { params: { version: `${version}` } }))).toBe('422 invalid_policy')
+})
+
+test('the deepest policies that are let through are parsed, checked, stored and asked by the edge, which stands', async () => {
+  const name = desk.name()
+  granted(await put(name, { amount: { type: 'integer' } }))
+  const shapes: ((n: number) => string)[] = [
+    (n) => `${'('.repeat(n)}true${')'.repeat(n)}`,
+    (n) => `${'(true == '.repeat(n)}true${')'.repeat(n)}`,
+    (n) => `${'{a: '.repeat(n)}1${'}'.repeat(n)}${'.a'.repeat(n)} == 1`,
+    (n) => `${'1 + '.repeat(n)}context.args.amount > 0`,
+    (n) => `${'if context.args.amount > 0 then '.repeat(n)}true${' else false'.repeat(n)}`,
+    (n) => `${'context.args.amount > 0 && '.repeat(n)}true`,
+  ]
+  const texts = shapes.map((of, shape) => {
+    const text = (n: number) =>
+      `@id("${name}-${shape}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { ${of(n)} };`
+    let deepest = 1
+    while (readTexts({ mine: text(deepest + 1) }).unfit.length === 0) deepest++
+    expect(deepest).toBeGreaterThan(10)
+    return text(deepest)
+  })
+  await desk.withPolicies({ deep: texts.join('\n') }, async () => {
+    const { decision } = granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } }))
+    expect(decision.effect).toBe('deny')
+    expect([...decision.policies].sort()).toEqual(shapes.map((_, shape) => `${name}-${shape}`))
+  })
+})

@@ -1,0 +1,343 @@
+// Whoever claims to be a worker proves it with each request: enrolled once, with a token that works once, by a signature over all that
+// counts.
+
+import { expect, test } from 'vitest'
+import { contentDigest, signRequest } from '../../../shared/evidence/http-signature.ts'
+import { type Means, readProof, sealProof, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
+import { mintKey, newWorkerId } from '../../../shared/ids.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { client } from '../../../shared/routes/client.ts'
+import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const desk = new Desk('worker-identity', sharedStack())
+const agent = await desk.agent()
+const tool = await desk.tool()
+const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+
+const path = '/v1/worker/heartbeat'
+const body = Buffer.from('{"tiers":["B","C"],"running":[]}')
+const signed = (
+  as = peer,
+  key = as.signer.key,
+  over: { body?: Buffer; method?: string; path?: string; authority?: string } = {},
+  at = Date.now(),
+) =>
+  signRequest(
+    { method: 'POST', authority: new URL(desk.url).host, path, body, ...over },
+    { tenant: 'default', worker: as.id, key, epoch: peer.epoch },
+    at,
+  )
+
+async function send(headers: Record<string, string>, change: { body?: Buffer; method?: string; path?: string } = {}): Promise<string> {
+  const answer = await fetch(new URL(change.path ?? path, desk.url), {
+    method: change.method ?? 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: new Uint8Array(change.body ?? body),
+  })
+  const { code } = (await answer.json()) as { code?: string } // a problem, or an answer to a heartbeat
+  return `${answer.status} ${code ?? 'ok'}`
+}
+
+test('a signed request is admitted, and not without its signature', async () => {
+  expect(await send(signed())).toBe('200 ok')
+  for (const name of ['signature', 'signature-input', 'content-digest']) {
+    const { [name]: _, ...rest } = signed()
+    expect([name, await send(rest)]).toEqual([name, '401 bad_signature'])
+  }
+  expect(await send({})).toBe('401 bad_signature')
+  expect(await send({ authorization: `Bearer ${agent.key}` })).toBe('401 bad_signature')
+  expect(await send({ authorization: `Bearer ${desk.rootKey}` })).toBe('401 bad_signature')
+})
+
+test('K02 a captured request, sent again, is refused: at once, ten times, and beside new ones', async () => {
+  const captured = signed()
+  expect(await send(captured)).toBe('200 ok')
+  for (let i = 0; i < 10; i++) {
+    expect(await send(captured)).toBe('401 replayed')
+    expect(await send(signed())).toBe('200 ok')
+  }
+})
+
+test('K02 one request sent by twenty at once is admitted once', async () => {
+  const captured = signed()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => send(captured)))
+  expect(answers.filter((answer) => answer === '200 ok')).toHaveLength(1)
+  expect(answers.filter((answer) => answer === '401 replayed')).toHaveLength(19)
+})
+
+test('K02 a request signed too long ago, or ahead of time, is refused', async () => {
+  for (const off of [-(LIMITS.signature_age_s + 5), LIMITS.signature_age_s + 5, -86_400, 86_400])
+    expect([off, await send(signed(peer, peer.signer.key, {}, Date.now() + off * 1000))]).toEqual([off, '401 clock_skew'])
+})
+
+test('K02 another body under the same signature is refused, with the old digest and with its own', async () => {
+  const swapped = Buffer.from('{"tiers":["B","C"],"running":[ ]}')
+  expect(await send(signed(), { body: swapped })).toBe('401 bad_signature')
+  expect(await send({ ...signed(), 'content-digest': contentDigest(swapped) }, { body: swapped })).toBe('401 bad_signature')
+})
+
+test('K02 a signature for another path, method or host is refused', async () => {
+  expect(await send(signed(), { path: '/v1/worker/claims' })).toBe('401 bad_signature')
+  for (const over of [
+    { path: '/v1/worker/claims' },
+    { method: 'GET' },
+    { method: 'post' },
+    { authority: 'evil.example' },
+    { authority: '127.0.0.1' },
+  ])
+    expect([over, await send(signed(peer, peer.signer.key, over))]).toEqual([over, '401 bad_signature'])
+})
+
+const BENT: ReadonlyArray<readonly [string, (headers: Record<string, string>) => Record<string, string>]> = [
+  ['fewer components', (h) => bend(h, 'signature-input', ' "content-digest"', '')],
+  ['no component', (h) => bend(h, 'signature-input', /\(.*?\)/, '()')],
+  ['another order of components', (h) => bend(h, 'signature-input', '"@method" "@authority"', '"@authority" "@method"')],
+  ['a component more', (h) => bend(h, 'signature-input', '"@path"', '"@path" "@query"')],
+  ['another time', (h) => bend(h, 'signature-input', /created=(\d+)/, 'created=1')],
+  ['no time', (h) => bend(h, 'signature-input', /;created=\d+/, '')],
+  ['an expiry instead', (h) => bend(h, 'signature-input', 'created=', 'expires=')],
+  ['another nonce', (h) => bend(h, 'signature-input', /(?<=nonce="A*)[^A"]/, 'A')],
+  ['no nonce', (h) => bend(h, 'signature-input', /;nonce="[^"]*"/, '')],
+  ['another algorithm', (h) => bend(h, 'signature-input', 'ed25519', 'hmac-sha256')],
+  ['no algorithm', (h) => bend(h, 'signature-input', ';alg="ed25519"', '')],
+  ['another tag', (h) => bend(h, 'signature-input', 'countersign-worker', 'other')],
+  ['another tenant', (h) => bend(h, 'signature-input', 'keyid="default/', 'keyid="other/')],
+  ['a tenant with a slash', (h) => bend(h, 'signature-input', 'keyid="default/', 'keyid="default/x/')],
+  ['another label', (h) => ({ ...h, 'signature-input': `x${h['signature-input']}`, signature: `x${h['signature']}` })],
+  ['two signatures', (h) => ({ ...h, 'signature-input': `${h['signature-input']}, x=()`, signature: `${h['signature']}, x=:AA==:` })],
+  ['a signature of zeros', (h) => ({ ...h, signature: `w=:${'A'.repeat(86)}==:` })],
+  ['a signature cut short', (h) => ({ ...h, signature: `${h['signature']?.slice(0, -5)}:` })],
+  ['an empty signature', (h) => ({ ...h, signature: 'w=::' })],
+  ['a digest of another kind', (h) => bend(h, 'content-digest', 'sha-256=', 'sha-512=')],
+  ['two digests', (h) => ({ ...h, 'content-digest': `${h['content-digest']}, ${h['content-digest']}` })],
+  ['blanks', (h) => bend(h, 'signature-input', ';created', '; created')],
+]
+
+function bend(headers: Record<string, string>, name: string, from: string | RegExp, to: string): Record<string, string> {
+  const bent = headers[name]?.replace(from, to)
+  if (bent === undefined || bent === headers[name]) throw new Error(`\`${name}\` was not bent`)
+  return { ...headers, [name]: bent }
+}
+
+test.each(BENT)('K02 a signature that covers less, says more or is written otherwise is none: %s', async (_name, change) => {
+  expect(await send(change(signed()))).toBe('401 bad_signature')
+})
+
+test('K01 another’s key, a stranger’s key, and a worker that is not there are refused alike', async () => {
+  expect(await send(signed(peer, other.signer.key))).toBe('401 bad_signature')
+  expect(await send(signed(peer, newSigner().key))).toBe('401 bad_signature')
+  const nobody = newWorkerId(Date.now())
+  const headers = signRequest(
+    { method: 'POST', authority: new URL(desk.url).host, path, body },
+    { tenant: 'default', worker: nobody, key: peer.signer.key },
+    Date.now(),
+  )
+  expect(await send(headers)).toBe('401 bad_signature')
+})
+
+test('K01 a revoked worker is refused on its next request, and what it signed before stays verifiable', async () => {
+  const leaving = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  granted(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))
+  granted(await desk.root('revokeWorker', { params: { worker: leaving.id } }))
+  for (let i = 0; i < 3; i++)
+    expect(refusal(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe('401 bad_signature')
+  expect(granted(await desk.root('listWorkers', {})).items.find(({ id }) => id === leaving.id)?.status).toBe('revoked')
+  expect(granted(await client(desk.url)('keys', { query: {} })).keys.find(({ worker }) => worker === leaving.id)).toMatchObject({
+    status: 'revoked',
+  })
+})
+
+// ── Enrolment ──
+
+const enrol = (token: string, x = newSigner().x) => client(desk.url)('enroll', { body: { token, x, name: 'peer', tiers: ['C'] } })
+const newToken = async () => granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
+
+test('K01 a token enrols one worker, once; of twenty at once too', async () => {
+  const { token } = await newToken()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => enrol(token)))
+  expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
+  expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['401 enrolment_invalid']))
+  expect(refusal(await enrol(token))).toBe('401 enrolment_invalid')
+})
+
+test('K03 a token is 256 bits of chance: none that is like it, and no key of another kind, enrols', async () => {
+  const { token, expires_at } = await newToken()
+  expect(expires_at - Date.now()).toBeLessThanOrEqual(LIMITS.enrolment_ttl_s * 1000)
+  const guesses = [
+    mintKey('enrol', 'default', Date.now()).key,
+    mintKey('enrol', 'other', Date.now()).key,
+    `${token.slice(0, -1)}${token.endsWith('0') ? '1' : '0'}`,
+    token.toLowerCase(),
+    token.slice(0, -1),
+    `${token} `,
+    token.replace('cs_enrol_', 'cs_operator_'),
+    agent.key,
+    desk.rootKey,
+    '',
+  ]
+  for (const guess of guesses) expect([guess, refusal(await enrol(guess))]).toEqual([guess, '401 enrolment_invalid'])
+  for (let i = 0; i < 100; i++) expect(refusal(await enrol(mintKey('enrol', 'default', Date.now()).key))).toBe('401 enrolment_invalid')
+  expect((await enrol(token)).ok).toBe(true) // guessing did not spend it
+})
+
+test('T02 a key with which anyone could sign is not enrolled, and the token stays good', async () => {
+  const { token } = await newToken()
+  const weak = [
+    'A'.repeat(43),
+    Buffer.concat([Buffer.of(1), Buffer.alloc(31)]).toString('base64url'),
+    Buffer.alloc(32, 255).toString('base64url'),
+    'x',
+    '',
+  ]
+  for (const x of weak) expect([x, refusal(await enrol(token, x))]).toEqual([x, '400 invalid_request'])
+  expect((await enrol(token)).ok).toBe(true)
+})
+
+test('K01 one key is one worker', async () => {
+  const { token } = await newToken()
+  expect(refusal(await enrol(token, peer.signer.x))).toBe('401 enrolment_invalid')
+})
+
+// ── What a worker may ask ──
+
+test('K04 a worker gets no call of a tier that it has not proven, whatever it says now', async () => {
+  const modest = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  for (const tiers of [['B'], ['B', 'C'], []] as const) {
+    const answer = await modest.client('claim', { body: { run: call.run, call: call.id, tiers: [...tiers] } })
+    expect(answer).toMatchObject({ ok: false, error: { code: 'sandbox_unavailable' } })
+  }
+  expect(refusal(await peer.claim(call.id, ['B']))).toMatch(/sandbox_unavailable/)
+  expect((await peer.claim(call.id)).ok).toBe(true)
+})
+
+test('K04 a worker that has said nothing signed of itself gets no call, whatever it enrolled with', async () => {
+  const { token } = await newToken()
+  const signer = newSigner()
+  const { worker, tenant } = granted(await client(desk.url)('enroll', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }))
+  const silent = client(desk.url, peer.credentialsOf({ worker, tenant, signer }))
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const claim = () => silent('claim', { body: { run: call.run, call: call.id, tiers: ['B', 'C'] } })
+  expect(refusal(await claim())).toMatch(/sandbox_unavailable/)
+  granted(await silent('heartbeat', { body: { tiers: ['B', 'C'], running: [] } }))
+  expect(refusal(await claim())).toMatch(/sandbox_unavailable/)
+  expect((await peer.claim(call.id)).ok).toBe(true)
+})
+
+test('K04 a tier that is proven no more, or said no more, is handed out no more; proven again, it is', async () => {
+  const fickle = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  const claims = async (): Promise<string> => {
+    const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const claim = await fickle.claim(call.id)
+    if (!claim.ok) granted(await peer.claim(call.id))
+    return claim.ok ? 'granted' : claim.error.code
+  }
+  expect(await claims()).toBe('granted')
+  granted(await fickle.prove(['B']))
+  expect(await claims()).toBe('sandbox_unavailable')
+  granted(await fickle.prove(['B', 'C']))
+  expect(await claims()).toBe('granted')
+  granted(await fickle.client('heartbeat', { body: { tiers: ['B'], running: [] } }))
+  expect(await claims()).toBe('sandbox_unavailable')
+})
+
+test('K04 egress, cgroups and profiles are what is proven, and no more than what is said at the claim; nothing is burned', async () => {
+  const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
+  const own = { name: 'gpu', from: 'c_offline' as const, sha256: 'a'.repeat(64) }
+  const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [own] }
+  const proven =
+    (ok: boolean, profile = own) =>
+    (proof: WorkerProof) => ({
+      ...proof,
+      egress: part(ok),
+      cgroups: part(ok),
+      profiles: [{ ...profile, proof: part(ok) }],
+    })
+  const worker = await PeerWorker.enrol(desk.url, desk.root, desk.name())
+  const needing = await desk.agent({ pool: worker.pool })
+  const network = {
+    capabilities: ['network' as const],
+    executor: { tiers: ['C' as const] },
+    egress: { mode: 'strict' as const, hosts: ['example.com'] },
+  }
+  const [offline, online] = [await desk.tool({ executor: { tiers: ['C'], profile: own.name } }), await desk.tool(network)]
+  const less: [string, Partial<Means>][] = [
+    [offline, { profiles: [] }],
+    [offline, { profiles: [{ ...own, sha256: 'b'.repeat(64) }] }],
+    [online, { egress: false }],
+  ]
+  for (const [tool, without] of less) {
+    const call = granted(await needing.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const asked = call.approval?.id // to reach a host is asked about
+    if (asked !== undefined) granted(await desk.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
+    const refused = async (said: Partial<Means>) =>
+      expect(refusal(await worker.claim(call.id, ['B', 'C'], said))).toMatch(/sandbox_unavailable/)
+    granted(await worker.prove(['B', 'C'], proven(false)))
+    await refused(all) // it says more than it has proven
+    if (tool === offline) {
+      granted(await worker.prove(['B', 'C'], proven(true, { ...own, from: 'c_relayed' as never })))
+      await refused({ ...all, profiles: [{ ...own, from: 'c_relayed' }] })
+    }
+    granted(await worker.prove(['B', 'C'], proven(true)))
+    await refused({ ...all, ...without }) // it has proven more than it says
+    expect((await worker.claim(call.id, ['B', 'C'], all)).ok).toBe(true)
+  }
+  const { means, advertised } = granted(await desk.root('readWorker', { params: { worker: worker.id } }))
+  expect([means, advertised]).toEqual([all, ['B', 'C']])
+})
+
+test('K04 a proof that is not this worker’s own word, or says more than its checks, changes nothing', async () => {
+  const modest = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
+  const both = ['B', 'C'] as const
+  const failed = { name: 'x', ok: false, seen: '' }
+  const bends: ((proof: WorkerProof) => unknown)[] = [
+    (proof) => ({ ...proof, worker: peer.id }),
+    (proof) => ({ ...proof, tenant: 'other' }),
+    (proof) => ({ ...proof, at_ms: Date.now() - 3_600_000 }),
+    (proof) => ({ ...proof, at_ms: Date.now() + 3_600_000 }),
+    (proof) => ({ ...proof, at_ms: Date.now() - 60_000 }), // older than the one that is known
+    (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [] } } }),
+    (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [failed] } } }),
+    (proof) => ({ ...proof, more: true }),
+    () => ({}),
+  ]
+  for (const bend of bends) expect(refusal(await modest.prove(both, bend))).toBe('422 proof_invalid')
+  const borrowed = sealProof({ ...(await proofOf(peer.id)), at_ms: Date.now() }, peer.signer)
+  expect(refusal(await modest.client('prove', { body: { envelope: borrowed } }))).toBe('422 proof_invalid')
+  const { tiers, proof, envelope } = granted(await desk.root('readWorker', { params: { worker: modest.id } }))
+  expect([tiers, proof?.tiers.C.ok]).toEqual([['B'], false])
+  const { kid, x } = modest.signer
+  expect(envelope && readProof(envelope, { tenant: 'default', id: modest.id, kid, x })).toEqual({
+    ok: true,
+    value: proof,
+  })
+})
+
+async function proofOf(worker: string): Promise<WorkerProof> {
+  const { proof } = granted(await desk.root('readWorker', { params: { worker } }))
+  if (proof === null) throw new Error('it has none')
+  return proof
+}
+
+test('K01 a worker gets no call of another pool, and no one’s call that was never there', async () => {
+  const elsewhere = await PeerWorker.enrol(desk.url, desk.root, desk.name())
+  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  expect(refusal(await elsewhere.claim(call.id))).toBe('409 not_claimable')
+  expect(refusal(await elsewhere.claim(`${call.id.slice(0, -1)}9`))).toBe('409 not_claimable')
+  const guess = call.id.replace(/_[0-9A-Z]{26}_/, `_${newWorkerId(Date.now()).slice(4)}_`)
+  expect(refusal(await elsewhere.claim(guess))).toBe('409 not_claimable')
+  expect((await peer.claim(call.id)).ok).toBe(true)
+})
+
+test('L2 two workers claim one call at once: one has it; its own second claim is handed the same grant', async () => {
+  for (let i = 0; i < 20; i++) {
+    const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const claims = await Promise.all([peer.claim(call.id), other.claim(call.id)])
+    expect(claims.filter(({ ok }) => ok)).toHaveLength(1)
+    expect(claims.filter(({ ok }) => !ok).map(refusal)).toEqual(['409 already_claimed'])
+    const winner = claims[0]?.ok ? peer : other
+    expect(granted(await winner.claim(call.id))).toEqual(claims.flatMap((claim) => (claim.ok ? [claim.value] : []))[0])
+  }
+})

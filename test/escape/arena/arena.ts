@@ -1,0 +1,231 @@
+// Where attacks are fought: starts driver.ts as an unprivileged user, gives it orders, and makes the plans. Attack programs are Python,
+// which calls the kernel directly; they print one JSON object.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { arch, tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { removeDelegated } from '../../../infra/delegate-cgroup.ts'
+import { asWorker, asWorkerAlone } from '../../../infra/run-as-user.ts'
+import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
+import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
+import { INIT } from '../../../worker/sandbox/kernel/init.ts'
+import { machineOf, syscallsOf } from '../../../worker/sandbox/kernel/syscalls.ts'
+import type { Answer, BareOrder, BareSeen, FactsSeen, LaunchOrder, LaunchSeen, Order, OrphansSeen, Setup, Swap } from './orders.ts'
+
+export const UID = process.geteuid?.() === 0 ? 65_533 : (process.getuid?.() ?? 0)
+const ROOT = join(import.meta.dirname, '..', '..', '..')
+/** From the root: the user may find the repository elsewhere. */
+const DRIVER = relative(ROOT, fileURLToPath(new URL('./driver.ts', import.meta.url)))
+
+type Waiting = { readonly settle: (value: never) => void; readonly fail: (error: Error) => void; readonly hear: (said: string) => void }
+/** Everything of an order but its number. */
+type Unnumbered<T> = T extends { id: number } ? Omit<T, 'id'> : never
+
+export type ArenaOptions = Omit<Setup, 'folder'> & {
+  /** The environment of the driver: what a worker would have. */
+  readonly env?: Readonly<Record<string, string>>
+  /** A descriptor of the test, open in the driver under this number. */
+  readonly leak?: { readonly fd: number; readonly as: number }
+  /** The driver's user is given no cgroup. */
+  readonly undelegated?: true
+  /** Programs that start the driver. */
+  readonly under?: readonly string[]
+}
+
+/** vitest.config.ts has the attacks played in both kinds of sandboxes: started cold, and set up in advance. */
+const IN_PREPARED = process.env['COUNTERSIGN_ARENA'] === 'prepared' ? { prepared: {} } : {}
+
+export class Arena {
+  /** What the test and the sandboxes share: the run folders lie in it. */
+  readonly home: string
+  /** The same as the driver sees it. */
+  readonly #seen: string
+  readonly #driver: ChildProcess
+  readonly #waiting = new Map<number, Waiting>()
+  #orders = 0
+  #complaints = ''
+
+  private constructor(home: string, seen: string, driver: ChildProcess) {
+    this.home = home
+    this.#seen = seen
+    this.#driver = driver
+    driver.stderr?.on('data', (chunk: Buffer) => {
+      this.#complaints += chunk.toString()
+    })
+    driver.on('exit', () => this.#abandon())
+    if (driver.stdout !== null) createInterface({ input: driver.stdout }).on('line', (line) => this.#hear(JSON.parse(line))) // from driver.ts
+  }
+
+  static async open({ env = {}, leak, undelegated, under = [], ...setup }: ArenaOptions = {}): Promise<Arena> {
+    const home = mkdtempSync(join(tmpdir(), 'escape-'))
+    chownSync(home, UID, UID)
+    let seen = ''
+    const start = undelegated === true ? asWorkerAlone : asWorker
+    const argv = start({ uid: UID, gid: UID }, { repository: ROOT, arena: home }, (at) => {
+      seen = at.arena
+      const told: Setup = { ...IN_PREPARED, ...setup, folder: join(at.arena, 'worker') }
+      return [...under, join(at.repository, 'node_modules/.bin/node'), join(at.repository, DRIVER), JSON.stringify(told)]
+    })
+    const extra = leak === undefined ? [] : [...new Array<'ignore'>(leak.as - 3).fill('ignore'), leak.fd]
+    const driver = spawn(argv[0] ?? '', argv.slice(1), { env: { ...env }, stdio: ['pipe', 'pipe', 'pipe', ...extra] })
+    const arena = new Arena(home, seen, driver)
+    await new Promise<void>((settle, fail) => arena.#waiting.set(0, { settle: () => settle(), fail, hear: () => undefined }))
+    return arena
+  }
+
+  get pid(): number {
+    return this.#driver.pid ?? 0
+  }
+
+  facts(): Promise<FactsSeen> {
+    return this.#order({ do: 'facts' })
+  }
+
+  /** `hear` is told what is said while it runs. */
+  launch(order: LaunchOrder, hear?: (said: string) => void): Promise<LaunchSeen> {
+    return this.#order({ do: 'launch', ...order }, hear)
+  }
+
+  /** The start of a worker of this user. */
+  orphans(): Promise<OrphansSeen> {
+    return this.#order({ do: 'orphans' })
+  }
+
+  bare(order: BareOrder): Promise<BareSeen> {
+    return this.#order({ do: 'bare', ...order })
+  }
+
+  /** A folder that calls of one run share: here, and there. */
+  runFolder(): { here: string; there: string } {
+    const here = mkdtempSync(join(this.home, 'run-'))
+    chownSync(here, UID, UID)
+    chmodSync(here, 0o700)
+    return { here, there: join(this.#seen, here.slice(this.home.length)) }
+  }
+
+  /** As a power cut: SIGKILL, and nothing is tidied up by the driver. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+  }
+
+  async close(): Promise<void> {
+    this.#driver.stdin?.end()
+    await this.#end()
+    rmSync(this.home, { recursive: true, force: true })
+  }
+
+  async #end(signal?: 'SIGKILL'): Promise<void> {
+    if (this.#driver.exitCode !== null || this.#driver.signalCode !== null) return
+    const gone = new Promise((settle) => this.#driver.once('exit', settle))
+    if (signal !== undefined) this.#driver.kill(signal)
+    await gone
+    removeDelegated()
+  }
+
+  async #order<T>(order: Unnumbered<Order>, hear: (said: string) => void = () => undefined): Promise<T> {
+    if (this.#driver.exitCode !== null || this.#driver.signalCode !== null) throw new Error(`the driver is gone: ${this.#complaints}`)
+    this.#orders += 1
+    const id = this.#orders
+    this.#driver.stdin?.write(`${JSON.stringify({ ...order, id })}\n`)
+    return new Promise<T>((settle, fail) => this.#waiting.set(id, { settle, fail, hear }))
+  }
+
+  #hear({ id, value, said, error }: Answer): void {
+    const waiting = this.#waiting.get(id)
+    if (said !== undefined) {
+      waiting?.hear(said)
+      return
+    }
+    this.#waiting.delete(id)
+    if (error === undefined)
+      waiting?.settle(value as never) // the order says which
+    else waiting?.fail(new Error(error))
+  }
+
+  #abandon(): void {
+    for (const { fail } of this.#waiting.values()) fail(new Error(`the driver ended: ${this.#complaints}`))
+    this.#waiting.clear()
+  }
+}
+
+/** Replaces our init by bubblewrap's own. */
+export const THEIR_INIT: readonly Swap[] = [
+  [['--as-pid-1'], []],
+  [['--', INIT], ['--']],
+]
+
+type Changes = Partial<Pick<Plan, 'tier' | 'workspace' | 'egress' | 'secrets' | 'credentials' | 'files' | 'outputs'>> & {
+  readonly limits?: Partial<Plan['limits']>
+  readonly cwd?: string
+  readonly env?: Plan['executor']['env']
+}
+
+export function planOf(argv: readonly string[], { limits, cwd = '', env = {}, ...changes }: Changes = {}): Plan {
+  return {
+    tier: 'C',
+    executor: { kind: 'process', argv: [...argv], stdin: 'none', env, cwd },
+    egress: changes.tier === 'B' ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: [] },
+    secrets: [],
+    workspace: 'call',
+    ...changes,
+    limits: { ...DEFAULT_LIMITS, timeout_ms: 10_000, ...limits },
+  }
+}
+
+const numbers = Object.fromEntries(syscallsOf(machineOf(arch()) ?? 'x86_64').map(({ call, number }) => [call, number]))
+
+/** `call(name, …)` and `number(n, …)` make a system call and tell `ok` or the errno; `tell` is what is printed in the end. */
+const PRELUDE = `
+import ctypes, errno, json, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+N = ${JSON.stringify(numbers)}
+tell = {}
+def number(n, *args):
+    ctypes.set_errno(0)
+    r = libc.syscall(ctypes.c_long(n), *[a if isinstance(a, (bytes, ctypes.Array, type(None))) else ctypes.c_long(a) for a in args])
+    return errno.errorcode[ctypes.get_errno()] if r == -1 else 'ok'
+def call(name, *args):
+    return number(N[name], *args)
+def attempt(f, *args, **named):
+    try:
+        f(*args, **named)
+        return 'ok'
+    except OSError as e:
+        return errno.errorcode[e.errno]
+`
+export const attack = (source: string): string[] => ['python3', '-I', '-c', `${PRELUDE}${source}\nprint(json.dumps(tell))`]
+
+/** What an attack told, whatever else it said. */
+export const told = ({ out, err }: { readonly out: string; readonly err: string }): Record<string, unknown> => {
+  const line = out.trim().split('\n').at(-1) ?? ''
+  if (!line.startsWith('{')) throw new Error(`the attack told nothing: ${out}${err}`)
+  return JSON.parse(line) as Record<string, unknown> // an object: it begins like one
+}
+
+/** Processes of the host with this in their command line, seen from outside. */
+export function processesWith(word: string): number[] {
+  const named = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name) && commandLine(name).includes(word))
+  return named.map(Number).filter((pid) => pid !== process.pid)
+}
+
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+export async function eventually(what: string, holds: () => boolean, within_ms = 20_000, every_ms = 10): Promise<void> {
+  for (const until = Date.now() + within_ms; !holds(); await sleep(every_ms)) {
+    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
+  }
+}
+
+/** A word that no other process has. */
+export const unique = (): string => `${process.pid}${performance.now()}`.replace('.', '')

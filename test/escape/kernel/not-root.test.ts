@@ -1,0 +1,79 @@
+// Promise: that the worker is no root is a defence of its own. Whatever options bubblewrap is given, started by root its tool has ways to
+// the host; started by another user the same program fails. The worker refuses to start as root (test/worker/calls/call-life.test.ts).
+
+import { spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { admit, commandFor } from '../../../worker/sandbox/plan/argv.ts'
+import { findHost } from '../../../worker/sandbox/plan/host-programs.ts'
+import { withoutOurInit } from '../../support/worker/bare-command.ts'
+import { Arena, attack, planOf, told, UID } from '../arena/arena.ts'
+
+let arena: Arena
+beforeAll(async () => {
+  arena = await Arena.open()
+})
+afterAll(() => arena.close())
+
+/** The sandbox's options but for the descriptors, as whoever runs the tests. */
+async function asWhoWeAre(source: string, ...without: string[]): Promise<Record<string, unknown>> {
+  const admitted = admit(planOf(attack(source)))
+  if (!admitted.ok) throw new Error(admitted.error.detail)
+  const host = await findHost()
+  const { bwrap, args } = withoutOurInit(commandFor(admitted.value, host, {}))
+  const options = bwrap?.options.toString().split('\0').slice(4, -1) ?? [] // after the status and the filter
+  const argv = [...options.filter((option) => !without.includes(option)), ...args.slice(2)]
+  const { stdout, stderr } = spawnSync(host.programs.bwrap, argv, { env: {}, encoding: 'utf8' })
+  return told({ out: stdout, err: stderr })
+}
+
+/** What only root can show. */
+function onlyAsRoot(title: string, show: () => Promise<void> | void): void {
+  if (process.geteuid?.() === 0) test(title, show)
+  else test(`${title.slice(0, 3)} not shown here: the tests do not run as root`, () => expect(process.geteuid?.()).not.toBe(0))
+}
+
+onlyAsRoot('S05 without a user of the worker’s own: the kernel’s settings open for writing', async () => {
+  const seen = await asWhoWeAre("tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY)")
+  expect(seen).toEqual({ core: 'ok' })
+})
+
+const BY_HANDLE = `
+handle = ctypes.create_string_buffer(136)
+ctypes.cast(handle, ctypes.POINTER(ctypes.c_uint))[0] = 128
+mount = ctypes.create_string_buffer(4)
+tell['name'] = call('name_to_handle_at', -100, b'/usr/bin/true', handle, mount, 0)
+tell['open'] = call('open_by_handle_at', os.open('/usr', os.O_RDONLY), handle, 0)`
+
+test('S16 a file is not opened by its number, where the filter is off too', async () => {
+  const plan = planOf(attack(BY_HANDLE))
+  expect(told(await arena.launch({ plan }))).toEqual({ name: 'EPERM', open: 'EPERM' })
+  expect(told(await arena.bare({ plan, swaps: [[['--seccomp', '4'], []]] }))).toEqual({ name: 'ok', open: 'EPERM' })
+})
+
+/** What leaves bubblewrap's defaults: all of root's capabilities, on the host. */
+const CAPABLE =
+  '--unshare-all --unshare-user --disable-userns --assert-userns-disabled --cap-drop ALL --uid --gid 65534 --hostname sandbox'.split(' ')
+
+onlyAsRoot('S16 without a user of the worker’s own, nor a user namespace: any file is opened by its number', async () => {
+  expect(await asWhoWeAre(BY_HANDLE.replace('/usr/bin/true', '/usr/bin/env'), ...CAPABLE)).toEqual({
+    name: 'ok',
+    open: 'ok',
+  })
+})
+
+onlyAsRoot('S17 without a user of the worker’s own, nor a user namespace: a device of the host is made', async () => {
+  const source = "import stat\ntell['disk'] = attempt(os.mknod, '/tmp/disk', stat.S_IFBLK | 0o600, os.makedev(254, 0))"
+  expect(await asWhoWeAre(source, ...CAPABLE)).toEqual({ disk: 'ok' })
+})
+
+onlyAsRoot('S19 without the sandbox: a setuid program of root’s makes root of whoever runs it', async () => {
+  const kept = arena.runFolder()
+  const program = join(kept.here, 'id')
+  copyFileSync('/usr/bin/id', program)
+  chmodSync(program, 0o4755)
+  const inside = await arena.launch({ plan: planOf(['./id', '-u'], { workspace: 'run' }), runFolder: kept.there })
+  expect(inside.out).toBe('65534\n')
+  expect(spawnSync(program, ['-u'], { uid: UID, gid: UID, encoding: 'utf8' }).stdout).toBe('0\n')
+})

@@ -1,0 +1,385 @@
+// Promise: what a call may use is counted over all of its processes together, where this host has given the worker cgroups; whoever takes
+// more is ended, with all they started, and the call says for want of what.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parents } from '../../../infra/delegate-cgroup.ts'
+import { processesIn } from '../../../worker/sandbox/limits/cgroup-delegation.ts'
+import { Arena, attack, eventually, planOf, processesWith, told, unique } from '../arena/arena.ts'
+import { forks, HOGS } from '../arena/programs.ts'
+
+const MiB = 1024 * 1024
+const TIERS = ['B', 'C'] as const
+
+let arena: Arena
+/** The same without cgroups: rlimits alone. */
+let without: Arena
+beforeAll(async () => {
+  ;[arena, without] = await Promise.all([Arena.open(), Arena.open({ undelegated: true })])
+})
+afterAll(async () => {
+  await Promise.all([arena.close(), without.close()])
+})
+
+/** Each arena has its own: of v1 one for each controller, of v2 one. */
+const ofArena = (pid: number): string[] =>
+  parents().flatMap((folder) =>
+    readdirSync(folder)
+      .filter((name) => name.startsWith(`countersign-${pid}-`))
+      .map((name) => join(folder, name)),
+  )
+const callsIn = (pid: number): string[] =>
+  ofArena(pid).flatMap((folder) =>
+    readdirSync(folder)
+      .filter((name) => name.startsWith('call-'))
+      .map((name) => join(folder, name)),
+  )
+/** Without those of sandboxes that run, or wait for a call. */
+const emptyIn = (pid: number): string[] => callsIn(pid).filter((folder) => existsSync(folder) && processesIn(folder).length === 0)
+
+test('this host delegates cgroups to its worker, so that what follows means something', async () => {
+  const standing = (await arena.facts()).cgroups
+  expect(standing).toMatchObject({
+    ok: true,
+    checks: [{ detail: expect.stringMatching(/^cgroups v[12]$/) }, {}, { detail: 'ended by memory_cap' }],
+  })
+  expect(standing.checks[1]?.detail).toMatch(/^14 of 20 begun/) // with the program, and the process of its that asks
+  const { cgroups, tiers } = await without.facts()
+  expect(cgroups).toMatchObject({ ok: false, checks: [{ detail: expect.stringContaining('no cgroup is delegated') }] })
+  expect([tiers.B.ok, tiers.C.ok]).toEqual([true, true])
+})
+
+test('a plan that is bound to cgroups runs where they are, and nowhere else', async () => {
+  for (const tier of TIERS) {
+    const plan = { ...planOf(['true'], { tier }), cgroup: true as const }
+    const ended = { kind: 'exit', code: 0 }
+    expect(await arena.launch({ plan }), tier).toMatchObject({ outcome: ended, cgroup: true })
+    expect((await without.launch({ plan })).outcome, tier).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+    expect(await without.launch({ plan: planOf(['true'], { tier }) }), tier).toMatchObject({ outcome: ended, cgroup: false })
+  }
+})
+
+describe('memory', () => {
+  test('S28 many small processes are ended when together they want too much, and the call says so', async () => {
+    for (const tier of TIERS) {
+      const plan = planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } })
+      expect((await arena.launch({ plan })).outcome, tier).toEqual({ kind: 'memory_cap' })
+    }
+    expect((await arena.launch({ plan: planOf(['true']) })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S28 without a cgroup: each process has its limit, and all together many times that', async () => {
+    for (const tier of TIERS) {
+      const seen = await without.launch({ plan: planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } }) })
+      expect([seen.outcome, told(seen)], tier).toEqual([{ kind: 'exit', code: 0 }, { ends: [0, 0, 0, 0, 0, 0] }])
+    }
+  })
+
+  const FILL = `
+try:
+    with open('/tmp/full', 'wb') as file:
+        for _ in range(60): file.write(b'x' * (1 << 20))
+    tell['wrote'] = 60
+except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
+
+  test('S29 what is written into memory counts as memory (seed N12)', async () => {
+    const plan = planOf(attack(FILL), { limits: { memory_bytes: 40 * MiB } })
+    expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
+    expect(told(await without.launch({ plan }))).toEqual({ wrote: 60 })
+  })
+
+  test('an end by SIGKILL for another reason is not taken for want of memory', async () => {
+    for (const tier of TIERS) {
+      const seen = await arena.launch({ plan: planOf(attack('os.kill(os.getpid(), 9)'), { tier }) })
+      expect(seen.outcome, tier).toEqual({ kind: 'signal', signal: 'SIGKILL' })
+    }
+  })
+})
+
+describe('CPU time', () => {
+  /** Each process stays below the limit of one; all together go far beyond. */
+  const SPINS = `
+import time
+children = []
+for _ in range(3):
+    pid = os.fork()
+    if pid == 0:
+        while time.process_time() < 0.3: pass
+        os._exit(0)
+    children.append(pid)
+tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]`
+  const limits = { cpu_ms: 400, timeout_ms: 60_000 }
+
+  test('S38 that of all processes counts together, where a cgroup counts it', async () => {
+    for (const tier of TIERS)
+      expect((await arena.launch({ plan: planOf(attack(SPINS), { tier, limits }) })).outcome, tier).toEqual({ kind: 'cpu_cap' })
+  })
+
+  test('S38 without a cgroup: each process has its limit, and all together many times that', async () => {
+    expect(told(await without.launch({ plan: planOf(attack(SPINS), { limits }) }))).toEqual({ ends: [0, 0, 0] })
+  })
+})
+
+describe('processes', () => {
+  test('S27 tier B counts the processes of each call, not those of the user (seed N12)', async () => {
+    const plan = planOf(attack(forks(60)), { tier: 'B', limits: { pids: 16 } })
+    expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
+    expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
+  })
+
+  test('S39 a call of tier B at its limit does not hold up another', async () => {
+    const bomb = planOf(attack(forks(60, "print('full', flush=True)\nsignal.pause()")), {
+      tier: 'B',
+      limits: { pids: 16, timeout_ms: 4_000 },
+    })
+    const calm = planOf(attack(forks(10)), { tier: 'B', limits: { pids: 16 } })
+    let running: Promise<unknown> | undefined
+    const full = new Promise<void>((settle) => {
+      running = arena.launch({ plan: bomb, cancelOn: 'never' }, (said) => said.includes('full') && settle())
+    })
+    await full
+    expect(told(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
+    await running
+  })
+})
+
+describe('a workspace on disk', () => {
+  const WRITE = (folder: string, mib: number) => `
+import time
+for n in range(${mib}):
+    with open('${folder}/%d' % n, 'wb') as file: file.write(os.urandom(1 << 20))
+print('written', flush=True)
+time.sleep(20)`
+  const FILES = (folder: string, sleep: number) => `
+import time
+os.makedirs('${folder}/deep/er')
+for n in range(500): open('${folder}/deep/er/%d' % n, 'w').close()
+print('written', flush=True)
+time.sleep(${sleep})`
+  const RUN = { workspace: 'run' } as const
+
+  test('S30 too many bytes end the call while it runs, and it says so', async () => {
+    const limits = { workspace_bytes: 4 * MiB, timeout_ms: 30_000 }
+    const inB = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })
+    expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
+    const { there } = arena.runFolder()
+    const inC = await arena.launch({ plan: planOf(attack(WRITE('/workspace', 8)), { ...RUN, limits }), runFolder: there })
+    expect(inC.outcome).toEqual({ kind: 'workspace_cap' })
+    expect(inC.ended_at_ms - inC.started_at_ms).toBeLessThan(15_000)
+  })
+
+  test('S30 what lies under a name that is no text counts', async () => {
+    const nameless = `
+os.mkdir(b'/workspace/\\xff\\xfe')
+for n in range(8):
+    with open(b'/workspace/\\xff\\xfe/%d' % n, 'wb') as file: file.write(os.urandom(1 << 20))
+print('written')`
+    const { there } = arena.runFolder()
+    const plan = planOf(attack(nameless), { ...RUN, limits: { workspace_bytes: 4 * MiB } })
+    expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'workspace_cap' })
+  })
+
+  test('S30 without `workspace_bytes` that it reaches: the call writes on, to the end of its time', async () => {
+    const limits = { workspace_bytes: 64 * MiB, timeout_ms: 3_000 }
+    const seen = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })
+    expect([seen.outcome, seen.out]).toEqual([{ kind: 'timeout' }, 'written\n'])
+  })
+
+  /** As many bytes as `WRITE`, in files that nobody can name. */
+  const UNNAME = (keep: string, sleep = 20) => `
+import time
+kept = []
+for n in range(8):
+    file = open('%d' % n, 'w+b')
+    file.write(os.urandom(1 << 20))
+    file.flush()
+    os.unlink('%d' % n)
+    kept.append(${keep})
+print('written', flush=True)
+time.sleep(${sleep})`
+  const SMALL = { workspace_bytes: 4 * MiB, timeout_ms: 30_000 }
+  const HIDE = 'libc.prctl(4, 0)\nimport time\ntime.sleep(20)'
+
+  test('S30 what has no name any more and is open, or mapped, counts; who hides its descriptors has too much', async () => {
+    const inB = await arena.launch({ plan: planOf(attack(UNNAME('file')), { tier: 'B', limits: SMALL }) })
+    expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
+    const mapped = '(libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close())' // Python's own would keep a descriptor
+    const whole = 'libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close(), time.sleep(60)'
+    const elsewhere = `(libc.mmap(None, 4096, 3, 1, file.fileno(), 0), os.fork() or (${whole}), file.close())` // a page of it is seen first
+    for (const source of [UNNAME('file'), UNNAME(mapped), UNNAME(elsewhere), HIDE]) {
+      const { there } = arena.runFolder()
+      const seen = await arena.launch({ plan: planOf(attack(source), { ...RUN, limits: SMALL }), runFolder: there })
+      expect([seen.outcome, source]).toEqual([{ kind: 'workspace_cap' }, source])
+    }
+    const { there } = arena.runFolder()
+    const fits = planOf(attack(UNNAME('file', 1)), { ...RUN, limits: { ...SMALL, workspace_bytes: 16 * MiB } })
+    expect((await arena.launch({ plan: fits, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S30 a tool that removes its folder ends as it would; what it has open of it counts still', async () => {
+    const leave = 'time.sleep(0.5)\nimport shutil\nshutil.rmtree(os.getcwd())\ntime.sleep(1)'
+    const plan = planOf(attack(`import time\n${leave}`), { tier: 'B', limits: SMALL })
+    expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
+    const kept = `import time\nfile = open('x', 'wb')\n${leave}\nfor _ in range(8): file.write(os.urandom(1 << 20))\nfile.flush()\ntime.sleep(20)`
+    expect((await arena.launch({ plan: planOf(attack(kept), { tier: 'B', limits: SMALL }) })).outcome).toEqual({ kind: 'workspace_cap' })
+  })
+
+  /** What makes a look long. */
+  const LONG = {
+    names: "for n in range(30000): open('%d' % n, 'w').close()",
+    descriptors: `
+for _ in range(100):
+    if os.fork() == 0:
+        own = os.open('.', os.O_RDONLY)
+        while attempt(os.dup, own) == 'ok': pass
+        time.sleep(60)`,
+  }
+
+  test.each(Object.entries(LONG))('S30 %s that make a look long put off no end', { timeout: 120_000 }, async (_what, source) => {
+    const { there } = arena.runFolder()
+    const fill = "time.sleep(3)\nprint('filling', flush=True)\nos.posix_fallocate(os.open('full', 0o101), 0, 8 << 20)\ntime.sleep(60)"
+    const limits = { ...SMALL, workspace_inodes: 100_000, open_files: 400, timeout_ms: 90_000, cpu_ms: 60_000 }
+    let since = 0
+    const plan = planOf(attack(`import time\n${source}\n${fill}`), { ...RUN, limits })
+    const seen = await arena.launch({ plan, runFolder: there }, () => {
+      since = performance.now()
+    })
+    expect([seen.outcome, seen.out]).toEqual([{ kind: 'workspace_cap' }, 'filling\n'])
+    expect(performance.now() - since).toBeLessThan(6_000)
+  })
+
+  test('S30 more maps than can be looked at, of one memory that many processes share, are over the limit', async () => {
+    const { there } = arena.runFolder()
+    const source = `
+import time
+libc.mmap.restype = ctypes.c_void_p
+at = libc.mmap(None, ctypes.c_size_t(4096 * 60000), 3, 0x22, -1, ctypes.c_long(0))
+for n in range(0, 60000, 2): libc.mprotect(ctypes.c_void_p(at + 4096 * n), ctypes.c_size_t(4096), 1)
+stacks = [ctypes.create_string_buffer(65536) for _ in range(100)]
+wait = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
+for stack in stacks: libc.clone(libc.pause, ctypes.byref(stack, 65000), 0x100 | 17, None)
+time.sleep(20)`
+    const plan = planOf(attack(source), { ...RUN, limits: { ...SMALL, cpu_ms: 30_000 } })
+    expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'workspace_cap' })
+  })
+
+  test('S30 without cgroups: what has no name any more is nobody’s', async () => {
+    const { there } = without.runFolder()
+    const plan = planOf(attack(UNNAME('file')), { ...RUN, limits: { ...SMALL, timeout_ms: 3_000 } })
+    expect((await without.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'timeout' })
+  })
+
+  test('S30 too many files end it as well, a call too that was over before anybody looked', async () => {
+    for (const sleep of [20, 0]) {
+      const { there } = arena.runFolder()
+      const plan = (workspace_inodes: number) =>
+        planOf(attack(FILES('/workspace', sleep)), { ...RUN, limits: { workspace_inodes, timeout_ms: 30_000 } })
+      expect((await arena.launch({ plan: plan(400), runFolder: there })).outcome, `${sleep}`).toEqual({ kind: 'workspace_cap' })
+    }
+    const { there } = arena.runFolder()
+    const plan = planOf(attack(FILES('/workspace', 0)), { ...RUN, limits: { workspace_inodes: 502 } })
+    expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S30 what can’t be counted is over the limit, and what a link leads to is not counted', async () => {
+    const hide = "os.mkdir('hidden')\nopen('hidden/file', 'w').close()\nos.chmod('hidden', 0)"
+    expect((await arena.launch({ plan: planOf(attack(hide), { tier: 'B' }) })).outcome).toEqual({ kind: 'workspace_cap' })
+    const link = "os.symlink('/usr', 'usr')\nos.symlink('.', 'loop')"
+    const limits = { workspace_bytes: MiB, workspace_inodes: 2 }
+    expect((await arena.launch({ plan: planOf(attack(link), { tier: 'B', limits }) })).outcome).toEqual({ kind: 'exit', code: 0 })
+  })
+
+  test('S30 files without content fill the memory that a workspace of tier C is, and count as such', async () => {
+    const source = "for n in range(400000): open('/workspace/%d' % n, 'w').close()\ntell['made'] = n"
+    const plan = planOf(attack(source), { limits: { memory_bytes: 64 * MiB, cpu_ms: 30_000, timeout_ms: 30_000 } })
+    expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
+  })
+})
+
+describe('the end', () => {
+  /** Leaves its session, takes off the mark of tier B, and forks on. */
+  const FLED = (word: string) => `
+import resource, signal, time
+if os.fork() == 0:
+    os.setsid()
+    resource.setrlimit(15, (1, 1))
+    if os.fork() == 0:
+        print('ready', flush=True)
+        os.execvp('sleep', ['sleep', '60.${word}'])
+    os._exit(0)
+time.sleep(60)`
+
+  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark (seed T51)', async () => {
+    const limits = { timeout_ms: 1_500 }
+    const word = unique()
+    const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })
+    expect([seen.outcome, seen.out.includes('ready'), processesWith(word)]).toEqual([{ kind: 'timeout' }, true, []])
+    const other = unique()
+    await without.launch({ plan: planOf(attack(FLED(other)), { tier: 'B', limits }) })
+    const escaped = processesWith(other)
+    expect(escaped).toHaveLength(1)
+    for (const pid of escaped) process.kill(pid, 'SIGKILL')
+    await eventually('it is gone', () => processesWith(other).length === 0)
+  })
+
+  test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it (seed N8)', async () => {
+    const word = unique()
+    const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }) })
+    expect([seen.outcome, seen.out, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, 'done\n', []])
+    expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(20_000)
+  })
+
+  test('a program that fails at its start, or after its first words, ends its call and all that it started (seed T52)', async () => {
+    for (const tier of TIERS) {
+      for (const [say, out] of [
+        ['', ''],
+        ['echo up; ', 'up\n'],
+      ] as const) {
+        const word = unique()
+        const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & ${say}exit 3`], { tier }) })
+        expect([seen.outcome, seen.out, processesWith(word)], tier).toEqual([{ kind: 'exit', code: 3 }, out, []])
+      }
+    }
+  })
+
+  test('S37 no group is left of calls, however they ended', async () => {
+    const { pid } = await arena.facts()
+    const ends = [['true'], ['yes'], ['/nonexistent']].flatMap((argv) =>
+      TIERS.map((tier) => arena.launch({ plan: planOf(argv, { tier }) })),
+    )
+    await Promise.all([...ends, arena.launch({ plan: planOf(['sleep', '60'], { limits: { timeout_ms: 100 } }) })])
+    // One, which is a folder in each, may wait for the next call to be removed: the kernel takes a moment after the last process.
+    const one = parents().length
+    await eventually('no group is without processes', () => emptyIn(pid).length <= one)
+    await arena.launch({ plan: planOf(['true']) })
+    await eventually('it is still so', () => emptyIn(pid).length <= one)
+  })
+
+  test('S35 what a killed worker leaves is removed by whoever starts next', async () => {
+    const victim = await Arena.open()
+    const { pid } = await victim.facts()
+    const word = unique()
+    await new Promise<void>((settle) => {
+      const plan = planOf(['sh', '-c', `echo ready; sleep 60.${word}`], { limits: { timeout_ms: 60_000 } })
+      victim.launch({ plan }, () => settle()).catch(() => undefined)
+    })
+    expect(callsIn(pid)).not.toEqual([])
+    await victim.kill()
+    await eventually('its processes are gone', () => processesWith(word).length === 0)
+    await victim.close()
+    const next = await Arena.open()
+    expect(ofArena(pid)).toEqual([])
+    await next.close()
+  })
+
+  test('a tool sees nothing of its cgroup, and has no descriptor of it', async () => {
+    const source = "tell['own'] = open('/proc/self/cgroup').read()\ntell['open'] = sorted(os.listdir('/proc/self/fd'))"
+    const seen = told(await arena.launch({ plan: planOf(attack(source)) }))
+    expect(seen['own']).not.toMatch(/countersign|call-/)
+    expect(seen['open']).toEqual(['0', '1', '2', '3'])
+    const inB = told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
+    expect(inB['open']).toEqual(['0', '1', '2', '3'])
+    expect(readFileSync('/proc/self/cgroup', 'utf8')).not.toMatch(/call-/)
+  })
+})

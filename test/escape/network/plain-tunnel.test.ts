@@ -1,0 +1,99 @@
+// Promise: a pattern without a port opens the web and no other protocol. A tunnel to its port 80, by CONNECT or by SOCKS, is one HTTP
+// request, for the host that was judged; bytes of any kind are for ports that the pattern names.
+
+import { createServer as createHttp, type Server } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { Egress } from '../../../worker/sandbox/network/egress.ts'
+import { proxyServer, serveProxy } from '../../../worker/sandbox/network/http-proxy.ts'
+
+/** Of this file alone. */
+const ADDRESS = '127.0.0.80'
+const TOKEN = 'token-of-this-call'
+const SAYS = 'Bearer of-this-call'
+
+const asked: string[] = []
+let web: Server
+let proxy: Server
+let egress: Egress
+let hangUp: () => void
+
+beforeAll(async () => {
+  web = createHttp((request, answer) => {
+    asked.push(`${request.method} ${request.headers.host}${request.url} ${request.headers.authorization ?? '-'}`)
+    answer.end(`web says ${request.url}`)
+  })
+  await new Promise<void>((settle) => web.listen(80, ADDRESS, settle))
+})
+afterAll(() => void web.close())
+beforeEach(() => open(['good.example']))
+afterEach(() => {
+  hangUp()
+  proxy.close()
+})
+
+async function open(hosts: readonly string[]): Promise<void> {
+  asked.length = 0
+  egress = new Egress({
+    hosts,
+    privateHosts: new Set(['good.example:80']),
+    token: TOKEN,
+    limits: {},
+    additions: [{ secret: 'token', host: 'good.example:80', header: 'authorization', says: SAYS, value: 'of-this-call', over: 'plain' }],
+    resolve: async () => [ADDRESS],
+  })
+  proxy = proxyServer()
+  hangUp = serveProxy(proxy, egress)
+  await new Promise<void>((settle) => proxy.listen(0, '127.0.0.1', settle))
+}
+
+/** All that comes back, until the proxy hangs up. */
+function say(...parts: (string | readonly number[])[]): Promise<string> {
+  return new Promise((settle) => {
+    const socket = connect((proxy.address() as AddressInfo).port, '127.0.0.1') // it listens on a port
+    let back = ''
+    socket.on('data', (chunk: Buffer) => {
+      back += chunk.toString('latin1')
+    })
+    socket.on('error', () => socket.destroy()).on('close', () => settle(back))
+    for (const part of parts) socket.write(Buffer.from(part as string, 'latin1')) // or bytes
+  })
+}
+
+const lines = (...given: string[]): string => `${given.join('\r\n')}\r\n\r\n`
+const basic = `proxy-authorization: Basic ${Buffer.from(`call:${TOKEN}`).toString('base64')}`
+const byConnect = [lines('CONNECT good.example:80 HTTP/1.1', 'host: good.example:80', basic)]
+const counted = (text: string): number[] => [text.length, ...Buffer.from(text)]
+const bySocks = [
+  [5, 1, 2],
+  [1, ...counted('call'), ...counted(TOKEN)],
+  [5, 1, 0, 3, ...counted('good.example'), 0, 80],
+]
+const get = (target: string, ...more: string[]): string => lines(`GET ${target} HTTP/1.1`, 'host: other.example', ...more)
+
+test.each([
+  ['CONNECT', byConnect],
+  ['SOCKS', bySocks],
+])('N11 V04 by %s it is one request, for the host that was judged, with the credential of that host', async (_by, opening) => {
+  const first = get('/first', 'authorization: Bearer of-the-tool', 'connection: keep-alive')
+  expect(await say(...opening, first)).toContain('web says /first')
+  expect(asked).toEqual([`GET good.example/first ${SAYS}`])
+  const others = [
+    `${get('/first')}${get('/second')}`,
+    'SSH-2.0-client\r\n\r\n',
+    get('http://other.example/'),
+    lines('TRACE / HTTP/1.1', 'host: x'),
+  ]
+  for (const other of others) expect(await say(...opening, other)).not.toMatch(/web says (?!\/first)/)
+  expect(asked.filter((one) => !one.includes('/first'))).toEqual([])
+  hangUp()
+  expect(egress.connections.map(({ verdict }) => verdict)).toEqual(Array(5).fill('allowed'))
+})
+
+test('N11 V04 without that rule, where the pattern names the port: bytes pass as they are, whatever host they ask for', async () => {
+  hangUp()
+  proxy.close()
+  await open(['good.example:80'])
+  expect(await say(...byConnect, get('/any', 'connection: close'))).toContain('web says /any')
+  expect(asked).toEqual(['GET other.example/any -'])
+})

@@ -1,0 +1,54 @@
+// Promise: a relay that ended while it waited is no call's; and what goes through one comes back whole, whoever ends first.
+
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { expect, test } from 'vitest'
+import { Arena, attack, eventually, planOf, told } from '../arena/arena.ts'
+import { below, parentOf } from '../arena/census.ts'
+
+const relaysBelow = (pid: number): number[] =>
+  below(pid).filter((one) => {
+    try {
+      return readFileSync(`/proc/${one}/cmdline`, 'latin1').includes('TCP-LISTEN')
+    } catch {
+      return false // it ended meanwhile
+    }
+  })
+
+test('relays that were killed while they waited are not given to calls', async () => {
+  const arena = await Arena.open()
+  const { pid } = await arena.facts()
+  const plan = planOf(['true'], { egress: { mode: 'strict', hosts: ['example.com:443'] } })
+  expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
+  await eventually('relays wait', () => relaysBelow(pid).length >= 2)
+  const waiting = relaysBelow(pid)
+  for (const one of waiting) process.kill(one, 'SIGKILL')
+  await eventually('they are gone', () => waiting.every((one) => parentOf(`${one}`) === 0))
+  for (let i = 0; i < 3; i++) expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
+  await arena.close()
+})
+
+/** Says all that it has, ends, and listens on. */
+const ASK = (to: string) => `
+import base64, socket, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ['HTTP_PROXY'])
+known = base64.b64encode(f'{proxy.username}:{proxy.password}'.encode()).decode()
+peer = socket.create_connection((proxy.hostname, proxy.port))
+peer.sendall(f'CONNECT ${to} HTTP/1.1\\r\\nhost: ${to}\\r\\nproxy-authorization: Basic {known}\\r\\n\\r\\n'.encode())
+tell['granted'] = peer.recv(4096).startswith(b'HTTP/1.1 200')
+peer.sendall(b'asked')
+peer.shutdown(socket.SHUT_WR)
+tell['heard'] = peer.recv(4096).decode()`
+
+test('who says all and ends hears the answer, though it takes its time', async () => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => socket.destroy()).once('data', () => void setTimeout(() => socket.end('late'), 2_000))
+  })
+  await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+  const to = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
+  const arena = await Arena.open({ privateHosts: [to] })
+  const plan = planOf(attack(ASK(to)), { egress: { mode: 'strict', hosts: [to] } })
+  expect(told(await arena.launch({ plan }))).toEqual({ granted: true, heard: 'late' })
+  await arena.close()
+  server.close()
+})

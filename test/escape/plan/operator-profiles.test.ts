@@ -1,0 +1,118 @@
+// Promise: what an operator adds to the table of profiles is there for the tools that name it, to read only, and opens nothing else; and
+// it is proven before it is used.
+
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
+import { faultOf, OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
+import { Arena, attack, planOf, told } from '../arena/arena.ts'
+
+const MiB = 1024 * 1024
+/** A folder of the host that every user reads, and that no sandbox has by itself. */
+const FOLDER = '/etc/apt'
+
+let arena: Arena
+beforeAll(async () => {
+  arena = await Arena.open({
+    profiles: OwnProfiles.parse({
+      packages: { from: 'c_offline', ro_binds: [FOLDER], tmp_bytes: 8 * MiB },
+      online: { from: 'c_relayed', ro_binds: [FOLDER], tmp_bytes: 1_024 * MiB },
+      gone: { from: 'c_offline', ro_binds: ['/nowhere/at-all'] },
+    }),
+  })
+})
+afterAll(() => arena.close())
+
+const plan = (argv: readonly string[], profile?: string): Plan => ({ ...planOf(argv), ...(profile === undefined ? {} : { profile }) })
+
+const LOOK = `
+tell['read'] = attempt(os.listdir, '${FOLDER}')
+tell['write'] = attempt(open, '${FOLDER}/canary', 'w')
+tell['beside'] = sorted(os.listdir('/etc'))
+tell['tmp'] = os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20
+tell['etc'] = attempt(open, '/etc/passwd')`
+
+test('a tool that names the profile reads the folder, writes none of it, and sees nothing beside', async () => {
+  const named = await arena.launch({ plan: plan(attack(LOOK), 'packages') })
+  expect(told(named)).toEqual({ read: 'ok', write: 'EROFS', beside: ['alternatives', 'apt', 'ld.so.cache', 'ssl'], tmp: 8, etc: 'ENOENT' })
+  const plain = await arena.launch({ plan: plan(attack(LOOK)) })
+  expect(told(plain)).toEqual({ read: 'ENOENT', write: 'ENOENT', beside: ['alternatives', 'ld.so.cache', 'ssl'], tmp: 64, etc: 'ENOENT' })
+  expect(named.profile_sha256).not.toBe(plain.profile_sha256)
+})
+
+test('each is proven by the canaries of what it is made from, and one that fails them is refused', async () => {
+  const { profiles, tiers, egress } = await arena.facts()
+  expect([profiles['packages']?.ok, profiles['online']?.ok, profiles['gone']?.ok]).toEqual([true, true, false])
+  expect(profiles['packages']?.checks.map(({ name }) => name)).toEqual(tiers.C.checks.map(({ name }) => name))
+  expect(profiles['online']?.checks.map(({ name }) => name)).toEqual(egress.checks.map(({ name }) => name))
+  const { outcome } = await arena.launch({ plan: plan(['true'], 'gone') })
+  expect(outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+})
+
+test('L8 a profile that this worker has not, or that is for other plans, is refused, and nothing weaker is taken', async () => {
+  for (const [name, said] of [
+    ['unknown', 'no profile `unknown`'],
+    ['toString', 'no profile `toString`'],
+    ['online', 'made from `c_relayed`'],
+  ] as const) {
+    const { outcome, out } = await arena.launch({ plan: plan(['echo', 'ran'], name) })
+    expect(outcome, name).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable', detail: expect.stringContaining(said) })
+    expect(out).toBe('')
+  }
+  const hosts = await arena.launch({ plan: { ...plan(['true'], 'packages'), egress: { mode: 'strict', hosts: ['example.com'] } } })
+  expect(hosts.outcome).toMatchObject({ kind: 'refused', detail: expect.stringContaining('made from `c_offline`') })
+  const fenced = await arena.launch({ plan: { ...planOf(['true'], { tier: 'B' }), profile: 'packages' } })
+  expect(fenced.outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+})
+
+test('what would open the wall is refused when the configuration is read', async () => {
+  const folder = realpathSync(mkdtempSync(join('/srv', 'countersign-profiles-')))
+  const home = join(folder, 'home')
+  const [sockets, deep] = [join(folder, 'sockets'), join(folder, 'fine', 'deep')]
+  for (const path of [home, sockets, deep]) mkdirSync(path, { recursive: true })
+  symlinkSync('/etc', join(folder, 'link'))
+  const server = createServer()
+  await new Promise<void>((settle) => server.listen(join(sockets, 'docker.sock'), settle))
+  const fault = (path: string): string | undefined => faultOf(OwnProfiles.parse({ own: { from: 'c_offline', ro_binds: [path] } }), home)
+  for (const [path, said] of [
+    ['/', 'more than a tool needs'],
+    ['/etc', 'more than a tool needs'],
+    ['/var/lib', 'has its own'],
+    ['/proc/1', 'has its own'],
+    ['/dev', 'has its own'],
+    ['/run/user', 'has its own'],
+    ['/usr/lib', 'has its own'],
+    ['/workspace', 'has its own'],
+    ['/root/.ssh', 'has its own'],
+    ['etc', 'absolute'],
+    ['/opt/../etc', 'absolute'],
+    ['/opt/', 'absolute'],
+    ['/opt\0/x', 'absolute'],
+    [folder, 'own folder'],
+    [home, 'own folder'],
+    [join(home, 'spool'), 'own folder'],
+    [join(folder, 'link'), 'a link'],
+    [join(folder, 'none'), 'ENOENT'],
+    [sockets, 'docker.sock` is a socket'],
+  ] as const)
+    expect(fault(path), path).toContain(said)
+  expect(fault(join(folder, 'fine'))).toBeUndefined()
+  server.close()
+  rmSync(folder, { recursive: true })
+})
+
+test('the table is read strictly', () => {
+  const good = { from: 'c_offline', ro_binds: [FOLDER], tmp_bytes: MiB }
+  expect(OwnProfiles.safeParse({ own: good }).success).toBe(true)
+  for (const bad of [
+    { ...good, from: 'b_host' },
+    { ...good, rw_binds: ['/srv'] },
+    { ...good, tmp_bytes: 0 },
+    { ...good, ro_binds: '/srv' },
+    {},
+  ])
+    expect(OwnProfiles.safeParse({ own: bad }).success).toBe(false)
+  expect(OwnProfiles.safeParse({ 'Not A Name': good }).success).toBe(false)
+})

@@ -1,0 +1,185 @@
+// Promise: a program is started as it is asked for, whatever it is and whatever its arguments look like, and what holds it is the sandbox.
+// No argument is guessed to be a path, no command an interpreter: the same words read and write the host's files in tier B, which is a
+// fence and no wall, and find nothing of them in tier C.
+
+import { existsSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { basename, dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import { Argv } from '../../../shared/plan/plan.ts'
+import { Arena, attack, planOf, told, unique } from '../arena/arena.ts'
+
+const CANARY = `canary-${unique()}`
+
+let arena: Arena
+/** The folder of the host with the canary in it, as a tool of tier B would name it. */
+let home: string
+beforeAll(async () => {
+  arena = await Arena.open()
+  writeFileSync(join(arena.home, 'canary'), `${CANARY}\n`, { mode: 0o644 })
+  home = dirname(arena.runFolder().there)
+})
+afterAll(() => arena.close())
+
+type Words = (at: { file: string; folder: string }) => string[]
+type Seed = readonly [title: string, words: Words]
+
+const UP = '../'.repeat(12)
+/** As `python3.11`. */
+const PYTHON = basename(realpathSync('/usr/bin/python3'))
+const READS: readonly Seed[] = [
+  ['seed T31: a way up', ({ file }) => ['cat', `${UP}${file.slice(1)}`]],
+  ['seed T35: a folder glued to its option', ({ folder }) => ['tar', '-cf-', `-C${folder}`, 'canary']],
+  ['seed T36: a URL of a file', ({ file }) => ['curl', '--silent', `file://${file}`]],
+  ['seed T38: a list of paths', ({ folder }) => ['sh', '-c', 'IFS=:; for at in $1; do cat "$at/canary"; done', 'sh', `a:${folder}`]],
+  ['seed T39: a path inside quoted code', ({ file }) => ['python3', '-c', `(print)(open(("${file}")).read())`]],
+  ['seed T44: an interpreter', ({ file }) => ['python3', '-c', `print(open('${file}').read())`]],
+  ['seed N2: a login shell', ({ file }) => ['bash', '-lc', `cat ${file}`]],
+  ['seed N2: a shell with other options before', ({ file }) => ['sh', '-ec', `cat ${file}`]],
+  ['seed N2: code glued to its option', ({ file }) => ['python3', `-cprint(open('${file}').read())`]],
+  ['seed N2: another interpreter’s option', ({ file }) => ['perl', '-e', `open(F, '<', '${file}') and print <F>`]],
+  ['seed N3: an interpreter by its full name', ({ file }) => ['/usr/bin/env', 'python3', '-c', `print(open('${file}').read())`]],
+  ['seed N3: an interpreter by the name of its version', ({ file }) => [PYTHON, '-c', `print(open('${file}').read())`]],
+  ['seed N3: git', ({ file }) => ['git', '-c', `alias.x=!cat ${file}`, 'x']],
+  ['seed N3: awk', ({ file }) => ['awk', `BEGIN { while ((getline line < "${file}") > 0) print line }`]],
+  ['seed N3: env', ({ file }) => ['env', '-S', `cat ${file}`]],
+  ['seed N3: xargs', ({ file }) => ['xargs', '-a', '/dev/null', 'cat', file]],
+  ['seed N3: find', ({ folder }) => ['find', folder, '-maxdepth', '1', '-name', 'canary', '-exec', 'cat', '{}', ';']],
+  ['seed N3: tar', ({ folder }) => ['sh', '-c', 'tar -cf- -C "$1" canary | tar -xf- --to-command=cat', 'sh', folder]],
+]
+
+describe('what reads', () => {
+  test.each(READS)('%s reads nothing of the host', async (_title, words) => {
+    const argv = words({ file: `${home}/canary`, folder: home })
+    const fenced = await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
+    expect(fenced.out).toContain(CANARY)
+    const walled = await arena.launch({ plan: planOf(argv) })
+    expect(walled.out + walled.err).not.toContain(CANARY)
+  })
+
+  const LINKED: readonly Seed[] = [
+    ['seed T32: a symbolic link', () => ['cat', 'link']],
+    ['seed T33: a symbolic link that looks like an option', () => ['cat', '--', '-x']],
+  ]
+  test.each(LINKED)('%s leads to nothing of the host', async (_title, words) => {
+    const { here, there } = arena.runFolder()
+    for (const name of ['link', '-x']) symlinkSync(`${home}/canary`, join(here, name))
+    const argv = words({ file: '', folder: '' })
+    expect((await arena.launch({ plan: planOf(['env', '-C', there, ...argv], { tier: 'B' }) })).out).toContain(CANARY)
+    expect((await arena.launch({ plan: planOf(argv, { workspace: 'run' }), runFolder: there })).out).toBe('')
+  })
+})
+
+describe('what writes', () => {
+  const WRITES: readonly Seed[] = [
+    ['seed T34: a path glued to a long option', ({ file }) => ['sort', `--output=${file}`, '/dev/null']],
+    ['seed T35: a relative path glued to a short one', ({ file }) => ['sort', `-o${UP}${file.slice(1)}`, '/dev/null']],
+    ['seed N1: a dangling link as output', () => ['touch', 'dangling']],
+  ]
+  test.each(WRITES)('%s makes no file on the host', async (_title, words) => {
+    const { here, there } = arena.runFolder()
+    symlinkSync(`${home}/made`, join(here, 'dangling'))
+    const argv = words({ file: `${home}/made`, folder: home })
+    const run = async (call: Parameters<Arena['launch']>[0]): Promise<boolean> => {
+      await arena.launch(call)
+      const made = existsSync(join(arena.home, 'made'))
+      rmSync(join(arena.home, 'made'), { force: true })
+      return made
+    }
+    const inB = await run({ plan: planOf(['env', '-C', there, ...argv], { tier: 'B' }) })
+    const inC = await run({ plan: planOf(argv, { workspace: 'run' }), runFolder: there })
+    expect([inB, inC]).toEqual([true, false])
+  })
+})
+
+describe('what reaches out', () => {
+  const NAMED: readonly (readonly [string, (port: number) => string[]])[] = [
+    ['seed N4: a bare host', (port) => ['curl', '--silent', '--show-error', `localhost:${port}`]],
+    ['seed N4: a host behind a user’s name', (port) => ['git', 'ls-remote', `http://user@localhost:${port}/it`]],
+    ['seed N4: an address', (port) => ['curl', '--silent', '--show-error', `127.0.0.1:${port}`]],
+    [
+      'seed N4: a host in code',
+      (port) => ['python3', '-c', `import socket; socket.create_connection(('localhost', ${port})).sendall(b'\\n')`],
+    ],
+  ]
+  test.each(NAMED)('%s is not reached, though no word of the call says that it is one', async (_title, words) => {
+    let reached = 0
+    const server = createServer((socket) => {
+      reached += 1
+      socket.on('error', () => socket.destroy()).end('HTTP/1.0 404 Not Found\r\n\r\n')
+    })
+    await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+    const argv = words((server.address() as AddressInfo).port) // it listens on a port
+    await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
+    expect(reached).toBeGreaterThan(0)
+    reached = 0
+    const { outcome, connections } = await arena.launch({ plan: planOf(argv) })
+    expect([reached, connections]).toEqual([0, []])
+    expect(outcome).not.toEqual({ kind: 'exit', code: 0 })
+    server.close()
+  })
+})
+
+describe('what kills', () => {
+  const KILLERS: readonly Seed[] = [
+    ['seed T45: pkill', () => ['pkill', '-9', '.']],
+    ['seed T45: a kill of everyone', () => ['kill', '-9', '-1']],
+  ]
+  test.each(KILLERS)('%s hits nobody else', async (_title, words) => {
+    const { pid } = await arena.facts()
+    await arena.launch({ plan: planOf(words({ file: '', folder: '' })) })
+    expect((await arena.facts()).pid).toBe(pid)
+  })
+
+  test('seed N16: a process is named by its number, and the number is the sandbox’s own', async () => {
+    const { pid } = await arena.facts()
+    const seen = await arena.launch({ plan: planOf(attack(`tell['kill'] = [attempt(os.kill, ${pid}, 9), attempt(os.killpg, ${pid}, 9)]`)) })
+    expect(told(seen)).toEqual({ kill: ['ESRCH', 'ESRCH'] })
+    expect((await arena.facts()).pid).toBe(pid)
+  })
+})
+
+describe('words are words', () => {
+  test('seeds T40, T42: a command is one name: blanks, options and separators in it are part of it', async () => {
+    for (const name of ['echo ran', 'python3 -c "print(1)"', 'sh;echo', './echo ran', '$(echo ran)']) {
+      const seen = await arena.launch({ plan: planOf([name]) })
+      expect(seen.outcome, name).toEqual({ kind: 'exit', code: 127 })
+      expect(seen.out, name).toBe('')
+    }
+    expect((await arena.launch({ plan: planOf(['printf', '%s|', 'printf %s ran']) })).out).toBe('printf %s ran|')
+  })
+
+  test('seeds T37, T41: what no program can be given is refused by the plan’s own shape', () => {
+    expect(Argv.safeParse(['true', 'a\0b']).success).toBe(false)
+    expect(Argv.safeParse(Array(LIMITS.argv_items).fill('x')).success).toBe(true)
+    expect(Argv.safeParse(Array(LIMITS.argv_items + 1).fill('x')).success).toBe(false)
+    expect(Argv.safeParse(['x'.repeat(LIMITS.argv_item_bytes + 1)]).success).toBe(false)
+    expect(Argv.safeParse([]).success).toBe(false)
+  })
+
+  test('seeds T43, T55, N15: no argument is split, expanded, unquoted or rewritten', async () => {
+    const args = [
+      '-exec sh -c "echo ran" ;',
+      '%PATH%',
+      '!x!',
+      '^&|<>',
+      '"a b"',
+      "it's",
+      'a\r\nb',
+      '$HOME',
+      '`id`',
+      '*',
+      'test',
+      'src/main.ts',
+      '..',
+      'a:b',
+    ]
+    for (const tier of ['B', 'C'] as const) {
+      const seen = await arena.launch({
+        plan: planOf(['python3', '-c', 'import json, sys; print(json.dumps(sys.argv[1:]))', ...args], { tier }),
+      })
+      expect(JSON.parse(seen.out), tier).toEqual(args)
+    }
+  })
+})

@@ -1,0 +1,324 @@
+// Promise: whoever is to be asked is told, at least once and under one id, whatever dies in between; in order, after the pauses that the
+// tenant chose, and not any more once the approval has ended. What is secret of a channel is in no answer, log or journal, and not in
+// Redis.
+
+import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import type { ChannelSpec, Delivery, DeliveryState } from '../../../shared/wire/channels.ts'
+import { signedBy, taking, WebhookReceiver } from '../../support/channels/webhook-receiver.ts'
+import { eventually, HurtStack, insist, must, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { fileOf } from '../../support/stack/object-file.ts'
+
+const CANARY = 'CANARY0w3b'
+const KEY = `whsec_${CANARY}${'A'.repeat(34)}`
+const PAIR = 'whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=='
+const PUBLIC = 'whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4='
+
+let hurt: HurtStack
+let receiver: WebhookReceiver
+beforeAll(async () => {
+  hurt = await HurtStack.start({ loopbackChannels: true })
+  receiver = await WebhookReceiver.open()
+  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
+  must(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
+})
+afterEach(async () => {
+  receiver.reply = taking
+  for (const { name } of must(await hurt.operator('listChannels', {})).items)
+    must(await hurt.operator('deleteChannel', { params: { name } }))
+})
+afterAll(async () => {
+  await hurt?.stop()
+  await receiver?.close()
+})
+
+type Change = Partial<Omit<Extract<ChannelSpec, { kind: 'webhook' }>, 'kind'>>
+const put = async (name: string, change: Change = {}) =>
+  must(
+    await hurt.operator('putChannel', {
+      params: { name },
+      body: { kind: 'webhook', url: `${receiver.url}/${name}?t=${CANARY}`, keys: [KEY], ...change },
+    }),
+  )
+const ask = () => hurt.propose('mark.asking', { mark: 'asked\n' })
+const approvalOf = ({ approval }: Call): string => approval?.id ?? ''
+const answer = (call: Call, decision: 'approve' | 'deny' = 'deny') =>
+  hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: { decision } })
+const deliveries = async (name: string, call: Call): Promise<Delivery[]> =>
+  must(await insist(() => hurt.operator('listDeliveries', { params: { name }, query: {} }))).items.filter(
+    ({ approval }) => approval === approvalOf(call),
+  )
+const delivered = (name: string, call: Call, kind: Delivery['kind'], state: DeliveryState, within_ms = 30_000): Promise<Delivery> =>
+  eventually(
+    `${name}: ${kind} is ${state}`,
+    async () => (await deliveries(name, call)).find((delivery) => delivery.kind === kind && delivery.state === state),
+    within_ms,
+  )
+const ASKS_TWO =
+  '@id("two") forbid (principal, action == Action::"tool.execute/mark.asking", resource) when { context.approval.count < 2 };'
+const came = (call: Call) => receiver.about(approvalOf(call))
+const idOf = ({ headers }: { headers: Record<string, unknown> }): unknown => headers['webhook-id']
+
+test('an approval is told, signed by each key, with a link that its recipient alone answers by; then its end, to whoever was asked', async () => {
+  await put('pager', { keys: [KEY, PAIR], recipients: { roles: ['approver'], operators: ['bob'] } })
+  const call = await ask()
+  await delivered('pager', call, 'asked', 'sent')
+  const [asked, ...more] = came(call)
+  expect(more).toEqual([])
+  expect(asked).toMatchObject({
+    path: `POST /pager?t=${CANARY}`,
+    type: 'approval.requested',
+    data: { recipient: 'ada', approval: { status: 'pending', prompt: { tool: 'mark.asking' } } },
+  })
+  for (const key of [KEY, PUBLIC]) expect(signedBy(key, asked ?? { headers: {}, body: '' })).toBe(true)
+  expect(signedBy(KEY, { headers: asked?.headers ?? {}, body: `${asked?.body} ` })).toBe(false)
+  // Bob may not answer by policy: he is not sent a link, and that is said.
+  expect((await delivered('pager', call, 'asked', 'dropped')).why).toMatch(/policy does not let/)
+
+  const url = asked?.data.approval.url ?? ''
+  const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(url)).text())?.[1] ?? ''
+  const form = new URLSearchParams({ decision: 'approve', nonce, reason: '' })
+  const posted = await fetch(url, { method: 'POST', body: form, headers: { origin: hurt.stack.url, 'sec-fetch-site': 'same-origin' } })
+  expect(posted.status).toBe(200)
+  await delivered('pager', call, 'ended', 'sent')
+  expect(came(call)[1]).toMatchObject({
+    type: 'approval.ended',
+    data: { recipient: 'ada', approval: { status: 'approved', answers: [{ by: 'ada', channel: 'link' }] } },
+  })
+  expect(came(call)[1]?.body).not.toContain('/approve/')
+  expect(new Set(came(call).map(idOf)).size).toBe(2)
+})
+
+test('an operator changes what is asked: whoever was asked about something else is asked anew, with a link to what it is now', async () => {
+  await put('pager', { recipients: { roles: ['approver'], operators: [] } })
+  const before = must(await hurt.operator('readPolicies', {})).policies
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const call = await ask()
+  await delivered('pager', call, 'asked', 'sent')
+  const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
+  const { digest } = must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
+  const [first, second] = await eventually('it is asked anew', () => came(call).length === 2 && came(call), 30_000)
+  expect([second?.type, second?.data.recipient, second?.data.approval.digest]).toEqual(['approval.requested', 'ada', digest])
+  expect(idOf(second ?? { headers: {} })).not.toBe(idOf(first ?? { headers: {} }))
+  const [old, now] = [first?.data.approval.url ?? '', second?.data.approval.url ?? '']
+  expect([(await fetch(old)).status, (await fetch(now)).status]).toEqual([410, 200])
+  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  await delivered('pager', call, 'ended', 'sent')
+  expect(came(call).length).toBe(3)
+})
+
+const dropped = async (name: string, call: Call) => (await delivered(name, call, 'asked', 'dropped')).why
+
+test('P06 a channel that has become another one sends its recipients’ links to nobody, and one that is gone asks nobody anew', async () => {
+  await put('pager', { after_s: 3, recipients: { roles: ['approver'], operators: [] } })
+  await put('gone', { recipients: { roles: ['approver'], operators: [] } })
+  const before = must(await hurt.operator('readPolicies', {})).policies
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const call = await ask()
+  await eventually('it waits', async () => (await deliveries('pager', call)).length === 1)
+  await put('pager', { url: `${receiver.url}/another`, after_s: 3 })
+  expect(await dropped('pager', call)).toBe('the channel is not for the recipient any more')
+  await delivered('gone', call, 'asked', 'sent')
+  must(await hurt.operator('deleteChannel', { params: { name: 'gone' } }))
+  const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
+  must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
+  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  await put('gone', { url: `${receiver.url}/another` })
+  const left = (await deliveries('gone', call)).map(({ state }) => state)
+  expect(left.filter((state) => state !== 'dropped')).toEqual(['sent']) // the question anew may come while there is a channel again
+  expect(came(call).filter(({ path }) => path.includes('another'))).toEqual([])
+  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+})
+
+test('whoever has answered is not asked, though others still are', async () => {
+  await put('pager', { after_s: 4, recipients: { roles: ['approver'], operators: ['root'] } })
+  const before = must(await hurt.operator('readPolicies', {})).policies
+  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const call = await ask()
+  must(await answer(call, 'approve'))
+  expect(await dropped('pager', call)).toBe('the recipient had answered')
+  expect(await delivered('pager', call, 'asked', 'sent')).toMatchObject({ recipient: 'ada' })
+  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+})
+
+test('what ends while there is no channel has ended for one that is put later', async () => {
+  await put('pager')
+  receiver.reply = (response) => response.writeHead(410).end()
+  const call = await ask()
+  await delivered('pager', call, 'asked', 'failed')
+  must(await hurt.operator('deleteChannel', { params: { name: 'pager' } }))
+  must(await answer(call))
+  await put('pager')
+  const question = async () => (await deliveries('pager', call)).find(({ kind }) => kind === 'asked')
+  await eventually(
+    'the question is not tried again',
+    async () => {
+      const before = await question()
+      must(await hurt.operator('retryDeliveries', { params: { name: 'pager' } }))
+      const now = await question()
+      return now?.state !== 'due' && now?.changed_at_ms === before?.changed_at_ms
+    },
+    20_000,
+  )
+})
+
+test('what ended a week ago is forgotten with all that was sent of it, and what ended since is not', async () => {
+  await put('pager')
+  const [old, young] = [await ask(), await ask()]
+  for (const call of [old, young]) {
+    must(await answer(call))
+    await delivered('pager', call, 'ended', 'sent')
+  }
+  await strike(hurt.stack.edge)
+  const db = fileOf('channel', hurt.stack.state.dir)
+  const week_ms = LIMITS.delivery_days * 24 * 3_600_000
+  expect(db.prepare('update approvals set ended_at = ended_at - ? where id = ?').run(week_ms, approvalOf(old)).changes).toBe(1)
+  db.close()
+  await revive(hurt.stack.edge)
+  await put('other') // whatever it is told sets its alarm
+  await eventually('it is forgotten', async () => (await deliveries('pager', old)).length === 0, 30_000)
+  expect(await deliveries('pager', young)).toHaveLength(2)
+})
+
+test('killed between the question and its delivery, and again between two attempts: told under the id that it had', async () => {
+  await put('pager')
+  receiver.reply = (response) => response.writeHead(503).end()
+  const call = await ask()
+  await strike(hurt.stack.edge) // at once: the run may not have told its channels, or they may not have begun
+  await revive(hurt.stack.edge)
+  await eventually('an attempt', () => came(call).length > 0, 30_000)
+  await eventually('a pause', async () => (await deliveries('pager', call)).some(({ why }) => why === 'it answered 503'))
+  await strike(hurt.stack.edge)
+  receiver.reply = taking
+  const before = came(call).length
+  await revive(hurt.stack.edge)
+  await eventually('another attempt, woken by nobody', () => came(call).length > before, 30_000)
+  await delivered('pager', call, 'asked', 'sent')
+  expect(new Set(came(call).map(idOf)).size).toBe(1)
+})
+
+test('killed in the middle of an attempt: made again, under the same id', async () => {
+  await put('pager')
+  receiver.reply = () => undefined // it came, and nobody says so
+  const call = await ask()
+  await eventually('an attempt', () => came(call).length === 1)
+  await strike(hurt.stack.edge)
+  receiver.reply = taking
+  await revive(hurt.stack.edge)
+  expect((await delivered('pager', call, 'asked', 'sent')).tries).toBe(2)
+  expect(new Set(came(call).map(idOf)).size).toBe(1)
+})
+
+test('channels in order: the second is silent when the first is answered in time, and speaks when it is not', async () => {
+  await put('now')
+  await put('later', { after_s: 3 })
+  const [quick, slow] = [await ask(), await ask()]
+  await delivered('now', quick, 'asked', 'sent')
+  must(await answer(quick))
+  await delivered('now', quick, 'ended', 'sent')
+  const told = await delivered('later', slow, 'asked', 'sent')
+  expect(came(slow).map(({ path }) => path.split('?')[0])).toEqual(['POST /now', 'POST /later'])
+  expect((came(slow)[1]?.at ?? 0) - (came(slow)[0]?.data.approval.requested_at ?? 0)).toBeGreaterThanOrEqual(3_000)
+  expect(told.tries).toBe(1)
+  // The other was due before it.
+  expect(await deliveries('later', quick)).toMatchObject([{ kind: 'asked', state: 'dropped', tries: 0, why: 'the approval had ended' }])
+  expect(came(quick).map(({ path, type }) => `${path.split('?')[0]} ${type}`)).toEqual([
+    'POST /now approval.requested',
+    'POST /now approval.ended',
+  ])
+})
+
+test('answered while attempts fail: nobody is asked any more, and the end is told', async () => {
+  await put('pager')
+  receiver.reply = (response) => response.writeHead(500).end()
+  const call = await ask()
+  await eventually('an attempt', () => came(call).length > 0)
+  must(await answer(call))
+  receiver.reply = taking
+  await delivered('pager', call, 'ended', 'sent')
+  expect(await delivered('pager', call, 'asked', 'dropped')).toMatchObject({ why: 'the approval had ended' })
+  const types = came(call).map(({ type }) => type)
+  expect(types.at(-1)).toBe('approval.ended')
+  expect(types.indexOf('approval.ended')).toBe(types.length - 1)
+})
+
+test('N14 a redirect is not followed, a huge answer is not read, silence ends; gone is given up at once, and tried again when an operator says so', async () => {
+  await put('strict') // one that no other test has messages waiting for
+  receiver.reply = (response) => response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end()
+  const said = async () => must(await hurt.operator('testChannel', { params: { name: 'strict' } }))
+  expect(await said()).toEqual({ sent: false, why: 'it answered 307; redirects are not followed' })
+  expect(receiver.came.filter(({ path }) => path.includes('elsewhere'))).toEqual([])
+  receiver.reply = (response) => {
+    response.writeHead(400, { 'content-type': 'text/plain' })
+    const chunk = randomBytes(1 << 20).toString('base64')
+    const more = () => {
+      while (!response.destroyed && response.write(`INSIDE${chunk}`));
+    }
+    response.on('drain', more)
+    more()
+  }
+  expect(await said()).toEqual({ sent: false, why: 'it answered 400' }) // without end: who read it would not come back
+  receiver.reply = () => undefined
+  expect((await said()).why).toMatch(/no answer within/)
+  receiver.reply = (response) => response.writeHead(410).end()
+  const call = await ask()
+  expect(await delivered('strict', call, 'asked', 'failed')).toMatchObject({ tries: 1, why: 'it answered 410' })
+  receiver.reply = taking
+  expect(must(await hurt.operator('retryDeliveries', { params: { name: 'strict' } }))).toEqual({ due: 1 })
+  await delivered('strict', call, 'asked', 'sent')
+})
+
+test('N14 no channel inside of the network is taken', async () => {
+  for (const url of [
+    'http://127.0.0.2/',
+    'https://169.254.169.254/',
+    'https://localhost/',
+    'https://a:b@example.com/',
+    'http://example.com/',
+  ]) {
+    const done = await hurt.operator('putChannel', { params: { name: 'inside' }, body: { kind: 'webhook', url, keys: [KEY] } })
+    expect([url, done.ok ? 'taken' : done.error.code]).toEqual([url, 'channel_refused'])
+  }
+})
+
+test('V02 a channel’s secrets are in no answer, log or journal, and on disk in its own object alone', async () => {
+  const answers: unknown[] = [await put('pager'), must(await hurt.operator('listChannels', {}))]
+  const call = await ask()
+  await delivered('pager', call, 'asked', 'sent')
+  receiver.reply = (response) => response.writeHead(500).end(CANARY)
+  must(await answer(call))
+  await eventually('a failed attempt', async () => (await deliveries('pager', call)).some(({ why }) => why === 'it answered 500'))
+  // Nobody listens there: what the runtime says of that is in the log.
+  await put('nobody', { url: `http://127.0.0.1:1/${CANARY}?t=${CANARY}` })
+  answers.push(must(await hurt.operator('testChannel', { params: { name: 'nobody' } })))
+  expect(answers.at(-1)).toEqual({ sent: false, why: 'it could not be reached' })
+  const refused = await hurt.operator('putChannel', {
+    params: { name: 'x' },
+    body: { kind: 'webhook', url: `http://${CANARY}:${CANARY}@example.com/`, keys: [KEY] },
+  })
+  answers.push(await deliveries('pager', call), refused)
+  const { items: journal } = must(await hurt.agent('readJournal', { params: { run: call.run }, query: {} }))
+  expect(JSON.stringify([answers, journal])).not.toContain(CANARY)
+  expect(JSON.stringify(answers)).toContain(receiver.url) // control: it is the channel that we looked at
+  const holds = hurt.filesWith(CANARY)
+  expect(holds).not.toEqual([])
+  for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-channel\//)
+})
+
+test('a receiver that hangs takes the room of its own channel alone', async () => {
+  const hanging = await WebhookReceiver.open()
+  hanging.reply = () => undefined
+  try {
+    await put('slow', { url: hanging.url })
+    await put('quick')
+    const calls = await Promise.all(Array.from({ length: 12 }, ask))
+    await Promise.all(calls.map((call) => delivered('quick', call, 'asked', 'sent', 8_000)))
+    expect(hanging.came.length).toBe(8) // as many as may be under way; none has ended
+  } finally {
+    await hanging.close()
+  }
+})

@@ -1,0 +1,215 @@
+// Promise: whatever dies or is slow, here or at Slack, an approval is asked about, every message that is known says how it ended, and
+// whoever pressed a button is answered while Slack waits. What is secret of the channel is in no answer, log or journal.
+
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { Call } from '../../../shared/wire/calls.ts'
+import type { Delivery } from '../../../shared/wire/channels.ts'
+import {
+  APP,
+  buttonsOf,
+  CHANNEL,
+  FakeSlack,
+  faultIn,
+  interact,
+  type Posted,
+  press,
+  SECRET,
+  send,
+  TEAM,
+  TOKEN,
+} from '../../support/channels/fake-slack.ts'
+import { eventually, HurtStack, insist, must, revive, strike } from '../../support/stack/hurt-stack.ts'
+
+let slack: FakeSlack
+let hurt: HurtStack
+beforeAll(async () => {
+  slack = await FakeSlack.open()
+  hurt = await HurtStack.start({ loopbackChannels: slack.standIns })
+  must(await hurt.operator('putOperator', { params: { name: 'ann' }, body: { roles: ['approver'] } }))
+  const body = {
+    kind: 'slack' as const,
+    bot_token: TOKEN,
+    signing_secret: SECRET,
+    app_id: APP,
+    team_id: TEAM,
+    channel: CHANNEL,
+    users: { U0ANN: 'ann' },
+  }
+  must(await hurt.operator('putChannel', { params: { name: 'room' }, body }))
+})
+afterEach(() => {
+  slack.instead = () => false
+})
+afterAll(async () => {
+  await hurt?.stop()
+  await slack?.close()
+})
+
+const ask = (mark = 'asked\n') => hurt.propose('mark.asking', { mark })
+const posted = (call: Call): Promise<Posted> => eventually('a message', () => slack.about(call.id)[0], 60_000)
+const isOver = (one: Posted, outcome: string): boolean =>
+  JSON.stringify(one.blocks.slice(0, 2)).includes(outcome) && buttonsOf(one).size === 0
+const over = (call: Call, outcome: string) =>
+  eventually(
+    `all messages say: ${outcome}`,
+    () => slack.about(call.id).length > 0 && slack.about(call.id).every((one) => isOver(one, outcome)),
+    60_000,
+  )
+const answer = (call: Call) =>
+  insist(() => hurt.operator('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'deny' } }))
+const delivery = (call: Call, kind: Delivery['kind'], is: (one: Delivery) => boolean): Promise<Delivery> =>
+  eventually(
+    `a delivery of what was ${kind}`,
+    async () => {
+      const { items } = must(await insist(() => hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} })))
+      return items.find((one) => one.approval === call.approval?.id && one.kind === kind && is(one))
+    },
+    60_000,
+  )
+
+test('killed before the question is out, before the answer, and before the end is told: asked, answered, and every message replaced', async () => {
+  slack.instead = (response) => response.writeHead(503).end() !== undefined
+  const call = await ask()
+  await delivery(call, 'asked', ({ why }) => why === 'it answered 503')
+  await strike(hurt.stack.edge)
+  slack.instead = () => false
+  await revive(hurt.stack.edge)
+  const message = await posted(call)
+  await delivery(call, 'asked', ({ state }) => state === 'sent')
+
+  await strike(hurt.stack.edge)
+  await revive(hurt.stack.edge)
+  slack.instead = (response, method) => method === 'chat.update' && response.writeHead(503).end() !== undefined
+  const yes = { ...press(message, 'approve'), response_url: undefined } // so that the outbox alone tells the end
+  expect((await interact(hurt.stack.url, yes)).status).toBe(200)
+  await delivery(call, 'ended', ({ why }) => why === 'it answered 503')
+  await strike(hurt.stack.edge)
+  slack.instead = () => false
+  await revive(hurt.stack.edge)
+  await over(call, 'Approved by ann through slack')
+})
+
+test('an answer of Slack that was lost makes a second message; pressed or not, both come to their end', async () => {
+  let lost = 0
+  // It posts, and does not say so.
+  slack.instead = (response, method) => {
+    if (method !== 'chat.postMessage' || lost > 0) return false
+    lost++
+    response.writeHead(502).end()
+    return true
+  }
+  const call = await ask()
+  const known = await posted(call)
+  const copy: Posted = { ...known, ts: '1.77', edits: 0 }
+  slack.messages.push(copy)
+  expect((await interact(hurt.stack.url, press(copy, 'deny'))).status).toBe(200)
+  await over(call, 'Denied by ann through slack')
+  expect(slack.about(call.id)).toHaveLength(2)
+})
+
+test('a limit of Slack’s is kept: not before the time that it names', async () => {
+  const before = slack.calls.length
+  slack.instead = (response, method, count) => {
+    const first = method === 'chat.postMessage' && slack.calls.slice(before).filter((one) => one.method === method).length === 1
+    if (first) response.writeHead(429, { 'retry-after': '5' }).end(JSON.stringify({ ok: false, error: 'ratelimited', count }))
+    return first
+  }
+  const call = await ask()
+  await posted(call)
+  const [refused, taken] = slack.calls.slice(before).filter(({ method }) => method === 'chat.postMessage')
+  expect((taken?.at ?? 0) - (refused?.at ?? 0)).toBeGreaterThanOrEqual(5_000)
+  must(await answer(call))
+  await over(call, 'Denied by root')
+})
+
+test('a storm: of many questions Slack takes one a second and refuses all others; left alone, each comes through', async () => {
+  let takes = 0
+  let refused = 0
+  slack.instead = (response, method) => {
+    if (method !== 'chat.postMessage') return false
+    if (Date.now() < takes) {
+      refused++
+      response.writeHead(429, { 'retry-after': '1' }).end('{"ok":false,"error":"ratelimited"}')
+      return true
+    }
+    takes = Date.now() + 1_000
+    return false
+  }
+  const calls = await Promise.all(Array.from({ length: 24 }, (_, i) => ask(`storm ${i}\n`)))
+  // Nobody asks the edge for anything meanwhile: what wakes it is its own alarm.
+  await eventually('all messages', () => calls.every((call) => slack.about(call.id).length > 0), 120_000)
+  expect(refused).toBeLessThan(2 * calls.length) // it asks for a pause, and gets one: those at first, and then at most one for each that it takes
+  const { items } = must(await hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} }))
+  const ours = items.filter(({ approval }) => calls.some((call) => call.approval?.id === approval))
+  expect(ours.map(({ state, tries }) => [state, tries])).toEqual(calls.map(() => ['sent', 1])) // what it refused was no try
+}, 180_000)
+
+test('what Slack refuses is told by its name, tried again, and reaches people when it is mended', async () => {
+  slack.instead = (response, method) => {
+    if (method === 'chat.postMessage')
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":false,"error":"not_in_channel"}')
+    return method === 'chat.postMessage'
+  }
+  const call = await ask()
+  await delivery(call, 'asked', ({ state, why }) => state === 'due' && why === 'Slack says `not_in_channel`')
+  slack.instead = () => false
+  await posted(call)
+  // A message that somebody took away ends nothing but itself.
+  slack.messages.length = 0
+  must(await answer(call))
+  expect(await delivery(call, 'ended', ({ state }) => state === 'failed')).toMatchObject({
+    tries: 1,
+    why: 'Slack says `message_not_found`',
+  })
+})
+
+test('where Slack hangs, who pressed is answered in time all the same, and is told what did not work', async () => {
+  const call = await ask()
+  const message = await posted(call)
+  slack.instead = (_, method) => method === 'views.open' // it came, and nobody answers
+  const pressed = await interact(hurt.stack.url, press(message, 'more'))
+  expect([pressed.status, pressed.took < 3_000]).toEqual([200, true])
+  await eventually('the word', () => slack.alone.some((text) => text.startsWith('the form did not open: no answer within')), 30_000)
+  slack.instead = () => false
+  await interact(hurt.stack.url, press(message, 'more'))
+  const { view } = await eventually('a form', () => slack.views.at(-1))
+  const sent = await interact(hurt.stack.url, send(view, 'deny', 'no'))
+  expect([sent.body, sent.took < 3_000]).toEqual([null, true])
+  await over(call, 'Denied by ann through slack')
+})
+
+test('G09 hostile arguments: taken by Slack’s rules, in their block, to the last message', async () => {
+  const hostile = '```\n<!channel> <@U0ANN> <https://evil.example|Approve> *x* \u202egpj.exe &lt;'
+  const call = await ask(`${hostile}${'漢'.repeat(5_000)}`)
+  const message = await posted(call)
+  const text = JSON.stringify(message.blocks)
+  expect(faultIn(message.blocks, 50)).toBeUndefined()
+  expect(text).toContain('<!channel> <@U0ANN> <https://evil.example|Approve> *x* ')
+  expect(text).not.toContain('\u202e')
+  expect(message.text).not.toMatch(/[<>]/)
+  expect(text).not.toContain('"mrkdwn"')
+  must(await answer(call))
+  await over(call, 'Denied by root')
+  expect(faultIn(slack.about(call.id)[0]?.blocks, 50)).toBeUndefined()
+})
+
+test('V02 the token and the signing secret are in no answer, log or journal, and on disk in the channels’ own object alone', async () => {
+  const call = await ask()
+  const message = await posted(call)
+  const answers: unknown[] = [
+    must(await hurt.operator('listChannels', {})),
+    message,
+    await interact(hurt.stack.url, press(message, 'deny', { app: 'A0OTHER' })),
+  ]
+  slack.instead = (response) => response.writeHead(500).end(`${TOKEN} ${SECRET}`) !== undefined
+  must(await answer(call))
+  answers.push(await delivery(call, 'ended', ({ why }) => why === 'it answered 500'))
+  const { items } = must(await hurt.operator('readJournal', { params: { run: call.run }, query: {} }))
+  for (const secret of [TOKEN, SECRET]) {
+    expect(JSON.stringify([answers, items])).not.toContain(secret)
+    const holds = hurt.filesWith(secret)
+    expect(holds).not.toEqual([])
+    for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-channel\//)
+  }
+  expect(slack.calls.every(({ authorization }) => authorization === `Bearer ${TOKEN}`)).toBe(true) // control: it is the token that was used
+})

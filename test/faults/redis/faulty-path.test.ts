@@ -1,0 +1,180 @@
+// Promise: whatever becomes of a worker's request on its way (lost, done but not heard of, doubled, late) and wherever the worker dies
+// around it, the call runs at most once, ends once, and its output is whole (J02).
+
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { attested, endsIn, journalOf } from '../../support/auditor.ts'
+import { about, eventually, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
+import {
+  arrivesTwice,
+  asItShould,
+  type Fault,
+  FaultyPath,
+  failedButPersisted,
+  lostOnTheWay,
+  type WorkerRoute,
+} from '../../support/worker/faulty-path.ts'
+
+const late: Fault = async ({ forward, reply }) => {
+  const answer = await forward()
+  await sleep(2_000)
+  reply(answer)
+}
+
+const FAULTS = { 'is lost': lostOnTheWay, 'is done, but not heard of': failedButPersisted, 'arrives twice': arrivesTwice, 'is late': late }
+const WHOLE = Array.from({ length: 40 }, (_, n) => `line ${n}\n`).join('')
+
+let hurt: HurtStack
+let path: FaultyPath
+beforeAll(async () => {
+  hurt = await HurtStack.start()
+  path = new FaultyPath(hurt.stack.url)
+  await hurt.leadWorker(await path.open())
+})
+afterAll(async () => {
+  await hurt?.stop()
+  await path?.close()
+})
+afterEach(() => eventually('nothing is left in the spool', () => hurt.spool().size === 0))
+
+const kindsOf = async (call: Call): Promise<string[]> => (await journalOf(hurt, call.run)).map(({ kind }) => kind)
+const ONCE = ['allowed', 'claimed', 'succeeded']
+
+describe.each(Object.entries(FAULTS))('what %s', (what, fault) => {
+  test.each<WorkerRoute>(['claim', 'settle'])('J02 is %s: the call runs once', async (route) => {
+    path.next(route, fault)
+    const call = await hurt.propose('mark.quickly', { mark: `${what}\n` }, { wait: 15 })
+    const ended = await hurt.ended(call)
+    expect(ended.state).toBe('succeeded')
+    expect(path.spent).toBe(true)
+    expect(hurt.marks(call.run)).toEqual([what])
+    expect(await kindsOf(call)).toEqual(ONCE)
+    await attested(hurt, ended)
+  })
+
+  test('J02 is output and heartbeat: the call goes on and is told whole', async () => {
+    path.next('output', fault)
+    path.next('heartbeat', fault)
+    const call = await hurt.propose('talk.slowly', { mark: what }, { wait: 15 })
+    const ended = await hurt.ended(call)
+    expect(ended).toMatchObject({ state: 'succeeded', result: { output: WHOLE, truncated: false } })
+    await eventually('the faults have happened', () => path.spent, 5_000)
+    expect(await kindsOf(call)).toEqual(ONCE)
+    await attested(hurt, ended)
+  })
+})
+
+/** Stops a request of this route at `where`, and resolves when it is there. The worker is killed then, and never hears an answer. */
+function caught(route: WorkerRoute, where: 'before' | 'after'): Promise<void> {
+  return new Promise((settle) => {
+    path.next(route, async ({ forward }) => {
+      if (where === 'after') await forward()
+      settle()
+    })
+  })
+}
+
+describe('J02 the worker dies', () => {
+  test('when the process has ended and before it is told: the spool tells it in the next life', async () => {
+    const there = caught('settle', 'before')
+    const call = await hurt.propose('mark.quickly', { mark: 'spool\n' })
+    await there
+    await strike(hurt.stack.worker)
+    expect((await hurt.read(call)).state).toBe('running')
+    expect(hurt.spool().has(call.id)).toBe(true)
+    await revive(hurt.stack.worker)
+    const ended = await hurt.ended(call)
+    expect(ended).toMatchObject({ state: 'succeeded', result: { output: 'spool\n' } })
+    await attested(hurt, ended)
+    expect(hurt.marks(call.run)).toEqual(['spool'])
+    expect(await kindsOf(call)).toEqual(ONCE)
+  })
+
+  test('when its result is taken and before it hears so: it is told again, and acknowledged without a second end', async () => {
+    const there = caught('settle', 'after')
+    const call = await hurt.propose('mark.quickly', { mark: 'twice\n' })
+    await there
+    await strike(hurt.stack.worker)
+    const ended = await hurt.ended(call, 2_000)
+    const before = await attested(hurt, ended)
+    expect(hurt.spool().has(call.id)).toBe(true)
+    await revive(hurt.stack.worker)
+    await eventually('the spool is empty', () => hurt.spool().size === 0)
+    expect(await attested(hurt, await hurt.read(call))).toEqual(before)
+    expect(await kindsOf(call)).toEqual(ONCE)
+    expect(hurt.marks(call.run)).toEqual(['twice'])
+  })
+})
+
+describe('J02 the worker dies and stays away for longer than a lease', () => {
+  let unheard: Call
+  let untold: Call
+  let at: number
+  beforeAll(async () => {
+    const ended = caught('settle', 'before')
+    untold = await hurt.propose('mark.quickly', { mark: 'untold\n' })
+    await ended
+    const granted = caught('claim', 'after')
+    unheard = await hurt.propose('mark.quickly', { mark: 'unheard\n' })
+    await granted
+    await strike(hurt.stack.worker)
+    at = Date.now()
+    for (const call of [untold, unheard]) await hurt.toldByLog(call, 22_000)
+    await revive(hurt.stack.worker)
+  })
+
+  test('with its claim granted and not heard of: nothing ran, nobody says that it did not, and it does not run later', async () => {
+    const call = await hurt.read(unheard)
+    expect(call.state).toBe('indeterminate')
+    expect((call.ended_at_ms ?? 0) - at).toBeLessThan(20_000)
+    await attested(hurt, call)
+    expect((await hurt.propose('mark.quickly', { mark: 'next\n' }, { wait: 10 })).state).toBe('succeeded')
+    expect(hurt.marks(call.run)).toEqual([])
+    expect(await kindsOf(call)).toEqual(['allowed', 'claimed', 'indeterminate'])
+  })
+
+  test('Q05 with its result in the spool: the call is indeterminate, and what comes late is refused and dropped', async () => {
+    expect(await hurt.dropped(untold)).toBe('stale_fence')
+    const call = await hurt.read(untold)
+    expect(call).toMatchObject({ state: 'indeterminate', result: { ok: false, output: '' } })
+    expect((call.ended_at_ms ?? 0) - at).toBeLessThan(20_000)
+    expect((await attested(hurt, call)).predicate.execution.executor).toBe('edge')
+    expect(hurt.marks(call.run)).toEqual(['untold'])
+    expect(endsIn(await journalOf(hurt, call.run))).toHaveLength(1)
+  })
+})
+
+test('no way to the edge for longer than a lease, while both live: what ran is indeterminate, its process is ended, its result refused', async () => {
+  const stays = about(65)
+  const short = await hurt.propose('mark.slowly', { mark: 'short\n', seconds: about(4) })
+  const long = await hurt.propose('mark.slowly', { mark: 'long\n', seconds: stays })
+  for (const { run } of [short, long]) await eventually('it runs', () => hurt.marks(run).length === 1)
+  path.cutAll()
+  const at = Date.now()
+  const waits = await hurt.propose('mark.quickly', { mark: 'waits\n' })
+  for (const call of [short, long]) {
+    const { ended_at_ms = 0 } = await hurt.until(call, ['indeterminate'], 20_000)
+    expect(ended_at_ms - at).toBeGreaterThan(LIMITS.lease_ms - LIMITS.heartbeat_ms - 1_000)
+    expect(ended_at_ms - at).toBeLessThan(20_000)
+  }
+  expect((await hurt.read(waits)).state).toBe('granted')
+  path.mend()
+  for (const call of [short, long]) expect(await hurt.dropped(call)).toBe('stale_fence')
+  expect(processesWith(stays)).toEqual([])
+  expect((await hurt.ended(waits)).state).toBe('succeeded')
+  expect(hurt.marks(waits.run)).toEqual(['waits'])
+  for (const call of [short, long]) {
+    await attested(hurt, await hurt.read(call))
+    expect(endsIn(await journalOf(hurt, call.run)).map(({ kind }) => kind)).toEqual(['indeterminate'])
+  }
+})
+
+test('control: the path as such changes nothing', async () => {
+  path.next('settle', asItShould)
+  const call = await hurt.propose('mark.quickly', { mark: 'control\n' }, { wait: 10 })
+  expect(call.state).toBe('succeeded')
+  expect(readFileSync(`${hurt.stack.state.worker}/worker.json`, 'utf8')).not.toContain(hurt.stack.url)
+})

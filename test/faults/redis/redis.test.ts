@@ -1,0 +1,106 @@
+// Promise: Redis may go, forget everything, or come back as it was long ago. It costs delay, never a call, and nothing runs twice (Q07).
+
+import { cpSync, existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { attested, journalOf } from '../../support/auditor.ts'
+import { eventually, HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
+
+const ACKNOWLEDGED_WITHIN_MS = 2_000
+const OUTAGE_MS = 20_000
+/** A run rings again after 5 s, and after longer rests the longer its call waits: 60 s at the most. */
+const RUNG_WITHIN_MS = 65_000
+const WAITING = 'cs:doorbell-default.default:wait'
+
+let hurt: HurtStack
+beforeAll(async () => {
+  hurt = await HurtStack.start()
+})
+afterAll(() => hurt?.stop())
+
+const files = (): string => join(hurt.stack.state.redis, 'appendonlydir')
+
+let named = 0
+/** Each a call of its own run, proposed at once; each acknowledged in no time, whatever Redis does. */
+function proposed(count: number): Promise<Call[]> {
+  const one = async (): Promise<Call> => {
+    const began = performance.now()
+    const call = await hurt.propose('mark.quickly', { mark: `redis ${++named}\n` })
+    expect(performance.now() - began).toBeLessThan(ACKNOWLEDGED_WITHIN_MS)
+    return call
+  }
+  return Promise.all(Array.from({ length: count }, one))
+}
+
+async function ranOnce(calls: readonly Call[], within_ms: number): Promise<void> {
+  const ended = await Promise.all(calls.map((call) => hurt.ended(call, within_ms)))
+  for (const call of ended) {
+    expect(call.state).toBe('succeeded')
+    expect(hurt.marks(call.run)).toHaveLength(1)
+    expect((await journalOf(hurt, call.run)).map(({ kind }) => kind)).toEqual(['allowed', 'claimed', 'succeeded'])
+    await attested(hurt, call)
+  }
+}
+
+test(`Redis killed and away for ${OUTAGE_MS / 1000} s: calls are acknowledged meanwhile, wait, and run when it is back`, async () => {
+  const running = await hurt.propose('mark.slowly', { mark: 'goes on\n', seconds: '1' })
+  await eventually('it runs', () => hurt.marks(running.run).length === 1)
+  await strike(hurt.stack.redis)
+  const at = Date.now()
+  const early = await proposed(5)
+  // What runs does not need Redis.
+  expect((await hurt.ended(running)).state).toBe('succeeded')
+  await sleep(at + OUTAGE_MS - Date.now())
+  const late = await proposed(5)
+  for (const call of [...early, ...late]) expect((await hurt.read(call)).state).toBe('granted')
+  await revive(hurt.stack.redis)
+  const back = Date.now()
+  await ranOnce([...early, ...late], RUNG_WITHIN_MS)
+  console.log(`all had run ${Date.now() - back} ms after Redis was back`)
+}, 120_000)
+
+test('edge and Redis killed, and the edge is back first: it acknowledges, and rings when Redis is there', async () => {
+  await Promise.all([strike(hurt.stack.redis), strike(hurt.stack.edge)])
+  const starting = revive(hurt.stack.edge) // not ready before Redis is, and yet it answers
+  const answered = await insist(() => hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.quickly', args: { mark: 'first\n' } } }))
+  const call = answered.ok ? answered.value : undefined
+  expect(call?.state).toBe('granted')
+  await sleep(2_000)
+  await revive(hurt.stack.redis)
+  await starting
+  if (call !== undefined) await ranOnce([call], RUNG_WITHIN_MS)
+}, 90_000)
+
+test('Q07 Redis forgets everything while calls wait: they are rung again, and run once; an old snapshot rings for nothing', async () => {
+  const redis = hurt.redis()
+  await strike(hurt.stack.worker)
+  const calls = await proposed(5)
+  await eventually('their doorbells are in Redis', async () => (await redis.llen(WAITING)) === calls.length)
+  await eventually('and on disk', () => existsSync(files()))
+  await hurt.stack.redis.stop() // in order, so that the snapshot has them all
+  const snapshot = join(hurt.stack.state.dir, 'snapshot')
+  cpSync(files(), snapshot, { recursive: true })
+  rmSync(files(), { recursive: true })
+  await revive(hurt.stack.redis)
+  expect(await redis.llen(WAITING)).toBe(0)
+  await revive(hurt.stack.worker)
+  await ranOnce(calls, RUNG_WITHIN_MS)
+
+  await strike(hurt.stack.redis)
+  rmSync(files(), { recursive: true })
+  cpSync(snapshot, files(), { recursive: true })
+  const from = hurt.workerLog().length
+  await revive(hurt.stack.redis)
+  const ids = calls.map(({ id }) => id).toSorted()
+  const left = () =>
+    hurt
+      .workerLog()
+      .slice(from)
+      .flatMap((line) => (line.msg === 'a call was left alone' ? [String(line['call'])] : []))
+  await eventually('each old doorbell is answered and dropped', () => left().toSorted().join() === ids.join())
+  await ranOnce(calls, 1_000)
+  await ranOnce(await proposed(1), RUNG_WITHIN_MS)
+  redis.disconnect()
+}, 120_000)

@@ -1,0 +1,88 @@
+// Promise: a call goes to a worker that has proven, not long ago, what the call needs. Where there is none it waits, nothing of it is
+// burned, and its end says what was missing.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Keys } from '../../../shared/evidence/bundle.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { bearer, type Client, client } from '../../../shared/routes/client.ts'
+import { granted, refusal } from '../../support/fixtures.ts'
+import { eventually, HurtStack, must, revive } from '../../support/stack/hurt-stack.ts'
+import { fileOf, runFileOf } from '../../support/stack/object-file.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const POOL = 'proofs'
+const TOOL = 'in-tier-c'
+
+let hurt: HurtStack
+let agent: Client
+beforeAll(async () => {
+  hurt = await HurtStack.start()
+  const executor = { kind: 'process' as const, tiers: ['C' as const], argv: ['true'], stdin: 'none' as const }
+  const body = { description: 'd', input_schema: { type: 'object' }, capabilities: [], executor, workspace: 'call' as const, limits: {} }
+  must(await hurt.operator('putTool', { params: { name: TOOL }, body: { ...body, egress: { mode: 'strict', hosts: [] } } }))
+  const { key = '' } = must(await hurt.operator('putAgent', { params: { name: POOL }, body: { tools: ['*'], pool: POOL } }))
+  agent = client(hurt.stack.url, bearer(key))
+})
+afterAll(() => hurt?.stop())
+
+const propose = async () => must(await agent('proposeCallInNewRun', { body: { tool: TOOL, args: {} } }))
+const enrol = (tiers: ('B' | 'C')[]) => PeerWorker.enrol(hurt.stack.url, hurt.operator, POOL, tiers)
+
+test('K04 a call that a worker may not have is sent on to one that may, by its own bell, and once', async () => {
+  const [modest, able] = [await enrol(['B']), await enrol(['B', 'C'])]
+  const redis = hurt.redis()
+  const bells = (): Promise<number> => redis.llen(`cs:doorbell-default.${able.id}:wait`)
+  const call = await propose()
+  for (const _ of [1, 2, 3]) expect(refusal(await modest.claim(call.id))).toMatch(/sandbox_unavailable/)
+  await eventually('its bell is rung', async () => (await bells()) > 0)
+  expect(await bells()).toBe(1)
+  redis.disconnect()
+  await able.run(call.id)
+  for (const { id } of [modest, able]) granted(await hurt.operator('revokeWorker', { params: { worker: id } }))
+})
+
+test('L9 K04 a proof that is too old counts for nothing, whoever claims; what nobody could take lapses and says why', async () => {
+  const [able, again] = [await enrol(['B', 'C']), await enrol(['B', 'C'])]
+  const [waits, lapses] = [await propose(), await propose()]
+  await hurt.stack.edge.stop()
+  const tenant = fileOf('tenant', hurt.stack.state.dir)
+  tenant.prepare('update proofs set received_at = received_at - ? where worker in (?, ?)').run(LIMITS.proof_ms, able.id, again.id)
+  tenant.close()
+  const run = runFileOf(lapses.run, hurt.stack.state.dir)
+  run.prepare("update calls set record = json_set(record, '$.status.until', ?)").run(Date.now())
+  run.close()
+  await revive(hurt.stack.edge)
+
+  expect(await hurt.operator('readWorker', { params: { worker: able.id } })).toMatchObject({
+    value: {
+      tiers: [],
+      advertised: [],
+      means: { tiers: [], egress: false, cgroups: false, profiles: [] },
+      proof: { tiers: { C: { ok: true } } },
+    },
+  })
+  expect(refusal(await able.claim(waits.id))).toMatch(/sandbox_unavailable/)
+  const read = async (call: typeof lapses) => must(await agent('readCall', { params: { run: call.run, call: call.id } }))
+  await eventually('it is given up', async () => (await read(lapses)).state === 'lapsed', 70_000)
+  expect((await read(lapses)).result?.error).toEqual({
+    code: 'never_claimed',
+    detail: 'no worker claimed it in time: no worker of its pool has proven what it needs: tier C',
+  })
+  granted(await again.prove(['B', 'C']))
+  await again.run(waits.id)
+})
+
+test('D2 T02 a weak key that an older edge enrolled is left out of the key file, and the others stay verifiable', async () => {
+  const [weak, sound] = [await enrol(['C']), await enrol(['C'])]
+  await hurt.stack.edge.stop()
+  const tenant = fileOf('tenant', hurt.stack.state.dir)
+  const x = Buffer.from('26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05', 'hex').toString('base64url') // order 8
+  tenant.prepare('update workers set x = ? where id = ?').run(x, weak.id)
+  tenant.close()
+  await revive(hurt.stack.edge)
+  const served: unknown = await (await fetch(new URL('/.well-known/countersign/keys.json', hurt.stack.url))).json()
+  const read = Keys.safeParse(served)
+  expect(read.error).toBeUndefined()
+  const workers = read.data?.keys.map(({ worker }) => worker)
+  expect([workers?.includes(weak.id), workers?.includes(sound.id)]).toEqual([false, true])
+})

@@ -1,0 +1,180 @@
+// Promise: a worker that dies, sleeps or is told to stop takes nothing with it: the call's end is known in time and attested, what comes
+// late is refused, and no process stays.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { attested, endsIn, journalOf } from '../../support/auditor.ts'
+import { about, boundTo, eventually, HurtStack, must, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
+
+const KNOWN_WITHIN_MS = 20_000
+
+let hurt: HurtStack
+/** On a stack of its own, and all of it is waiting: begun before the other tests, told by the last. */
+let dyingTogether: Promise<PromiseSettledResult<Awaited<ReturnType<typeof dieTogether>>>[]>
+beforeAll(async () => {
+  hurt = await HurtStack.start()
+  dyingTogether = Promise.allSettled([dieTogether()])
+})
+afterAll(async () => {
+  await dyingTogether
+  await hurt?.stop()
+})
+
+/** A call whose process has left its mark and stays for `seconds`. */
+async function running(tool: 'mark.slowly' | 'mark.again' | 'mark.relayed', seconds: string, on = hurt): Promise<Call> {
+  const call = await on.propose(tool, { mark: `${seconds}\n`, seconds })
+  if (call.approval !== undefined)
+    must(await on.operator('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  await eventually(`the process of ${call.id} runs`, () => on.marks(call.run).length === 1 && processesWith(seconds).length > 0)
+  return on.read(call)
+}
+
+const endsOf = async ({ run }: Call): Promise<string[]> => endsIn(await journalOf(hurt, run)).map(({ kind }) => kind)
+
+describe('a worker killed in the middle', () => {
+  let call: Call
+  let again: Call
+  let at: number
+  const [stays, relayed] = [about(60), about(60)]
+  beforeAll(async () => {
+    call = await running('mark.slowly', stays)
+    again = await running('mark.again', about(4))
+    await running('mark.relayed', relayed)
+    at = Date.now()
+    await strike(hurt.stack.worker)
+  })
+
+  test('S35 its process is gone at once, the call is indeterminate within 20 s though nobody asks, and attested', async () => {
+    const left = () => [...processesWith(stays), ...processesWith(relayed), ...boundTo(hurt.stack.state.worker)]
+    await eventually('no process is left, no relay either', () => left().length === 0, 2_000)
+    expect(await hurt.toldByLog(call, KNOWN_WITHIN_MS + 2_000)).toBe('indeterminate')
+    const ended = await hurt.read(call)
+    expect((ended.ended_at_ms ?? 0) - at).toBeLessThan(KNOWN_WITHIN_MS)
+    expect(ended.result).toMatchObject({ ok: false, error: { code: 'worker_lost' } })
+    const { predicate } = await attested(hurt, ended)
+    expect(predicate.execution).toMatchObject({ executor: 'edge', outcome: null })
+    expect(predicate.grant?.fence).toBe(1)
+
+    await revive(hurt.stack.worker)
+    await eventually('the worker says what it lost', () =>
+      hurt.workerLog().find(({ level, first }) => level === 'warn' && Array.isArray(first) && first.includes(call.id)),
+    )
+    expect(await endsOf(call)).toEqual(['indeterminate'])
+    expect(hurt.marks(call.run)).toHaveLength(1)
+  })
+
+  test('L2 only a tool declared idempotent is run again, under a higher fence', async () => {
+    const ended = await hurt.ended(again, KNOWN_WITHIN_MS)
+    expect(ended.state).toBe('succeeded')
+    expect((await attested(hurt, ended)).predicate.grant?.fence).toBe(2)
+    expect(hurt.marks(again.run)).toHaveLength(2)
+    expect((await journalOf(hurt, again.run)).map(({ kind }) => kind)).toEqual([
+      'allowed',
+      'claimed',
+      'worker_lost',
+      'claimed',
+      'succeeded',
+    ])
+  })
+})
+
+test('Q05 a worker that slept beyond its lease: what it then says of a finished call is refused, and what still runs is ended', async () => {
+  const [brief, stays] = [about(5), about(60)]
+  const [short, long, again] = [
+    await running('mark.slowly', brief),
+    await running('mark.slowly', stays),
+    await running('mark.again', brief),
+  ]
+  const { pid = 0 } = hurt.stack.worker
+  process.kill(pid, 'SIGSTOP')
+  const at = Date.now()
+  try {
+    for (const call of [short, long]) expect(await hurt.toldByLog(call, KNOWN_WITHIN_MS + 2_000)).toBe('indeterminate')
+    expect(Date.now() - at).toBeGreaterThan(LIMITS.lease_ms - LIMITS.heartbeat_ms - 1_000)
+    await eventually('the short one’s process has ended by itself', () => processesWith(brief).length === 0)
+    expect(processesWith(stays)).not.toEqual([]) // a sleeping worker kills nothing
+    await hurt.until(again, ['granted'])
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  for (const call of [short, long]) {
+    expect(await hurt.dropped(call)).toBe('stale_fence')
+    const ended = await hurt.read(call)
+    expect(ended.state).toBe('indeterminate')
+    await attested(hurt, ended)
+    expect(await endsOf(call)).toEqual(['indeterminate'])
+    expect(hurt.marks(call.run)).toHaveLength(1)
+  }
+  expect(processesWith(stays)).toEqual([])
+  // The idempotent one was granted anew meanwhile: its first result is refused too, and its second is the one.
+  expect(await hurt.dropped(again)).toBe('stale_fence')
+  const second = await hurt.ended(again)
+  expect(second.state).toBe('succeeded')
+  expect((await attested(hurt, second)).predicate.grant?.fence).toBe(2)
+  expect(hurt.marks(again.run)).toHaveLength(2)
+  expect(hurt.stack.worker.pid).toBe(pid)
+})
+
+test('a cancel reaches the running process within 5 s, and the worker attests the end', async () => {
+  const stays = about(60)
+  const call = await running('mark.slowly', stays)
+  const at = Date.now()
+  expect(must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } })).state).toBe('running')
+  await eventually('the process is gone', () => processesWith(stays).length === 0, 5_000)
+  const ended = await hurt.ended(call, 5_000 - (Date.now() - at))
+  expect(ended).toMatchObject({ state: 'failed', result: { ok: false, error: { code: 'cancelled' } } })
+  const { predicate } = await attested(hurt, ended)
+  expect(predicate.execution.outcome).toEqual({ kind: 'cancelled' })
+  expect(predicate.execution.executor).not.toBe('edge')
+})
+
+test('P11 cancels that race with claims: each call has one end, and no process outlives it', async () => {
+  const stays = about(60)
+  const LAST = 23
+  const race = async (n: number): Promise<Call> => {
+    const call = await hurt.propose('mark.slowly', { mark: 'race\n', seconds: stays })
+    await sleep(n * 4) // from before the claim to well behind it; how far that is depends on who else is at work
+    if (n === LAST) await eventually('the last one runs', async () => (await hurt.read(call)).state === 'running', 20_000)
+    must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
+    return hurt.ended(call, 10_000)
+  }
+  const ended = await Promise.all(Array.from({ length: LAST + 1 }, (_, n) => race(n)))
+  await eventually('no process is left', () => processesWith(stays).length === 0, 1_000)
+  for (const call of ended) {
+    expect([call.state, call.result?.error?.code]).toEqual([call.state === 'cancelled' ? 'cancelled' : 'failed', 'cancelled'])
+    const { predicate } = await attested(hurt, call)
+    expect(predicate.execution.executor === 'edge').toBe(call.state === 'cancelled')
+    expect(hurt.marks(call.run).length).toBeLessThanOrEqual(call.state === 'cancelled' ? 0 : 1)
+    expect(await endsOf(call)).toHaveLength(1)
+  }
+  expect(new Set(ended.map(({ state }) => state)).size).toBe(2) // both happened
+})
+
+async function dieTogether(): Promise<{ call: Call; back: number; told: string }> {
+  const other = await HurtStack.start()
+  try {
+    const call = await running('mark.slowly', about(60), other)
+    // Past its first lease, what the call has of it was heard in heartbeats, not stored.
+    await sleep(call.created_at_ms + LIMITS.lease_ms + LIMITS.heartbeat_ms + 500 - Date.now())
+    await Promise.all([strike(other.stack.worker), strike(other.stack.edge)])
+    await revive(other.stack.edge)
+    const back = Date.now()
+    const told = await other.toldByLog(call, KNOWN_WITHIN_MS + 5_000)
+    const ended = await other.read(call)
+    await attested(other, ended)
+    return { call: ended, back, told }
+  } finally {
+    await other.stop()
+  }
+}
+
+test('worker and edge die together, only the edge comes back, nobody asks: the call still ends within 20 s', async () => {
+  const [together] = await dyingTogether
+  if (together?.status !== 'fulfilled') throw together?.reason
+  const { call, back, told } = together.value
+  // Objects are evicted after 10 s of rest; a lease begun anew with each new life of the object would never end.
+  expect(told).toBe('indeterminate')
+  expect((call.ended_at_ms ?? 0) - back).toBeLessThan(KNOWN_WITHIN_MS)
+})

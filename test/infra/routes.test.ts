@@ -1,0 +1,241 @@
+// Who gets through which door. The golden table lists every route against every kind of caller; what is open to nobody-in-particular may
+// only become less. What the documents say of the routes is held against the same table.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { BaseResolver, createConfig, lintDocument, makeDocumentFromString } from '@redocly/openapi-core'
+import { expect, test } from 'vitest'
+import { ROOT } from '../../infra/state.ts'
+import { FAILURES } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { ROUTES } from '../../shared/routes/all.ts'
+import type { Route } from '../../shared/routes/route.ts'
+import { Desk, granted } from '../support/fixtures.ts'
+import { sharedStack } from '../support/stack/stack.ts'
+import { PeerWorker } from '../support/worker/peer-worker.ts'
+
+const desk = new Desk('routes', sharedStack())
+const GOLDEN = join(ROOT, 'test/golden/routes.json')
+type Table = Record<string, Record<string, string>>
+const golden = JSON.parse(readFileSync(GOLDEN, 'utf8')) as Table // written by hand, and by `UPDATE_GOLDEN=1`
+const routes = Object.entries(ROUTES) as [string, Route][]
+
+const agent = await desk.agent()
+const operators = {
+  admin: await desk.operator(['admin']),
+  approver: await desk.operator(['approver']),
+  auditor: await desk.operator(['auditor']),
+  'no role': await desk.operator([]),
+}
+const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+
+type Sign = (request: { method: string; url: URL; body: Uint8Array }) => Record<string, string>
+const bearer =
+  (key: string): Sign =>
+  () => ({ authorization: `Bearer ${key}` })
+const revoked = await desk.operator(['admin'])
+granted(await desk.root('deleteOperator', { params: { name: revoked.name } }))
+const CALLERS: Readonly<Record<string, Sign>> = {
+  nobody: () => ({}),
+  // Of the right tenant and form, with an id that there is: all but the secret.
+  'wrong key': bearer(`${desk.rootKey.slice(0, -1)}${desk.rootKey.endsWith('0') ? '1' : '0'}`),
+  'revoked key': bearer(revoked.key),
+  agent: bearer(agent.key),
+  ...Object.fromEntries(Object.entries(operators).map(([role, { key }]) => [role, bearer(key)])),
+  worker: peer.credentials(),
+  installation: bearer(sharedStack().installation_key),
+}
+
+/** Asks with ids of things that are not there, so that whoever is let in changes nothing. */
+async function ask(route: Route, sign: Sign): Promise<number> {
+  const body = Buffer.from(route.body === undefined ? '' : '{"not":"what it takes"}')
+  const url = new URL(
+    route.path
+      .replace('{token}', 'x')
+      .replace('{id}', 'apr_x')
+      .replace(/\{(\w+)\}/g, '0-not-there'),
+    desk.url,
+  )
+  const abort = new AbortController()
+  const answer = await fetch(url, {
+    method: route.method,
+    headers: { ...(route.body === undefined ? {} : { 'content-type': 'application/json' }), ...sign({ method: route.method, url, body }) },
+    ...(route.body === undefined ? {} : { body: new Uint8Array(body) }),
+    signal: abort.signal,
+  })
+  abort.abort()
+  return answer.status
+}
+
+/** Let in: what was asked was looked at, and found wanting or not. Kept out: it was not. */
+const verdict = (status: number): string => (status === 401 ? 'who?' : status === 403 ? 'no' : status >= 500 ? `broken: ${status}` : 'in')
+
+/** Every route, by every caller, at the running edge. */
+async function measured(): Promise<Table> {
+  const seen: Table = {}
+  for (const [, route] of routes) {
+    const row: Record<string, string> = {}
+    for (const [caller, sign] of Object.entries(CALLERS)) row[caller] = verdict(await ask(route, sign))
+    seen[`${route.method} ${route.path}`] = row
+  }
+  return seen
+}
+
+test('each route against each kind of caller is as the golden table says', async () => {
+  const seen = await measured()
+  if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(GOLDEN, `${JSON.stringify(seen, null, 2)}\n`)
+  expect(seen).toEqual(golden)
+})
+
+/** Open, or to those who carry something else than a credential of these: who has what a link or a browser carries is told beside them. */
+const otherwise = (callers: Route['callers']): boolean => callers.some((caller) => ['anyone', 'link', 'slack', 'console'].includes(caller))
+
+/** Open to anyone, and why. This list may only get shorter. */
+const OPEN: Readonly<Record<string, string>> = {
+  'POST /v1/worker/enroll': 'the one-time token in the body is the key',
+  'GET /.well-known/countersign/keys.json': 'public keys, for offline verification',
+  'GET /v1/log/checkpoint': 'a log is for everybody to watch; it holds hashes alone',
+  'GET /v1/log/proof': 'as above',
+  'GET /v1/log/entries': 'as above',
+  'GET /openapi.json': 'what the API is, not what it holds',
+  'GET /docs': 'as above',
+  'GET /metrics': 'counters for a scraper in the same network',
+  'GET /healthz': 'whether the process answers',
+  'GET /readyz': 'whether its parts answer',
+}
+
+test('only the listed routes are open, and each says so in its declaration', () => {
+  const open = routes.filter(([, { callers }]) => callers.includes('anyone')).map(([, { method, path }]) => `${method} ${path}`)
+  expect(open.sort()).toEqual(Object.keys(OPEN).sort())
+  const letIn = Object.entries(golden).flatMap(([route, row]) => (row['nobody'] === 'in' ? [route] : []))
+  expect(letIn.filter((route) => !(route in OPEN))).toEqual([])
+})
+
+test('nobody but a worker gets in where workers do, nobody but an operator where operators do', () => {
+  for (const [, { method, path, callers }] of routes) {
+    const row = golden[`${method} ${path}`] ?? {}
+    if (otherwise(callers)) continue
+    if (!callers.includes('worker')) expect([path, row['worker']]).toEqual([path, 'who?'])
+    if (!callers.includes('installation')) expect([path, row['installation']]).toEqual([path, 'who?'])
+    if (!callers.includes('agent')) expect([path, row['agent'] === 'in']).toEqual([path, false])
+    if (!callers.includes('operator'))
+      for (const role of Object.keys(operators)) expect([path, role, row[role] === 'in']).toEqual([path, role, false])
+    expect([path, row['no role'] === 'in']).toEqual([path, false])
+  }
+})
+
+/** Routes that take a body, answer from it and change nothing. */
+const WITHOUT_EFFECT = [
+  'POST /v1/approvals/{id}/preview',
+  'POST /v1/policies/check',
+  'POST /v1/policies/versions/{version}/rehearse',
+  'POST /v1/decisions',
+]
+
+/** What an approver does besides reading: answers, takes answers back, and says who is asked while they are away. */
+const ANSWERING = [
+  'POST /v1/approvals/{id}/decision',
+  'DELETE /v1/approvals/{id}/links',
+  'DELETE /v1/standing/{id}',
+  'POST /v1/sessions/{session}/reset',
+  'PUT /v1/delegations/me',
+  'DELETE /v1/delegations/me',
+]
+
+test('an auditor changes nothing, an approver only answers', () => {
+  for (const [route, row] of Object.entries(golden)) {
+    if (route in OPEN || route.includes('{token}') || WITHOUT_EFFECT.includes(route)) continue
+    if (row['auditor'] === 'in') expect(route).toMatch(/^GET /)
+    if (row['approver'] === 'in' && !ANSWERING.includes(route)) expect(route).toMatch(/^GET /)
+  }
+})
+
+/**
+ * No Cedar action of their own: the call that is proposed is the question, and a link's approval is; a session by itself permits
+ * nothing.
+ */
+const deciding = ['proposeCall', 'proposeCallInNewRun', 'showApproval', 'followApproval', 'consoleSignIn', 'consoleSignOut']
+
+test('every route but the open ones has a Cedar action, or decides by itself', () => {
+  for (const [name, { callers, action }] of routes) {
+    if (callers.includes('anyone')) expect([name, action]).toEqual([name, null])
+    else expect([name, action !== null || deciding.includes(name)]).toEqual([name, true])
+  }
+})
+
+/** Leaves the operator who runs the tests what it takes to put the policies back. */
+const KEEPER = `permit (principal == Operator::"root", action in [Action::"policy.read", Action::"policy.write", Action::"policy.activate"], resource);`
+
+test('L1 nobody is let in for being somebody: where policy permits nothing, every route refuses every caller', async () => {
+  const none = Object.fromEntries(Object.keys(granted(await desk.root('readPolicies', {})).policies).map((name) => [name, null]))
+  const seen = await desk.withPolicies({ ...none, keeper: KEEPER }, measured)
+  for (const [name, { method, path, callers }] of routes) {
+    if (otherwise(callers) || deciding.includes(name)) continue
+    if (callers.includes('installation')) continue // no tenant's policies count there: test/edge/policy/installation.test.ts
+    const letIn = Object.entries(seen[`${method} ${path}`] ?? {}).filter(([, said]) => said === 'in')
+    expect([name, letIn]).toEqual([name, []])
+  }
+})
+
+test('where policy permits everything, a route still lets in only the kinds of caller that it names', async () => {
+  const seen = await desk.withPolicies({ everything: 'permit (principal, action, resource);' }, measured)
+  for (const [name, { method, path, callers }] of routes) {
+    if (otherwise(callers)) continue
+    const row = seen[`${method} ${path}`] ?? {}
+    const letIn = Object.keys(row).filter((caller) => row[caller] === 'in')
+    const kinds = letIn.map((caller) => (caller === 'agent' || caller === 'worker' ? caller : caller in operators ? 'operator' : caller))
+    expect([name, [...new Set(kinds)].sort()]).toEqual([name, [...callers].sort()])
+  }
+})
+
+// ── The documents ──
+
+const openapi = async () => (await fetch(new URL('/openapi.json', desk.url))).text()
+
+test('/openapi.json passes the recommended rules without an error', async () => {
+  const config = await createConfig({ extends: ['recommended'] })
+  const problems = await lintDocument({
+    document: makeDocumentFromString(await openapi(), '/openapi.json'),
+    externalRefResolver: new BaseResolver(),
+    config,
+  })
+  expect(problems.map(({ ruleId, message, severity, location }) => `${severity} ${ruleId} ${location[0]?.pointer}: ${message}`)).toEqual([])
+})
+
+type Operation = {
+  operationId: string
+  security: unknown[]
+  responses: Record<string, unknown>
+  requestBody?: unknown
+  parameters?: { in: string; name: string }[]
+}
+
+test('/openapi.json has every route of the table, and no other', async () => {
+  const { openapi: version, paths } = JSON.parse(await openapi()) as { openapi: string; paths: Record<string, Record<string, Operation>> } // linted above
+  expect(version).toMatch(/^3\.1\./)
+  const described = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  )
+  expect(described.map(({ operation }) => operation.operationId).sort()).toEqual(Object.keys(ROUTES).sort())
+  for (const { path, method, operation } of described) {
+    const route = (ROUTES as Record<string, Route>)[operation.operationId]
+    expect([route?.path, route?.method]).toEqual([path, method])
+    expect([path, operation.security.length > 0]).toEqual([path, !(route?.callers.includes('anyone') || route?.callers.includes('link'))])
+    expect([path, operation.requestBody !== undefined]).toEqual([path, route?.body !== undefined])
+    expect(Object.keys(operation.responses)).toContain(String(route?.status))
+    for (const status of ['429', '503'])
+      if (status in operation.responses) expect(operation.responses[status]).toHaveProperty(['headers', 'Retry-After'])
+    const inPath = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map(({ name }) => `{${name}}`)
+    expect(inPath.sort()).toEqual((path.match(/\{\w+\}/g) ?? []).sort())
+  }
+  expect(paths['/v1/runs/{run}/calls']?.['post']?.responses).toMatchObject({
+    409: { description: expect.stringContaining('run_ended') },
+    503: { description: expect.stringContaining('queue_full') },
+  })
+})
+
+test('/docs lists every route, every failure and every limit', async () => {
+  const page = await (await fetch(new URL('/docs', desk.url))).text()
+  for (const [, { method, path }] of routes) expect(page).toContain(`${method} ${path}`)
+  for (const name of [...Object.keys(FAILURES), ...Object.keys(LIMITS)]) expect(page).toContain(`<code>${name}</code>`)
+})

@@ -1,0 +1,321 @@
+// D4 T01 Compares a statement with its grant and plan, field by field: each field is changed alone and all signers sign again. The edge
+// must refuse it before it countersigns, and so must offline verification, both naming the field. The fields come from the schema, so a new
+// field that is not compared fails here; fields that only the executor can know are listed as such, and are accepted.
+
+import { describe, expect, test } from 'vitest'
+import { checkSettlement } from '../../edge/call/settlement.ts'
+import { digestOf, sha256 } from '../../shared/bytes/json.ts'
+import { type Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
+import { kidOf, seal } from '../../shared/evidence/dsse.ts'
+import { decidedUnder, type PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
+import { executionDigest, STATEMENT_TYPE, Statement } from '../../shared/evidence/statement.ts'
+import { DEFAULT_LIMITS } from '../../shared/limits.ts'
+import { collude, EDGE, executedBundle, KEYS, NOW, regrant, statementIn, WORKER, WORKER_ID } from './evidence.ts'
+import { type Changes, GONE, withChanges } from './tamper.ts'
+
+/** The parts of a schema that this test reads. */
+type Shape = {
+  readonly def: {
+    readonly type: string
+    readonly shape?: Readonly<Record<string, unknown>>
+    readonly innerType?: unknown
+    readonly element?: unknown
+    readonly items?: readonly unknown[]
+    readonly options?: readonly unknown[]
+    readonly valueType?: unknown
+  }
+}
+
+/** Every field that a value of the schema can have, by its path; `*` stands for any item or name. */
+function fieldsOf(schema: unknown, path: readonly string[] = []): string[] {
+  const { type, shape, innerType, element, items, options, valueType } = (schema as { readonly _zod: Shape })._zod.def // as zod keeps them
+  const below = (inner: unknown, name?: string): string[] => fieldsOf(inner, name === undefined ? path : [...path, name])
+  if (type === 'object') return Object.entries(shape ?? {}).flatMap(([name, inner]) => below(inner, name))
+  if (type === 'optional' || type === 'nullable') return below(innerType)
+  if (type === 'array') return below(element, '*')
+  if (type === 'tuple') return (items ?? []).flatMap((item, i) => below(item, `${i}`))
+  if (type === 'record') return below(valueType, '*')
+  if (type === 'union') return (options ?? []).flatMap((option) => below(option))
+  return [path.join('.')]
+}
+const FIELDS = [...new Set(fieldsOf(Statement))].sort()
+
+/** The changes to the statement; `at`: the field that the refusal names, if it is another one. */
+type Bend = { readonly to: Changes; readonly at?: string }
+/** A field that only the executor knows; or only the edge, which has the output. */
+type Word = { readonly to: Changes; readonly why: string; readonly edgeRefuses?: true }
+
+const OTHER = sha256('other')
+const [EX, F] = ['predicate.execution', 'predicate.facts']
+const executed = executedBundle()
+const said = statementIn(executed)
+const SKILL = {
+  digest: OTHER,
+  component_sha256: OTHER,
+  modules: [{ name: 'a', sha256: OTHER }],
+  fuel_used: 1,
+  memory_bytes: 1,
+  host_calls: { a: 1 },
+}
+const LEFT = { files: [{ path: 'a', sha256: OTHER, bytes: 1 }], left: [{ path: 'b', why: 'name' }], more: 0 }
+const CONNECTION = `${EX}.connections.0`
+
+const set = (path: string, to: unknown): readonly [string, Bend] => [path, { to: { [path.replaceAll('*', '0')]: to } }]
+const all = (paths: readonly string[], bend: Bend): (readonly [string, Bend])[] => paths.map((path) => [path, bend])
+const moreThanDefault = (path: string): number => 1 + ((DEFAULT_LIMITS as Record<string, number>)[path.split('.').at(-1) ?? ''] ?? 0)
+const under = (path: string): string[] => FIELDS.filter((field) => field.startsWith(`${path}.`))
+
+const BENT: ReadonlyMap<string, Bend> = new Map([
+  set('_type', 'https://in-toto.io/Statement/v0.1'),
+  set('predicateType', 'https://slsa.dev/provenance/v1'),
+  set('subject.0.name', 'call_01KA5XJ3M0000000000000000A_8'),
+  set('subject.0.digest.sha256', OTHER),
+  set('predicate.attestation_id', 'att_01KA5XJ3M0000000000000000A_8'),
+  set('predicate.state', 'failed'),
+  set('predicate.error', 'runtime_failure'),
+  set('predicate.timed_out', true),
+  set('predicate.execution_sha256', OTHER),
+  set('predicate.grant.sha256', OTHER),
+  set('predicate.grant.worker', 'wrk_01KA5XJ3M0000000000000000B'),
+  set('predicate.grant.fence', 2),
+  set('predicate.grant.deadline_ms', NOW + 40_001),
+  set(`${F}.tenant`, 'other'),
+  set(`${F}.run`, 'run_01KA5XJ3M0000000000000000B'),
+  set(`${F}.call`, 'call_01KA5XJ3M0000000000000000A_8'),
+  set(`${F}.agent`, 'other'),
+  set(`${F}.session`, 'other'),
+  set(`${F}.tool.name`, 'other'),
+  set(`${F}.tool.version`, 4),
+  set(`${F}.tool.digest`, OTHER),
+  set(`${F}.digest`, OTHER),
+  set(`${F}.args_sha256`, OTHER),
+  set(`${F}.plan_sha256`, OTHER),
+  ...under(`${F}.limits`).map((path) => set(path, moreThanDefault(path))),
+  set(`${F}.egress.mode`, 'preflight'),
+  set(`${F}.egress.hosts.*`, 'evil.example'),
+  set(`${F}.decision.effect`, 'allow'),
+  set(`${F}.decision.policies.*`, 'other'),
+  set(`${F}.decision.policy_set`, OTHER),
+  set(`${F}.decision.snapshot`, OTHER),
+  set(`${F}.approval.id`, 'apr_01KA5XJ3M0000000000000000A_8'),
+  set(`${F}.approval.scope`, 'session'),
+  set(`${F}.approval.answers.*.by`, 'other'),
+  set(`${F}.approval.answers.*.decision`, 'deny'),
+  set(`${F}.approval.answers.*.channel`, 'other'),
+  set(`${F}.approval.answers.*.at_ms`, 1),
+  set(`${F}.approval.answers.*.standing`, 'std_01KA5XJ3M0000000000000000A'),
+  set(`${EX}.outcome.kind`, 'timeout'),
+  ...under(`${EX}.stdout`)
+    .concat(under(`${EX}.stderr`))
+    .flatMap((path) => (path.endsWith('sha256') ? [] : [set(path, path.endsWith('truncated') ? true : 5)])),
+  [`${EX}.stderr.sha256`, { to: { [`${EX}.stderr.sha256`]: OTHER } }],
+  set(`${CONNECTION.replace('.0', '.*')}.host`, 'evil.example'),
+  set(`${CONNECTION.replace('.0', '.*')}.port`, 80),
+  set(`${CONNECTION.replace('.0', '.*')}.verdict`, 'host_not_listed'),
+  set(`${CONNECTION.replace('.0', '.*')}.folded`, 2),
+  [`${EX}.connections.*.credentials.*`, { to: { [`${CONNECTION}.credentials`]: ['token'] } }],
+  set(`${EX}.executor`, 'sandbox_tier_b_linux_rlimits'),
+  set(`${EX}.sandbox_enforcement`, 'none'),
+  set(`${EX}.cgroup`, false),
+  set(`${EX}.profile_sha256`, OTHER),
+  ...under(`${EX}.limits`).map((path) => set(path, moreThanDefault(path))),
+  ...all(under(`${EX}.skill`), { to: { [`${EX}.skill`]: SKILL } }),
+  ...all(under(`${EX}.files`), { to: { [`${EX}.files`]: LEFT } }),
+  set(`${EX}.started_at_ms`, NOW + 21),
+  set(`${EX}.ended_at_ms`, NOW + 3_600_000),
+] as const)
+
+const WORDS: ReadonlyMap<string, Word> = new Map<string, Word>([
+  [
+    `${EX}.outcome.code`,
+    { to: { [`${EX}.outcome.code`]: 3, 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' }, why: 'how a program ended' },
+  ],
+  [
+    `${EX}.outcome.signal`,
+    {
+      to: { [`${EX}.outcome`]: { kind: 'signal', signal: 'SIGKILL' }, 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' },
+      why: 'how a program ended',
+    },
+  ],
+  [
+    `${EX}.outcome.detail`,
+    {
+      to: { [`${EX}.outcome`]: { kind: 'infra', detail: 'x' }, 'predicate.state': 'failed', 'predicate.error': 'sandbox_failed' },
+      why: 'how it failed',
+    },
+  ],
+  [`${EX}.stdout.sha256`, { to: { [`${EX}.stdout.sha256`]: OTHER }, why: 'the edge has the output, a bundle has not', edgeRefuses: true }],
+  [`${EX}.connections.*.address`, { to: { [`${CONNECTION}.address`]: '192.0.2.7' }, why: 'what a name resolved to' }],
+  [`${EX}.connections.*.bytes_out`, { to: { [`${CONNECTION}.bytes_out`]: 7 }, why: 'how much was sent' }],
+  [`${EX}.connections.*.bytes_in`, { to: { [`${CONNECTION}.bytes_in`]: 7 }, why: 'how much came' }],
+  [`${EX}.argv_sha256`, { to: { [`${EX}.argv_sha256`]: OTHER }, why: 'it holds paths of the worker’s host' }],
+])
+
+/** The statement as it would be signed: with a new execution digest, unless the test changes the digest itself. */
+function bent(to: Changes): Changes {
+  const { predicate } = withChanges(said, to)
+  const digest =
+    'predicate.execution_sha256' in to
+      ? {}
+      : { 'predicate.execution_sha256': executionDigest(said.predicate.facts.digest, predicate.execution) }
+  return { ...to, ...digest }
+}
+
+type Told = { readonly ok: boolean; readonly at: readonly string[] }
+
+function byEdge(bundle: Bundle, to: Changes): Told {
+  const envelope = seal(STATEMENT_TYPE, withChanges(said, bent(to)), WORKER)
+  const { grant, call } = bundle
+  if (grant === null) throw new Error('nothing was granted')
+  const output = { stdout: Buffer.from('4\n').toString('base64'), stderr: '' }
+  const worker = { id: WORKER_ID, kid: kidOf(WORKER.x), x: WORKER.x }
+  const checked = checkSettlement({ fence: 1, envelope, output }, { worker, grant, plan: call.plan, now_ms: NOW + 1_000 })
+  return checked.ok ? { ok: true, at: [] } : { ok: false, at: (checked.error.errors ?? []).map(({ at }) => at) }
+}
+
+function byAuditor(bundle: Bundle, to: Changes): Told {
+  const changes = Object.fromEntries(Object.entries(bent(to)).map(([path, value]) => [`statement.${path}`, value]))
+  const { ok, checks } = verifyBundle(collude(bundle, changes, [WORKER, EDGE]), KEYS)
+  return { ok, at: checks.flatMap((check) => (check.ok || check.at === undefined ? [] : [check.at])) }
+}
+
+/** Whether one of these is the field or one of its parents. */
+const names = (at: readonly string[], field: string): boolean => {
+  const pointer = `/${field.replaceAll('*', '0').replaceAll('.', '/')}`
+  return at.some((one) => pointer === one || pointer.startsWith(`${one}/`))
+}
+
+describe('D4 T01 a statement that contradicts its grant or plan', () => {
+  test('every field of the schema is changed by a case here, or listed as known only to the executor', () => {
+    expect([...BENT.keys(), ...WORDS.keys()].sort()).toEqual(FIELDS)
+    expect(FIELDS.length).toBeGreaterThan(80)
+  })
+
+  test('the unchanged statement is accepted by the edge and by offline verification', () => {
+    expect([byEdge(executed, {}), byAuditor(executed, {})]).toEqual([
+      { ok: true, at: [] },
+      { ok: true, at: [] },
+    ])
+  })
+
+  test.each([...BENT])(
+    'a change of %s is refused by the edge and by offline verification, which name the field',
+    (field, { to, at = field }) => {
+      for (const [by, told] of Object.entries({ edge: byEdge(executed, to), auditor: byAuditor(executed, to) }))
+        expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
+    },
+  )
+
+  test.each([...WORDS])('another value of %s is accepted, because only the executor knows it', (_field, { to, edgeRefuses }) => {
+    expect([byEdge(executed, to).ok, byAuditor(executed, to).ok]).toEqual([edgeRefuses !== true, true])
+  })
+})
+
+/** Further changes to the same fields. */
+const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
+  [
+    'nothing of a sandbox, where a program ended',
+    { [`${EX}.executor`]: 'worker', [`${EX}.sandbox_enforcement`]: 'none' },
+    `${EX}.executor`,
+  ],
+  ['the isolate as executor', { [`${EX}.executor`]: 'wasm_isolate' }, `${EX}.executor`],
+  ['a sandbox that there is not', { [`${EX}.executor`]: 'sandbox_tier_c_microvm' }, `${EX}.executor`],
+  ['an enforcement that the plan does not name', { [`${EX}.sandbox_enforcement`]: 'preflight' }, `${EX}.sandbox_enforcement`],
+  ['an ending that skills alone have', { [`${EX}.outcome`]: { kind: 'returned' } }, `${EX}.outcome`],
+  ['no outcome', { [`${EX}.outcome`]: null }, `${EX}.outcome`],
+  ['the digest of nothing for its command line', { [`${EX}.argv_sha256`]: sha256('') }, `${EX}.outcome`],
+  ['no command line', { [`${EX}.argv_sha256`]: null }, `${EX}.argv_sha256`],
+  ['no profile', { [`${EX}.profile_sha256`]: null }, `${EX}.profile_sha256`],
+  ['no cgroup, where the plan wants one', { [`${EX}.cgroup`]: GONE }, `${EX}.cgroup`],
+  ['no limits', { [`${EX}.limits`]: GONE }, `${EX}.limits`],
+  ['a limit of the plan’s left out', { [`${EX}.limits.net_bytes`]: GONE }, `${EX}.limits.net_bytes`],
+  ['no standard output', { [`${EX}.stdout`]: null }, `${EX}.stdout`],
+  ['more kept than the plan keeps', { [`${EX}.stdout.kept`]: 65_537, [`${EX}.stdout.bytes`]: 65_537 }, `${EX}.stdout.kept`],
+  ['a start before the grant', { [`${EX}.started_at_ms`]: NOW - 60_000 }, `${EX}.started_at_ms`],
+  ['no start', { [`${EX}.started_at_ms`]: null }, `${EX}.started_at_ms`],
+  ['an end after the deadline', { [`${EX}.ended_at_ms`]: NOW + 60_000 }, `${EX}.ended_at_ms`],
+  ['an end before the grant', { [`${EX}.started_at_ms`]: NOW - 60_000, [`${EX}.ended_at_ms`]: NOW - 50_000 }, `${EX}.ended_at_ms`],
+  ['a subdomain of a listed host', { [`${CONNECTION}.host`]: 'x.api.example.com' }, CONNECTION],
+  ['a name that ends like a listed host', { [`${CONNECTION}.host`]: 'evilapi.example.com' }, CONNECTION],
+  [
+    'bytes to a host that it says was refused',
+    { [`${CONNECTION}.host`]: 'evil.example', [`${CONNECTION}.verdict`]: 'host_not_listed' },
+    CONNECTION,
+  ],
+  [
+    'a sum of connections that hides their host',
+    { [`${CONNECTION}.host`]: '', [`${CONNECTION}.port`]: 0, [`${CONNECTION}.folded`]: 3 },
+    `${CONNECTION}.folded`,
+  ],
+  ['facts without the approval', { [`${F}.approval`]: null }, `${F}.approval`],
+  ['facts with another host listed', { [`${F}.egress.hosts`]: ['api.example.com:443', 'evil.example'] }, `${F}.egress.hosts.1`],
+]
+
+test.each(FURTHER)('D4 T01 %s is refused by both, which name the field', (_name, to, at) => {
+  for (const [by, told] of Object.entries({ edge: byEdge(executed, to), auditor: byAuditor(executed, to) }))
+    expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
+})
+
+/** The same statement, under another grant. */
+function regranted(changes: Changes, to: Changes): readonly [Told, Told] {
+  const bundle = regrant(executed, changes)
+  const named = statementIn(bundle).predicate.grant?.sha256
+  const renamed = { 'predicate.grant.sha256': named, ...to }
+  return [byEdge(bundle, renamed), byAuditor(bundle, renamed)]
+}
+
+test.each([
+  ['a cgroup of a worker that has proven none', { 'proven.cgroups': false }, `${EX}.cgroup`],
+  ['another profile than the proven one', { 'proven.profile_sha256': OTHER }, `${EX}.profile_sha256`],
+  ['more time than the grant leaves', { issued_at_ms: NOW + 20_000 }, `${EX}.limits.timeout_ms`],
+])('D4 T01 K04 %s is refused by both, which name the field', (_name, granted, at) => {
+  for (const told of regranted(granted, {})) expect([told.ok, names(told.at, at) || told.at]).toEqual([false, true])
+})
+
+test('D4 a statement under an earlier grant without `proven` is accepted', () => {
+  expect(regranted({ proven: GONE }, {}).map(({ ok }) => ok)).toEqual([true, true])
+})
+
+test('D4 T01 a statement that nothing was started is accepted without a sandbox', () => {
+  const unstarted: Record<string, unknown> = {
+    [`${EX}.outcome`]: { kind: 'refused', code: 'sandbox_unavailable', detail: 'x' },
+    'predicate.state': 'failed',
+    'predicate.error': 'sandbox_unavailable',
+    [`${EX}.executor`]: 'worker',
+    [`${EX}.sandbox_enforcement`]: 'none',
+    [`${EX}.connections`]: [],
+    [`${EX}.started_at_ms`]: null,
+  }
+  for (const name of ['stdout', 'stderr', 'profile_sha256', 'argv_sha256'] as const) unstarted[`${EX}.${name}`] = null
+  for (const name of ['cgroup', 'limits'] as const) unstarted[`${EX}.${name}`] = GONE
+  expect(byAuditor(executed, unstarted)).toEqual({ ok: true, at: [] })
+  for (const [name, value] of Object.entries({
+    cgroup: true,
+    limits: said.predicate.execution.limits,
+    argv_sha256: OTHER,
+    started_at_ms: NOW,
+  })) {
+    const told = byAuditor(executed, { ...unstarted, [`${EX}.${name}`]: value })
+    expect([name, told.ok, names(told.at, `${EX}.${name}`)]).toEqual([name, false, true])
+  }
+})
+
+test('D4 a policy snapshot belongs to a call only if its digest, policy set and tool all match', () => {
+  const { tool } = said.predicate.facts
+  const snapshot: PolicySnapshot = {
+    format: 'countersign-snapshot/v1',
+    policy_set: sha256('policies'),
+    allowed_tools: ['*'],
+    groups: [],
+    channels: null,
+    budget: { max_calls_per_run: 1, execution_timeout_ms: 1, max_denied_per_run: 1 },
+    tool,
+    process_runner: null,
+    wasm_runtime: null,
+  }
+  const under = (changes: Changes, named = snapshot) =>
+    decidedUnder(named, withChanges(said.predicate.facts, { 'decision.snapshot': digestOf(named), ...changes }))
+  expect(under({})).toBe(true)
+  for (const changes of [{ 'decision.snapshot': OTHER }, { 'decision.policy_set': OTHER }, { 'tool.name': 'other' }])
+    expect([changes, under(changes)]).toEqual([changes, false])
+})

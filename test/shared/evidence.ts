@@ -1,0 +1,187 @@
+// Evidence to verify and to tamper with: keys, an executed call with its approval, and a denied one. Made by shared/ itself, from
+// fixed keys and times, so that every runtime makes the same bytes. The keys are for tests; their secrets are in this file.
+
+import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { BUNDLE_FORMAT, type Bundle, type Keys } from '../../shared/evidence/bundle.ts'
+import type { Envelope, PrivateJwk, Signer } from '../../shared/evidence/dsse.ts'
+import { countersign, kidOf, payloadBytes, seal, signerFromJwk } from '../../shared/evidence/dsse.ts'
+import type { Execution, Facts, Grant } from '../../shared/evidence/statement.ts'
+import {
+  callDigest,
+  EDGE_EXECUTOR,
+  executionDigest,
+  GRANT_TYPE,
+  STATEMENT_TYPE,
+  Statement,
+  sealGrant,
+  statementOf,
+} from '../../shared/evidence/statement.ts'
+import { DEFAULT_LIMITS } from '../../shared/limits.ts'
+import type { Plan } from '../../shared/plan/plan.ts'
+import type { Changes } from './tamper.ts'
+import { withChanges } from './tamper.ts'
+
+const jwk = (x: string, d: string): PrivateJwk => ({ kty: 'OKP', crv: 'Ed25519', x, d })
+export const EDGE: Signer = signerFromJwk(jwk('iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w', 'AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE'))
+export const WORKER: Signer = signerFromJwk(
+  jwk('gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q', 'AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI'),
+)
+export const STRANGER: Signer = signerFromJwk(
+  jwk('7UkoxijRwsbq6QM4kFmVYSlZJzpcY_k2NsFGFKyHN9E', 'AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM'),
+)
+
+const ULID = '01KA5XJ3M0000000000000000A'
+export const WORKER_ID = `wrk_${ULID}`
+const RUN = `run_${ULID}`
+const CALL = `call_${ULID}_7`
+export const NOW = 1_763_000_000_000
+
+export const KEYS: Keys = {
+  format: 'countersign-keys/v1',
+  tenant: 'default',
+  keys: [
+    { kid: kidOf(EDGE.x), kty: 'OKP', crv: 'Ed25519', x: EDGE.x, role: 'edge', status: 'active' },
+    { kid: kidOf(WORKER.x), kty: 'OKP', crv: 'Ed25519', x: WORKER.x, role: 'worker', worker: WORKER_ID, status: 'active' },
+  ],
+}
+
+const PLAN: Plan = {
+  tier: 'C',
+  executor: { kind: 'process', argv: ['wc', '-c'], stdin: { arg: 'text' }, env: { LANG: 'C.UTF-8' }, cwd: '.' },
+  egress: { mode: 'strict', hosts: ['api.example.com:443'] },
+  profile: 'own',
+  secrets: ['token'],
+  workspace: 'call',
+  limits: { ...DEFAULT_LIMITS },
+  cgroup: true,
+}
+const TOOL = { name: 'text.count', version: 3, digest: sha256('tool') }
+const ARGUMENTS = { text: 'four', nested: [{ é: null }] }
+
+const described = (call: string, plan: Plan | null): Bundle['call'] => ({
+  tenant: 'default',
+  run: RUN,
+  call,
+  tool: TOOL,
+  arguments: ARGUMENTS,
+  plan,
+})
+
+function factsOf(call: Bundle['call'], rest: Pick<Facts, 'decision' | 'approval'>): Facts {
+  const { tenant, run, tool, plan } = call
+  return {
+    tenant,
+    run,
+    call: call.call,
+    agent: 'dev',
+    session: 'session-1',
+    tool,
+    digest: callDigest({ tenant, run, call: call.call, tool, arguments: ARGUMENTS, plan }),
+    args_sha256: digestOf(ARGUMENTS),
+    plan_sha256: plan === null ? null : digestOf(plan),
+    limits: plan?.limits ?? null,
+    egress: plan?.egress ?? null,
+    ...rest,
+  }
+}
+
+const decision = (effect: 'allow' | 'ask' | 'deny') => ({
+  effect,
+  policies: ['sensitive-needs-approval'],
+  policy_set: sha256('policies'),
+  snapshot: sha256('snapshot'),
+})
+const stream = (text: string) => ({ bytes: text.length, sha256: sha256(text), kept: text.length, truncated: false })
+
+const EXECUTION: Execution = {
+  outcome: { kind: 'exit', code: 0 },
+  stdout: stream('4\n'),
+  stderr: stream(''),
+  connections: [{ host: 'api.example.com', port: 443, address: '192.0.2.1', bytes_out: 10, bytes_in: 20, verdict: 'allowed' }],
+  executor: 'sandbox_tier_c_linux_bubblewrap',
+  sandbox_enforcement: 'strict',
+  cgroup: true,
+  profile_sha256: sha256('profile'),
+  argv_sha256: sha256('argv'),
+  limits: PLAN.limits,
+  started_at_ms: NOW + 10,
+  ended_at_ms: NOW + 20,
+}
+
+/** A call that policy asked about, an operator approved, and a worker ran. */
+export function executedBundle(): Bundle {
+  const call = described(CALL, PLAN)
+  const approval = {
+    id: `apr_${ULID}_7`,
+    scope: 'once' as const,
+    answers: [{ by: 'root', decision: 'approve' as const, channel: 'link', at_ms: NOW }],
+  }
+  const facts = factsOf(call, { decision: decision('ask'), approval })
+  const proven = { cgroups: true, profile_sha256: sha256('profile') }
+  const grant: Grant = { facts, worker: WORKER_ID, fence: 1, issued_at_ms: NOW, deadline_ms: NOW + 40_000, proven }
+  const { worker, fence, deadline_ms } = grant
+  const named = { sha256: digestOf(grant), worker, fence, deadline_ms }
+  const statement = statementOf({
+    attestation_id: `att_${ULID}_7`,
+    state: 'succeeded',
+    error: null,
+    facts,
+    grant: named,
+    execution: EXECUTION,
+  })
+  return {
+    format: BUNDLE_FORMAT,
+    envelope: countersign(seal(STATEMENT_TYPE, statement, WORKER), EDGE),
+    grant: sealGrant(grant, EDGE),
+    call,
+  }
+}
+
+/** A call that policy denied: nothing ran, and the edge alone says so. */
+export function deniedBundle(): Bundle {
+  const call = described(`call_${ULID}_8`, null)
+  const facts = factsOf(call, { decision: decision('deny'), approval: null })
+  const execution: Execution = {
+    executor: EDGE_EXECUTOR,
+    sandbox_enforcement: 'policy',
+    outcome: null,
+    started_at_ms: null,
+    ended_at_ms: NOW,
+    stdout: null,
+    stderr: null,
+    profile_sha256: null,
+    argv_sha256: null,
+    connections: [],
+  }
+  const statement = statementOf({ attestation_id: `att_${ULID}_8`, state: 'denied', error: 'denied', facts, grant: null, execution })
+  return { format: BUNDLE_FORMAT, envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: null, call }
+}
+
+function opened(envelope: Envelope): unknown {
+  const parsed = parseJson(payloadBytes(envelope))
+  if (!parsed.ok) throw new Error(parsed.error.detail)
+  return parsed.value
+}
+
+export const statementIn = ({ envelope }: Bundle): Statement => Statement.parse(opened(envelope))
+
+/** What a dishonest edge and worker would hand out together: another statement, another call, signed by both. */
+export function collude(bundle: Bundle, changes: Changes, by: readonly Signer[] = [WORKER, EDGE]): Bundle {
+  const { statement, call } = withChanges({ statement: statementIn(bundle), call: bundle.call }, changes)
+  const [first = EDGE, ...others] = by
+  return { ...bundle, call, envelope: others.reduce(countersign, seal(STATEMENT_TYPE, statement, first)) }
+}
+
+/** Another execution than there was, with its digest redone. */
+export function reexecuted(bundle: Bundle, changes: Changes): Changes {
+  const { facts, execution } = statementIn(bundle).predicate
+  const other = withChanges(execution, changes)
+  return { 'statement.predicate.execution': other, 'statement.predicate.execution_sha256': executionDigest(facts.digest, other) }
+}
+
+/** Another grant than there was, signed by `by`, and named by the statement as if it were the right one. */
+export function regrant(bundle: Bundle, changes: Changes, by: Signer = EDGE): Bundle {
+  if (bundle.grant === null) throw new Error('nothing was granted')
+  const grant = withChanges(opened(bundle.grant), changes)
+  return { ...collude(bundle, { 'statement.predicate.grant.sha256': digestOf(grant) }), grant: seal(GRANT_TYPE, grant, by) }
+}

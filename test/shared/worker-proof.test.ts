@@ -1,0 +1,99 @@
+// A worker's proof counts only if the worker signed it, as far as its checks passed, and as far as its heartbeats confirm (K04, L8).
+
+import { expect, test } from 'vitest'
+import type { Signer } from '../../shared/evidence/dsse.ts'
+import {
+  type Means,
+  NO_MEANS,
+  narrowed,
+  type Part,
+  provenMeans,
+  readProof,
+  sealProof,
+  unmet,
+  type WorkerProof,
+} from '../../shared/evidence/worker-proof.ts'
+import { DEFAULT_LIMITS } from '../../shared/limits.ts'
+import type { ProcessPlan } from '../../shared/plan/plan.ts'
+import { EDGE, STRANGER, WORKER, WORKER_ID } from './evidence.ts'
+
+const PROVEN: Part = { ok: true, lack: null, checks: [{ name: 'a canary', ok: true, seen: '' }] }
+const FAILED: Part = { ok: false, lack: null, checks: [{ name: 'a canary', ok: false, seen: 'it got out' }] }
+const PROFILE = { name: 'compiler', from: 'c_offline', sha256: '0'.repeat(64) } as const
+
+const proof: WorkerProof = {
+  format: 'countersign-worker-proof/v1',
+  tenant: 'default',
+  worker: WORKER_ID,
+  at_ms: 1,
+  took_ms: 1,
+  versions: { kernel: '6', bubblewrap: '0', util_linux: '2', node: '24' },
+  tiers: { B: PROVEN, C: PROVEN },
+  egress: PROVEN,
+  cgroups: PROVEN,
+  prepared: PROVEN,
+  profiles: [{ ...PROFILE, proof: PROVEN }],
+}
+const prover = { tenant: 'default', id: WORKER_ID, kid: WORKER.kid, x: WORKER.x }
+const isRead = (change: Partial<WorkerProof>, signer: Signer = WORKER): boolean =>
+  readProof(sealProof({ ...proof, ...change }, signer), prover).ok
+
+test('K04 a proof by another signer, or for another tenant or worker, is refused', () => {
+  expect(isRead({})).toBe(true)
+  for (const signer of [EDGE, STRANGER, { ...STRANGER, kid: WORKER.kid }]) expect(isRead({}, signer)).toBe(false)
+  expect(isRead({ tenant: 'other' })).toBe(false)
+  expect(isRead({ worker: 'wrk_01KA5XJ3M0000000000000000B' })).toBe(false)
+})
+
+test('K04 a proof that claims more than its checks show is refused, in each of its parts', () => {
+  for (const lie of [
+    { ...FAILED, ok: true },
+    { ...PROVEN, checks: [] },
+  ]) {
+    for (const change of [{ egress: lie }, { cgroups: lie }, { prepared: lie }, { profiles: [{ ...PROFILE, proof: lie }] }])
+      expect([change, isRead(change)]).toEqual([change, false])
+    for (const tier of ['B', 'C'] as const) expect(isRead({ tiers: { ...proof.tiers, [tier]: lie } })).toBe(false)
+  }
+})
+
+test('K04 a tier or means that failed its canaries is not proven', () => {
+  const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
+  expect(provenMeans(proof)).toEqual(all)
+  expect(provenMeans({ ...proof, tiers: { B: FAILED, C: PROVEN } })).toEqual({ ...all, tiers: ['C'] })
+  expect(provenMeans({ ...proof, tiers: { B: PROVEN, C: FAILED } })).toEqual({ ...all, tiers: ['B'], egress: false })
+  expect(provenMeans({ ...proof, egress: FAILED, cgroups: FAILED })).toEqual({ ...all, egress: false, cgroups: false })
+  expect(provenMeans({ ...proof, profiles: [{ ...PROFILE, proof: FAILED }] })).toEqual({ ...all, profiles: [] })
+})
+
+test('K04 a later heartbeat can narrow what a worker has proven, and never widens it', () => {
+  const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
+  expect(narrowed(all, all)).toEqual(all)
+  for (const one of [all, NO_MEANS]) expect([narrowed(one, NO_MEANS), narrowed(NO_MEANS, one)]).toEqual([NO_MEANS, NO_MEANS])
+  const changed = { ...all, profiles: [{ ...PROFILE, sha256: '1'.repeat(64) }] }
+  expect([narrowed(all, changed).profiles, narrowed(changed, all).profiles]).toEqual([[], []])
+})
+
+test('L8 every unmet need of a plan is named', () => {
+  const plan: ProcessPlan = {
+    tier: 'C',
+    executor: { kind: 'process', argv: ['true'], stdin: 'none', env: {}, cwd: '' },
+    egress: { mode: 'strict', hosts: ['example.com'] },
+    secrets: [],
+    workspace: 'call',
+    limits: DEFAULT_LIMITS,
+    cgroup: true,
+    profile: 'compiler',
+  }
+  const relayed = { ...PROFILE, from: 'c_relayed' } as const
+  const enough: Means = { tiers: ['C'], egress: true, cgroups: true, profiles: [relayed] }
+  expect(unmet(plan, enough)).toEqual([])
+  for (const lack of [
+    { tiers: ['B'] },
+    { egress: false },
+    { cgroups: false },
+    { profiles: [] },
+    { profiles: [PROFILE] },
+  ] satisfies Partial<Means>[])
+    expect([lack, unmet(plan, { ...enough, ...lack }).length]).toEqual([lack, 1])
+  expect(unmet(plan, NO_MEANS)).toHaveLength(4)
+})

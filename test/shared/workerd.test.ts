@@ -1,0 +1,71 @@
+// shared/ gives the same answers in workerd as in Node: the edge and the worker run it on different cryptography and different parsers
+// of the same formats, and a digest that one computes the other must.
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Child } from '../../infra/child-process.ts'
+import { freePort, ROOT } from '../../infra/state.ts'
+import { answers } from './both.ts'
+
+const CONFIG = (port: number): string => `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "answers", worker = (modules = [(name = "main.js", esModule = embed "main.js")], compatibilityDate = "2026-11-01"))],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "answers")],
+);
+`
+const ENTRY = (both: string): string => `import { answers } from ${JSON.stringify(both)}
+export default { fetch: () => Response.json(answers()) }
+`
+
+const folder = mkdtempSync(join(tmpdir(), 'countersign-agreement-'))
+let url = ''
+let workerd: Child | undefined
+
+beforeAll(async () => {
+  const port = await freePort()
+  url = `http://127.0.0.1:${port}/`
+  writeFileSync(join(folder, 'entry.js'), ENTRY(join(import.meta.dirname, 'both.ts')))
+  writeFileSync(join(folder, 'config.capnp'), CONFIG(port))
+  const options = ['--bundle', '--format=esm', '--platform=node', '--external:node:*', `--outfile=${join(folder, 'main.js')}`]
+  const built = spawnSync(join(ROOT, 'node_modules/.bin/esbuild'), [join(folder, 'entry.js'), ...options], { encoding: 'utf8' })
+  if (built.status !== 0) throw new Error(`esbuild: ${built.error?.message ?? built.stderr}`)
+  workerd = new Child(
+    {
+      name: 'workerd',
+      argv: [join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', join(folder, 'config.capnp')],
+      env: { PATH: '/usr/bin:/bin' },
+      cwd: folder,
+      log: join(folder, 'log'),
+      ready: () =>
+        fetch(url, { method: 'HEAD' }).then(
+          () => true,
+          () => false,
+        ),
+      readyWithin_ms: 30_000,
+      stopWithin_ms: 1_000,
+    },
+    () => undefined,
+  )
+  const started = await workerd.start()
+  if (!started.ok) throw new Error(started.error)
+})
+
+afterAll(async () => {
+  await workerd?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+test('every answer is the same in both', async () => {
+  const here = answers()
+  const answer = await fetch(url)
+  expect(answer.status).toBe(200)
+  const there = (await answer.json()) as string[] // what ENTRY sends
+  expect(here.length).toBeGreaterThan(1_000)
+  expect(here).toContain('signed /v1/worker/claims: true')
+  expect(here).toContain('signed /v1/worker/claim: false')
+  for (const [i, line] of here.entries()) if (there[i] !== line) expect(there[i]).toBe(line) // the first difference, not all of them
+  expect(there).toHaveLength(here.length)
+})

@@ -1,0 +1,68 @@
+// What an auditor does with the record of a stack: attestations verified with public keys alone, journals walked from their first entry,
+// the log rebuilt from its leaves. It throws where something does not hold.
+
+import { verifyBundle } from '../../shared/evidence/bundle.ts'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
+import { GENESIS, verifyChain } from '../../shared/evidence/journal.ts'
+import { append, leafHash, root } from '../../shared/evidence/merkle.ts'
+import type { Statement } from '../../shared/evidence/statement.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import { eventually, type HurtStack, insist, must } from './stack/hurt-stack.ts'
+
+/** The call's attestation, verified offline; and that it tells of this call's end. */
+export async function attested({ agent, operator }: HurtStack, { run, id, state, digest }: Call): Promise<Statement> {
+  const bundle = must(await insist(() => agent('readAttestation', { params: { run, call: id } })))
+  const keys = must(await insist(() => operator('keys', { query: {} })))
+  const verdict = verifyBundle(bundle, keys)
+  if (!verdict.ok || verdict.statement === undefined)
+    throw new Error(`the attestation of ${id} does not verify: ${JSON.stringify(verdict.checks.filter((check) => !check.ok))}`)
+  const { predicate } = verdict.statement
+  if (predicate.state !== state || predicate.facts.digest !== digest || predicate.facts.call !== id)
+    throw new Error(`the attestation of ${id} tells of another end: ${predicate.state}, and the call is ${state}`)
+  return verdict.statement
+}
+
+/** The whole journal of a run, its chain verified against the head that the run shows. */
+export async function journalOf({ agent }: HurtStack, run: string): Promise<JournalEntry[]> {
+  const entries: JournalEntry[] = []
+  const { journal } = must(await insist(() => agent('readRun', { params: { run } })))
+  while (entries.length < journal.seq) {
+    const page = must(await insist(() => agent('readJournal', { params: { run }, query: { after: entries.length } })))
+    if (page.items.length === 0) throw new Error(`the journal of ${run} ends at ${entries.length} of ${journal.seq}`)
+    entries.push(...page.items)
+  }
+  const known = entries.slice(0, journal.seq)
+  const chain = verifyChain(known, GENESIS)
+  if (!chain.ok) throw new Error(`the journal of ${run} breaks at ${chain.error.seq}: ${chain.error.reason}`)
+  if (chain.value.hash !== journal.head) throw new Error(`the journal of ${run} does not end at its head`)
+  return entries
+}
+
+/** Entries that end a call: they alone name an attestation. */
+export const endsIn = (entries: readonly JournalEntry[]): JournalEntry[] => entries.filter(({ body }) => body['attestation'] !== undefined)
+
+/** The log holds each of these ends exactly once and nothing else, and its signed head is the root over its leaves. */
+export async function logHolds({ operator }: HurtStack, ends: readonly JournalEntry[]): Promise<void> {
+  const size = async (): Promise<number> => must(await insist(() => operator('logCheckpoint', { query: {} }))).size
+  await eventually(`the log has ${ends.length} leaves`, async () => (await size()) >= ends.length)
+  const { root: head, size: leavesSigned } = must(await operator('logCheckpoint', { query: {} }))
+  const leaves: string[] = []
+  for (let page = [''], from = 0; page.length > 0; from = leaves.length) {
+    page = must(await operator('logEntries', { query: { from } })).items
+    leaves.push(...page)
+  }
+  const [have, want] = [
+    leaves.toSorted().join(),
+    ends
+      .map(({ hash }) => hash)
+      .toSorted()
+      .join(),
+  ]
+  if (have !== want) throw new Error(`the log has ${leaves.length} leaves, and ${ends.length} calls have ended`)
+  const nodes = new Map<string, string>()
+  const read = (level: number, index: number): string => nodes.get(`${level}/${index}`) ?? ''
+  for (const [at, hash] of leaves.entries())
+    for (const node of append(at, leafHash(Buffer.from(hash, 'hex')), read)) nodes.set(`${node.level}/${node.index}`, node.hash)
+  if (leavesSigned !== leaves.length || root(leaves.length, read) !== head)
+    throw new Error('the log’s head is not the root over its leaves')
+}

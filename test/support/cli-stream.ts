@@ -1,0 +1,47 @@
+// A `countersign` command that goes on until it is interrupted, as a child process: its lines as they come.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { ROOT } from '../../infra/state.ts'
+import { eventually } from './worker/lone-worker.ts'
+
+export class Following {
+  readonly #child: ChildProcess
+  readonly #closed: Promise<number | null>
+  #out = ''
+  #err = ''
+
+  constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
+    this.#child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], { cwd: ROOT, env: { PATH: '/usr/bin:/bin', ...env } })
+    this.#closed = new Promise((done) => this.#child.once('close', done))
+    this.#child.stdout?.on('data', (chunk: Buffer) => {
+      this.#out += chunk.toString()
+    })
+    this.#child.stderr?.on('data', (chunk: Buffer) => {
+      this.#err += chunk.toString()
+    })
+  }
+
+  /** Whole lines alone. */
+  get lines(): string[] {
+    return this.#out.split('\n').slice(0, -1)
+  }
+  get said(): string {
+    return this.#err
+  }
+
+  line(what: string, wanted: (line: string) => boolean): Promise<string> {
+    return eventually(`${what}; there is ${JSON.stringify(this.#out.slice(-2_000))} ${this.#err}`, () => this.lines.find(wanted), 30_000)
+  }
+
+  /** With which code it ends by itself, and that no line is cut. */
+  async ended(): Promise<{ code: number | null; whole: boolean }> {
+    const code = await this.#closed
+    return { code, whole: this.#out === '' || this.#out.endsWith('\n') }
+  }
+
+  end(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT'): Promise<{ code: number | null; whole: boolean }> {
+    this.#child.kill(signal)
+    return this.ended()
+  }
+}

@@ -1,0 +1,261 @@
+// A stack that is hurt on purpose: the real one, with tools that leave a mark outside of our own bookkeeping, and clients that go on asking
+// while parts of it are down. It changes nothing of the product.
+
+import { randomInt } from 'node:crypto'
+import { existsSync, globSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import type { Child } from '../../../infra/child-process.ts'
+import { redisUrl } from '../../../infra/redis.ts'
+import type { Stack, StackOptions } from '../../../infra/stack.ts'
+import { readSecrets } from '../../../infra/state.ts'
+import type { Result } from '../../../shared/result.ts'
+import { bearer, type Client, client, type Problem } from '../../../shared/routes/client.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import type { ProcessToolSpec as ToolSpec } from '../../../shared/wire/tools.ts'
+import { spoolIn } from '../worker/spool.ts'
+import { startTestStack } from './stack.ts'
+
+/** Polls until `look` finds something. */
+export async function eventually<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  within_ms = 15_000,
+): Promise<T> {
+  for (const until = Date.now() + within_ms; ; await sleep(20)) {
+    const found = await look()
+    if (found !== undefined && found !== false) return found
+    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
+  }
+}
+
+const tool = (argv: readonly string[], more: Partial<ToolSpec> = {}, stdin: ToolSpec['executor']['stdin'] = { arg: 'mark' }): ToolSpec => ({
+  description: 'for tests that hurt the stack',
+  input_schema: {
+    type: 'object',
+    properties: { mark: { type: 'string', maxLength: 10_000 }, seconds: { type: 'string', maxLength: 20 } },
+    required: ['mark'],
+    additionalProperties: false,
+  },
+  capabilities: [],
+  executor: { kind: 'process', tiers: ['C'], argv: [...argv], stdin },
+  egress: { mode: 'strict', hosts: [] },
+  workspace: 'run',
+  limits: { timeout_ms: 60_000 },
+  ...more,
+})
+
+/** One `write` of one line, appended: the kernel makes it whole, and nothing of ours can make or lose one. */
+const MARK = ['tee', '-a', '--', 'ran']
+const MARK_AND_STAY = ['/bin/sh', '-c', 'tee -a -- ran && sleep "$0"', '{seconds}']
+const TALK = ['/bin/sh', '-c', 'i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); sleep 0.05; done']
+/** Until somebody ends it: lines, and its progress beside them, on one line that is written over. */
+const TALK_ON = ['/bin/sh', '-c', 'i=0; while :; do echo line $i; printf "\\rat %d" $i >&2; i=$((i+1)); sleep 0.05; done']
+
+const TOOLS = {
+  'mark.quickly': tool(MARK),
+  'mark.slowly': tool(MARK_AND_STAY),
+  'mark.again': tool(MARK_AND_STAY, { idempotent: true }),
+  'mark.asking': tool(MARK, { sensitive: true }),
+  'mark.relayed': tool(MARK_AND_STAY, { egress: { mode: 'strict', hosts: ['example.com:443'] } }),
+  'talk.slowly': tool(TALK, {}, 'none'),
+  'talk.on': tool(TALK_ON, {}, 'none'),
+} as const satisfies Record<string, ToolSpec>
+
+/** One line of the worker's log. */
+export type Line = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
+
+export type Wish = { readonly key?: string; readonly run?: string; readonly wait?: number }
+
+export class HurtStack {
+  readonly stack: Stack
+  readonly agent: Client
+  readonly operator: Client
+
+  private constructor(stack: Stack) {
+    this.stack = stack
+    this.agent = client(stack.url, bearer(stack.dev.agent_key))
+    this.operator = stack.operator
+  }
+
+  static async start(options: Omit<StackOptions, 'state'> = {}): Promise<HurtStack> {
+    const hurt = new HurtStack(await startTestStack(options))
+    try {
+      for (const [name, body] of Object.entries(TOOLS)) must(await hurt.operator('putTool', { params: { name }, body }))
+      must(await hurt.operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } } }))
+      return hurt
+    } catch (error) {
+      await hurt.stop()
+      throw error
+    }
+  }
+
+  stop(): Promise<void> {
+    return this.stack.stop()
+  }
+
+  async run(): Promise<string> {
+    return must(await this.agent('createRun', { body: {} })).id
+  }
+
+  /** Proposes once. */
+  async propose(name: string, args: Record<string, unknown>, { key, run, wait }: Wish = {}): Promise<Call> {
+    const more = { ...(wait === undefined ? {} : { wait }), ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }) }
+    const body = { tool: name, args }
+    return must(
+      run === undefined
+        ? await this.agent('proposeCallInNewRun', { body, ...more })
+        : await this.agent('proposeCall', { params: { run }, body, ...more }),
+    )
+  }
+
+  async read({ run, id }: Pick<Call, 'run' | 'id'>): Promise<Call> {
+    return must(await insist(() => this.agent('readCall', { params: { run, call: id } })))
+  }
+
+  /** The call in one of these states; asked for a few times a second. */
+  until(call: Call, states: readonly Call['state'][], within_ms = 20_000): Promise<Call> {
+    let last = call.state
+    const look = async (): Promise<Call | undefined> => {
+      const now = await this.read(call)
+      last = now.state
+      return states.includes(now.state) ? now : undefined
+    }
+    return eventually(`call ${call.id} is ${states.join(' or ')}`, look, within_ms).catch((error: Error) => {
+      throw new Error(`${error.message}; it is ${last}`, { cause: error })
+    })
+  }
+
+  ended(call: Call, within_ms?: number): Promise<Call> {
+    return this.until(call, ['succeeded', 'failed', 'timed_out', 'indeterminate', 'cancelled', 'denied', 'expired', 'lapsed'], within_ms)
+  }
+
+  /** The lines that executions of a run's calls left on this host, read as root: no bookkeeping of ours stands between. */
+  marks(run: string): string[] {
+    const path = join(this.stack.state.worker, 'runs', run, 'ran')
+    return existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : []
+  }
+
+  /** The worker's log from its beginning, each line parsed. */
+  /** Which files of all that the stack keeps hold these bytes. */
+  filesWith(bytes: string): string[] {
+    const { dir } = this.stack.state
+    return readdirSync(dir, { recursive: true, withFileTypes: true })
+      .filter((file) => file.isFile())
+      .map((file) => join(file.parentPath, file.name))
+      .filter((path) => bytesOf(path).includes(bytes))
+      .map((path) => relative(dir, path))
+  }
+
+  workerLog(): Line[] {
+    const path = join(this.stack.state.log, 'worker.log')
+    const lines = readFileSync(path, 'utf8').split('\n')
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line) // worker/log wrote it
+  }
+
+  spool(): ReturnType<typeof spoolIn>['settled'] {
+    return spoolIn(this.stack.state.worker).settled
+  }
+
+  /** The worker finds its edge at another address from now on. */
+  async leadWorker(edge_url: string): Promise<void> {
+    const path = join(this.stack.state.worker, 'worker.json')
+    await this.stack.worker.stop()
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), edge_url })) // in place: it stays the worker's
+    await revive(this.stack.worker)
+  }
+
+  /** How the call ended, as the tenant's log tells: its run's object is left in peace, so that nobody but time wakes it. */
+  toldByLog({ id }: Call, within_ms: number): Promise<string> {
+    const look = async (): Promise<string | undefined> => {
+      const { items } = must(await insist(() => this.operator('listCalls', { query: { last: 100 } })))
+      return items.find(({ call }) => call === id)?.state
+    }
+    return eventually(`the log tells the end of ${id}`, look, within_ms)
+  }
+
+  /** The worker says that the edge would not have its result of this call. */
+  dropped({ id }: Call, within_ms = 15_000): Promise<unknown> {
+    const look = () => this.workerLog().find(({ msg, call }) => call === id && msg.startsWith('the edge did not take a result'))?.['code']
+    return eventually(`the worker drops its result of ${id}`, look, within_ms)
+  }
+
+  /** Redis as the edge may use it: what whoever stole its password could do. */
+  redis(): Redis {
+    const redis = new Redis(redisUrl('edge', readSecrets(this.stack.state), this.stack.redisPort), { maxRetriesPerRequest: null })
+    redis.on('error', () => undefined) // a test may take Redis away
+    return redis
+  }
+}
+
+/** An answer that has to be a success. */
+export function must<T>(result: Result<T, Problem>): T {
+  if (!result.ok) throw new Error(`refused: ${JSON.stringify(result.error)}`)
+  return result.value
+}
+
+/** Asks until somebody answers: what a client does while the edge is down. Refusals are answers. */
+export async function insist<T>(ask: () => Promise<Result<T, Problem>>, within_ms = 60_000): Promise<Result<T, Problem>> {
+  for (const until = Date.now() + within_ms; ; await sleep(50)) {
+    try {
+      const answer = await ask()
+      if (answer.ok || answer.error.status < 500 || Date.now() > until) return answer
+    } catch (error) {
+      if (Date.now() > until) throw error
+    }
+  }
+}
+
+/** SIGKILL for this one process alone; what it started is left to the kernel. */
+export async function strike(part: Child): Promise<void> {
+  if (part.pid === undefined) throw new Error(`${part.name} does not run`)
+  process.kill(part.pid, 'SIGKILL')
+  await eventually(`${part.name} is dead`, () => !part.running)
+}
+
+export async function revive(part: Child): Promise<void> {
+  const started = await part.start()
+  if (!started.ok) throw new Error(started.error)
+}
+
+/** That many seconds and a fraction that nobody else on this host says: a process is found by it. */
+export const about = (seconds: number): string => `${seconds}.${randomInt(100_000, 1_000_000)}`
+
+const alive = (): string[] =>
+  globSync('/proc/[0-9]*').filter((path) => path !== `/proc/${process.pid}` && !/^State:\s+[ZX]/m.test(told(join(path, 'status'))))
+
+const told = (path: string): string => {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return '' // gone meanwhile
+  }
+}
+
+/** Processes that have to do with the folder: by command line, environment, working directory, or a mount in their namespace. */
+export function boundTo(dir: string): string[] {
+  const below = (path: string): boolean => {
+    try {
+      return readlinkSync(join(path, 'cwd')).startsWith(dir)
+    } catch {
+      return false
+    }
+  }
+  const names = (path: string, file: string): boolean => told(join(path, file)).includes(dir)
+  return alive().filter((path) => names(path, 'cmdline') || names(path, 'environ') || names(path, 'mountinfo') || below(path))
+}
+
+/** Processes, zombies aside, whose command line holds this text. */
+export const processesWith = (text: string): number[] =>
+  alive().flatMap((path) => (told(join(path, 'cmdline')).includes(text) ? [Number(path.slice('/proc/'.length))] : []))
+
+/** A database that rests is closed meanwhile, and takes its side files along. */
+function bytesOf(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0) // what else a read throws goes on
+    throw thrown
+  }
+}

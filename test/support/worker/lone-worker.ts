@@ -1,0 +1,202 @@
+// A real worker process under its own user, a real Redis with the real access list, and a fake edge between them and the test. Everything
+// is in one folder that goes with it; every process is ours and is ended by its pid.
+
+import { spawn } from 'node:child_process'
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Queue } from 'bullmq'
+import { Child, pdeathsig } from '../../../infra/child-process.ts'
+import { removeDelegated } from '../../../infra/delegate-cgroup.ts'
+import { userNamed, WORKER_USER } from '../../../infra/packages.ts'
+import { redisProgram, redisSpec, redisUrl } from '../../../infra/redis.ts'
+import { asWorker } from '../../../infra/run-as-user.ts'
+import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../../infra/state.ts'
+import { enrolWorker, prepareWorker, workerSpec } from '../../../infra/worker-process.ts'
+import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
+import { spoolIn } from './spool.ts'
+
+/** One line of the worker's log. */
+export type Line = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
+
+export async function eventually<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  within_ms = 15_000,
+): Promise<T> {
+  for (const until = Date.now() + within_ms; ; await sleep(10)) {
+    const found = await look()
+    if (found !== undefined && found !== false) return found
+    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
+  }
+}
+
+type Ended = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
+
+const complaints = (text: string): void => void process.stderr.write(`${text}\n`)
+
+export class LoneWorker {
+  readonly edge = new FakeEdge()
+  readonly state: State
+  readonly #secrets: Secrets
+  readonly #redisPort: number
+  readonly redis: Child
+  readonly process: Child
+  #queue: Queue | undefined
+
+  private constructor(state: State, redisPort: number) {
+    this.state = state
+    this.#secrets = readSecrets(state)
+    this.#redisPort = redisPort
+    const program = redisProgram(state)
+    if (program === undefined) throw new Error('redis-server is not installed; `npm test` installs it')
+    this.redis = new Child(redisSpec(state, program, redisPort, this.#secrets), complaints)
+    this.process = new Child(workerSpec(state), complaints)
+  }
+
+  /** Redis and the edge run, and the worker is enrolled; it is started by the test. */
+  static async make({ concurrency = 4 } = {}): Promise<LoneWorker> {
+    const state = openState(mkdtempSync(join(tmpdir(), 'countersign-worker-')))
+    if (!state.ok) throw new Error(state.error)
+    const lone = new LoneWorker(state.value, await freePort())
+    await lone.startRedis()
+    await lone.edge.start()
+    prepareWorker(state.value, { url: lone.edge.url, redisPort: lone.#redisPort, stack: { concurrency, private_hosts: [] } }, lone.#secrets)
+    const enrolled = await enrolWorker(state.value, lone.edge.token)
+    if (!enrolled.ok) throw new Error(enrolled.error)
+    return lone
+  }
+
+  /** Changes its configuration; it is read at the next start. */
+  configure(changes: Record<string, unknown>): void {
+    const path = join(this.state.worker, 'worker.json')
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...changes }))
+  }
+
+  /** What a test has put into a folder of the worker's. */
+  ownByWorker(folder: string): void {
+    const { uid, gid } = statSync(this.state.worker)
+    for (const name of readdirSync(folder)) chownSync(join(folder, name), uid, gid)
+  }
+
+  /** Runs one command of the worker, as its user, to its end. One of `signals` is sent each time that it says a whole line. */
+  command(
+    name: string,
+    {
+      args = [],
+      input = '',
+      signals = [],
+      under = [],
+    }: { args?: string[]; input?: string; signals?: NodeJS.Signals[]; under?: string[] } = {},
+  ): Promise<Ended> {
+    const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+    const argv = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
+      pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'worker/main.ts'), name, '--config', join(home, 'worker.json'), ...args]),
+    )
+    const [file = '', ...rest] = [...under, ...argv]
+    const child = spawn(file, rest, { cwd: ROOT, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' }, timeout: 30_000, killSignal: 'SIGKILL' })
+    let [stdout, stderr] = ['', '']
+    child.stdout.on('data', (chunk: Buffer) => {
+      stdout += chunk
+      const signal = signals[stdout.split('\n').length - 2]
+      if (signal !== undefined) child.kill(signal)
+    })
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk))
+    child.stdin.on('error', () => undefined) // it may end before it reads
+    child.stdin.end(input)
+    return new Promise((settle, fail) => {
+      child.once('error', fail)
+      child.once('close', (status) => settle({ status, stdout, stderr }))
+    })
+  }
+
+  async start(): Promise<void> {
+    const started = await this.process.start()
+    if (!started.ok) throw new Error(started.error)
+  }
+
+  async startRedis(): Promise<void> {
+    const started = await this.redis.start()
+    if (!started.ok) throw new Error(started.error)
+  }
+
+  /** All that Redis ever wrote down. */
+  redisFiles(): string {
+    const entries = readdirSync(this.state.redis, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    return entries.map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'latin1')).join('\n')
+  }
+
+  /** For a Redis that is down: it comes back empty. */
+  forgetRedis(): void {
+    rmSync(join(this.state.redis, 'appendonlydir'), { recursive: true })
+  }
+
+  async end(): Promise<void> {
+    await this.process.kill()
+    await this.#queue?.close()
+    await this.redis.kill()
+    await this.edge.stop()
+    removeDelegated()
+    rmSync(this.state.dir, { recursive: true, force: true })
+  }
+
+  /** As the edge would, or as whoever holds the Redis password: BullMQ takes anything. */
+  async ring(data: unknown, name = 'call'): Promise<void> {
+    this.#queue ??= this.#openQueue()
+    await this.#queue.add(name, data, { removeOnComplete: true, removeOnFail: true })
+  }
+
+  #openQueue(name: string = this.edge.pool): Queue {
+    const connection = { url: redisUrl('edge', this.#secrets, this.#redisPort), maxRetriesPerRequest: null }
+    const queue = new Queue(`doorbell-${this.edge.tenant}.${name}`, { prefix: 'cs', connection })
+    queue.on('error', () => undefined) // a test may take Redis away
+    return queue
+  }
+
+  /** Proposes a call and rings for it. */
+  async call(proposal: Proposal): Promise<FakeCall> {
+    const call = this.edge.propose(proposal)
+    await this.ringFor(call)
+    return call
+  }
+
+  ringFor({ run, call }: FakeCall): Promise<void> {
+    return this.ring({ tenant: this.edge.tenant, run, call })
+  }
+
+  /** By its own queue, as the edge rings for what no other worker can run. */
+  async ringAlone({ run, call }: FakeCall): Promise<void> {
+    const queue = this.#openQueue(this.edge.worker?.id)
+    await queue.add('ring', { tenant: this.edge.tenant, run, call }, { removeOnComplete: true, removeOnFail: true })
+    await queue.close()
+  }
+
+  /** Doorbells that lie in both queues, which nobody has taken. */
+  async lying(): Promise<number> {
+    const queues = [this.edge.pool, this.edge.worker?.id].map((name) => this.#openQueue(name))
+    const counts = await Promise.all(queues.map((queue) => queue.getWaitingCount()))
+    await Promise.all(queues.map((queue) => queue.close()))
+    return counts.reduce((sum, count) => sum + count, 0)
+  }
+
+  settled(call: FakeCall, within_ms?: number): Promise<NonNullable<FakeCall['settled']>> {
+    return eventually(`${call.call} is settled`, () => call.settled, within_ms)
+  }
+
+  get log(): Line[] {
+    const path = join(this.state.log, 'worker.log')
+    const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : []
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line) // worker/log wrote it
+  }
+
+  /** The first line with this message, and these fields, from the `from`-th line on. */
+  said(msg: string, fields: Record<string, unknown> = {}, from = 0): Promise<Line> {
+    const fits = (line: Line): boolean => line.msg === msg && Object.entries(fields).every(([key, value]) => line[key] === value)
+    return eventually(`the worker says \`${msg}\` ${JSON.stringify(fields)}`, () => this.log.slice(from).find(fits))
+  }
+
+  get spool(): ReturnType<typeof spoolIn> {
+    return spoolIn(this.state.worker)
+  }
+}

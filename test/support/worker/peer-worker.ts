@@ -1,0 +1,171 @@
+// A worker of the test's own: really enrolled, with a real key and really signed requests. It runs nothing; what it says of a call is what
+// the test tells it to say.
+
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { digestOf, sha256 } from '../../../shared/bytes/json.ts'
+import { type Envelope, type PrivateJwk, payloadBytes, type Signer, seal, signerFromJwk } from '../../../shared/evidence/dsse.ts'
+import { signRequest } from '../../../shared/evidence/http-signature.ts'
+import { endingOf, type Grant, STATEMENT_TYPE, type Statement, statementOf } from '../../../shared/evidence/statement.ts'
+import { type Means, PROOF_TYPE, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
+import { attestationId, split } from '../../../shared/ids.ts'
+import type { OutputFiles } from '../../../shared/plan/call-files.ts'
+import type { Outcome, StreamSummary, Tier } from '../../../shared/plan/plan.ts'
+import { type Client, type Credentials, client } from '../../../shared/routes/client.ts'
+import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
+import { granted } from '../fixtures.ts'
+
+export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+
+/** What was seen of an execution, before anybody signed it. */
+export type Seen = {
+  readonly outcome?: Outcome
+  readonly stdout?: string | Uint8Array
+  readonly stderr?: string | Uint8Array
+  readonly files?: OutputFiles
+  readonly cgroup?: boolean
+}
+
+export class PeerWorker {
+  readonly id: string
+  readonly pool: string
+  readonly signer: Signer
+  readonly client: Client
+  /** What it tells its process apart by. */
+  readonly process = randomBytes(16).toString('base64url')
+  readonly #url: string
+  readonly #enrolled: { worker: string; tenant: string; pool: string }
+  readonly #tenant: string
+  /** What its nonces begin with, as the edge last said. */
+  epoch = ''
+
+  private constructor(url: string, signer: Signer, enrolled: { worker: string; tenant: string; pool: string }) {
+    this.#url = url
+    this.signer = signer
+    this.id = enrolled.worker
+    this.#enrolled = enrolled
+    this.#tenant = enrolled.tenant
+    this.pool = enrolled.pool
+    this.client = this.as(signer)
+  }
+
+  /** Another process with the same key, as on a host that was cloned. */
+  copy(): PeerWorker {
+    return new PeerWorker(this.#url, this.signer, this.#enrolled)
+  }
+
+  static async enrol(url: string, operator: Client, pool: string, tiers: Tier[] = ['B', 'C']): Promise<PeerWorker> {
+    const { token } = granted(await operator('createEnrolment', { body: { pool } }))
+    const signer = newSigner()
+    const enrolled = granted(await client(url)('enroll', { body: { token, x: signer.x, name: 'peer', tiers } }))
+    const peer = new PeerWorker(url, signer, enrolled)
+    granted(await peer.prove(tiers))
+    return peer
+  }
+
+  /** Says, signed, that these tiers are proven on it. */
+  prove(tiers: readonly Tier[], bend: (proof: WorkerProof) => unknown = (proof) => proof) {
+    const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
+    const proof: WorkerProof = {
+      format: 'countersign-worker-proof/v1',
+      tenant: this.#tenant,
+      worker: this.id,
+      at_ms: Date.now(),
+      took_ms: 1,
+      versions: { kernel: '6.1.0', bubblewrap: '0.8.0', util_linux: '2.38.1', node: 'v24.0.0' },
+      tiers: { B: part(tiers.includes('B')), C: part(tiers.includes('C')) },
+      egress: part(tiers.includes('C')),
+      cgroups: part(true),
+    }
+    return this.client('prove', { body: { envelope: seal(PROOF_TYPE, bend(proof), this.signer) } })
+  }
+
+  /** Signs as this worker; with `signer`, as somebody who says to be it. */
+  credentials(signer = this.signer, nowMs = () => Date.now()): Credentials {
+    return this.credentialsOf({ worker: this.id, tenant: this.#tenant, signer }, nowMs)
+  }
+
+  credentialsOf({ worker, tenant, signer }: { worker: string; tenant: string; signer: Signer }, nowMs = () => Date.now()): Credentials {
+    return ({ method, url, body }) =>
+      signRequest(
+        { method, authority: url.host, path: url.pathname, body },
+        { tenant, worker, key: signer.key, epoch: this.epoch },
+        nowMs(),
+      )
+  }
+
+  /** Begins its nonces as the edge wants them, as a worker does. */
+  as(signer: Signer, nowMs?: () => number): Client {
+    const asked = client(this.#url, this.credentials(signer, nowMs))
+    return async (name, input) => {
+      const answer = await asked(name, input)
+      if (answer.ok || answer.error.code !== 'stale_epoch') return answer
+      this.epoch = answer.error.epoch ?? ''
+      return asked(name, input)
+    }
+  }
+
+  claim(call: string, tiers: Tier[] = ['B', 'C'], means: Partial<Means> = {}) {
+    const said = { run: split(call).run, call, tiers, egress: tiers.includes('C'), process: this.process, ...means }
+    return this.client('claim', { body: said })
+  }
+
+  heartbeat(running: { call: string; fence: number }[] = [], leaving?: true) {
+    const said = { tiers: ['B' as const, 'C' as const], running, process: this.process, ...(leaving === undefined ? {} : { leaving }) }
+    return this.client('heartbeat', { body: said })
+  }
+
+  /** Claims and settles, as a worker that ran it would. */
+  async run(call: string, seen: Seen = {}) {
+    return granted(await this.settle(granted(await this.claim(call)), seen))
+  }
+
+  settle(claim: Claim, seen: Seen = {}) {
+    return this.client('settle', { body: this.settlement(claim, seen) })
+  }
+
+  settlement(claim: Claim, seen: Seen = {}, bend: (statement: Statement) => unknown = (statement) => statement): Settlement {
+    return {
+      fence: grantOf(claim.grant).fence,
+      envelope: seal(STATEMENT_TYPE, bend(this.statement(claim, seen)), this.signer),
+      output: { stdout: base64(seen.stdout), stderr: base64(seen.stderr) },
+    }
+  }
+
+  statement(
+    { grant: envelope, plan }: Claim,
+    { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '', files, cgroup }: Seen = {},
+  ): Statement {
+    const grant = grantOf(envelope)
+    const { call, run } = grant.facts
+    const now = Date.now()
+    return statementOf({
+      attestation_id: attestationId(run, split(call).n),
+      ...endingOf(outcome),
+      facts: grant.facts,
+      grant: { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+      execution: {
+        outcome,
+        stdout: summary(stdout),
+        stderr: summary(stderr),
+        connections: [],
+        executor: plan.tier === 'B' ? 'sandbox_tier_b_linux_rlimits' : 'sandbox_tier_c_linux_bubblewrap',
+        sandbox_enforcement: plan.egress.mode,
+        ...(files === undefined ? {} : { files }),
+        ...(cgroup === undefined ? {} : { cgroup }),
+        profile_sha256: grant.proven?.profile_sha256 ?? sha256('the profile of a peer'),
+        argv_sha256: sha256(plan.executor.argv.join('\0')),
+        limits: plan.limits,
+        started_at_ms: now,
+        ended_at_ms: now,
+      },
+    })
+  }
+}
+
+const base64 = (text: string | Uint8Array = ''): string => Buffer.from(text).toString('base64')
+const summary = (text: string | Uint8Array): StreamSummary => {
+  const bytes = Buffer.byteLength(text)
+  return { bytes, sha256: sha256(text), kept: bytes, truncated: false }
+}
+
+export const grantOf = (envelope: Envelope): Grant => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Grant // sealed by the edge

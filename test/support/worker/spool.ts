@@ -1,0 +1,23 @@
+// What lies in a worker's spool, read from outside while that runs or is dead.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Line, Spooled } from '../../../worker/calls/spool.ts'
+
+/** By call: the fence under which it was begun, and what waits for the edge. */
+export function spoolIn(home: string): { readonly begun: ReadonlyMap<string, number>; readonly settled: ReadonlyMap<string, Spooled> } {
+  const [begun, settled] = [new Map<string, number>(), new Map<string, Spooled>()]
+  const path = join(home, 'spool/journal')
+  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').slice(0, -1) : []
+  for (const line of lines.map((text) => JSON.parse(text) as Line)) {
+    // the worker wrote it
+    if ('begun' in line) begun.set(line.begun, line.fence)
+    else if ('settled' in line) settled.set(line.settled.call, line.settled)
+    else {
+      const { over, fence = Number.POSITIVE_INFINITY } = line
+      if ((begun.get(over) ?? 0) <= fence) begun.delete(over)
+      if ((settled.get(over)?.settlement.fence ?? 0) <= fence) settled.delete(over)
+    }
+  }
+  return { begun, settled }
+}

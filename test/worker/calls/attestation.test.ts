@@ -1,0 +1,117 @@
+// Promise: a settlement fits into its request and is read by the edge, whatever was seen and whatever a tool said; what of the output does
+// not fit is cut out of the middle, and the statement says so.
+
+import { expect, test } from 'vitest'
+import { digestOf, parseJson, sha256 } from '../../../shared/bytes/json.ts'
+import { type Execution, Statement } from '../../../shared/evidence/statement.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Connection } from '../../../shared/plan/plan.ts'
+import type { Settlement } from '../../../shared/wire/workers.ts'
+import { inShort, settlementOf, unrun } from '../../../worker/calls/attestation.ts'
+import { FakeEdge } from '../../support/worker/fake-edge.ts'
+import { newSigner } from '../../support/worker/peer-worker.ts'
+
+const edge = new FakeEdge()
+const call = edge.propose({ argv: ['/usr/bin/true'] })
+call.fence = 1
+const grant = edge.grantFor(call, 'wrk_01JZ0000000000000000000000')
+
+const signer = newSigner()
+/** About 880 bytes of a statement, and as it may be. */
+const CONNECTION: Connection = {
+  host: '€'.repeat(260),
+  port: 443,
+  address: '192.0.2.1',
+  bytes_out: 1,
+  bytes_in: 1,
+  verdict: 'failed',
+}
+const toldBy = ({ envelope }: Settlement): Statement => JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Statement // our own
+const { execution: NOTHING } = unrun({ kind: 'cancelled' }, 1)
+
+/** With so much beside its output. */
+function settled(beside: number, out: Buffer, error: Buffer) {
+  const stream = (bytes: Buffer) => ({ bytes: bytes.length, kept: bytes.length, sha256: sha256(bytes), truncated: false })
+  const seen: Execution = {
+    ...NOTHING,
+    connections: Array.from({ length: beside / 880 }, () => CONNECTION),
+    stdout: stream(out),
+    stderr: stream(error),
+  }
+  const settlement = settlementOf(grant, digestOf(grant), { execution: seen, stdout: out, stderr: error }, signer)
+  const { predicate } = toldBy(settlement)
+  const [stdout, stderr] = [Buffer.from(settlement.output.stdout, 'base64'), Buffer.from(settlement.output.stderr, 'base64')]
+  expect(JSON.stringify(settlement).length).toBeLessThanOrEqual(LIMITS.settlement_bytes)
+  return { told: predicate.execution, stdout, stderr }
+}
+
+const full = (letter: string): Buffer => Buffer.concat([Buffer.alloc(LIMITS.output_bytes - 3, letter), Buffer.from('end')])
+
+test('both streams at their bound are told whole', () => {
+  const { told, stdout, stderr } = settled(300_000, full('o'), full('e'))
+  expect([stdout.equals(full('o')), stderr.equals(full('e'))]).toEqual([true, true])
+  expect([told.stdout?.truncated, told.stderr?.truncated]).toEqual([false, false])
+})
+
+test('beside a statement that takes their room they are cut, each in its middle', () => {
+  const { told, stdout, stderr } = settled(780_000, full('o'), full('e'))
+  for (const [kept, summary, whole] of [
+    [stdout, told.stdout, full('o')],
+    [stderr, told.stderr, full('e')],
+  ] as const) {
+    expect(summary).toEqual({ bytes: whole.length, kept: kept.length, sha256: sha256(whole), truncated: true })
+    expect(kept.length).toBeGreaterThan(900_000)
+    expect(kept.subarray(-4).toString()).toMatch(/^(o|e)end$/)
+  }
+})
+
+/** Whatever the edge reads of it, it reads strictly. */
+const readAs = (settlement: Settlement): Statement => {
+  const read = parseJson(Buffer.from(settlement.envelope.payload, 'base64'))
+  if (!read.ok) throw new Error(read.error.code)
+  return Statement.parse(read.value)
+}
+const settle = (execution: Partial<Execution>): Settlement =>
+  settlementOf(
+    grant,
+    digestOf(grant),
+    { execution: { ...NOTHING, ...execution }, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) },
+    signer,
+  )
+
+test('L5 G05 a text of a tool’s own making is told so that the edge can read it, and never in half a character', () => {
+  const hostile = `a\0b\ud800${'\u{1f600}'.repeat(400)}`
+  const { execution } = readAs(
+    settle({
+      outcome: { kind: 'invalid_output', detail: hostile },
+      connections: [{ ...CONNECTION, host: hostile }],
+      files: { files: [], left: [{ path: hostile, why: 'name' }], more: 0 },
+    }),
+  ).predicate
+  const told = [
+    execution.outcome?.kind === 'invalid_output' ? execution.outcome.detail : '',
+    execution.connections[0]?.host ?? '',
+    execution.files?.left[0]?.path ?? '',
+  ]
+  for (const [index, most] of [500, 260, 600].entries()) expect(told[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
+  const odd = readAs(settle({ outcome: { kind: 'infra', detail: `-${hostile}` } })).predicate.execution.outcome
+  expect(odd).toEqual({ kind: 'infra', detail: `-a\ufffdb\ufffd${'\u{1f600}'.repeat(247)}` })
+})
+
+test('L5 what the edge could not read for another reason is told by its ending alone', () => {
+  const { predicate } = readAs(settle({ outcome: { kind: 'exit', code: 3 }, connections: [{ ...CONNECTION, port: -1 }] }))
+  expect([predicate.state, predicate.execution.outcome, predicate.execution.connections]).toEqual(['failed', { kind: 'exit', code: 3 }, []])
+})
+
+test('a settlement in short says how long the output was, and there is nothing shorter', () => {
+  const out = Buffer.from('what it wrote')
+  const stdout = { bytes: out.length, kept: out.length, sha256: sha256(out), truncated: false }
+  const execution: Execution = { ...NOTHING, outcome: { kind: 'exit', code: 0 }, connections: [CONNECTION], stdout, cgroup: true }
+  const whole = settlementOf(grant, digestOf(grant), { execution, stdout: out, stderr: Buffer.alloc(0) }, signer)
+  const short = inShort(whole, signer)
+  if (short === undefined) throw new Error('it is shorter')
+  expect(short.output).toEqual({ stdout: '', stderr: '' })
+  const shortened = { ...execution, connections: [], stdout: { ...stdout, kept: 0, truncated: true } }
+  expect(readAs(short).predicate).toMatchObject({ ...readAs(whole).predicate, execution: shortened, execution_sha256: expect.any(String) })
+  expect(inShort(short, signer)).toBeUndefined()
+})

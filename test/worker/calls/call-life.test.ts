@@ -1,0 +1,179 @@
+// A call's way through a real worker process: claimed, run, attested, settled; its output on the way; and what ends it early.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { canonical, digestOf, sha256 } from '../../../shared/bytes/json.ts'
+import { kidOf, payloadBytes, signedByExactly } from '../../../shared/evidence/dsse.ts'
+import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { about, processesWith } from '../../support/stack/hurt-stack.ts'
+import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+
+let lone: LoneWorker
+beforeAll(async () => {
+  lone = await LoneWorker.make({ concurrency: 8 })
+  await lone.start()
+})
+afterAll(() => lone?.end())
+
+test('a call is run and settled with a statement that worker and edge have signed', async () => {
+  const call = await lone.call({ argv: ['wc', '-c'], args: { text: 'zwölf Bytes' }, stdin: { arg: 'text' } })
+  const { statement, stdout, envelope } = await lone.settled(call)
+  expect(stdout.toString()).toBe('12\n')
+  const { predicate } = statement
+  expect(predicate.state).toBe('succeeded')
+  expect(predicate.execution.outcome).toEqual({ kind: 'exit', code: 0 })
+  expect(predicate.execution.stdout).toEqual({ bytes: 3, sha256: sha256('12\n'), kept: 3, truncated: false })
+  expect(predicate.facts.args_sha256).toBe(digestOf(call.args))
+  const { id, x } = lone.edge.worker ?? { id: '', x: '' }
+  const { signer } = lone.edge
+  const keys = new Map([
+    [kidOf(x), x],
+    [signer.kid, signer.x],
+  ])
+  expect(predicate.grant?.worker).toBe(id)
+  expect(signedByExactly(envelope, STATEMENT_TYPE, keys)).toBe(true)
+  expect(Buffer.from(payloadBytes(envelope)).toString()).toBe(canonical(statement))
+  await eventually('the spool is empty', () => lone.spool.begun.size === 0)
+})
+
+test('all arguments arrive on standard input in the form that the digest covers', async () => {
+  const call = await lone.call({ argv: ['cat'], args: { b: [1, { z: null, a: 'é' }], a: true }, stdin: 'args' })
+  const { stdout } = await lone.settled(call)
+  expect(stdout.toString()).toBe('{"a":true,"b":[1,{"a":"é","z":null}]}')
+})
+
+test('an argument that is no text can’t be standard input; the call says so', async () => {
+  const call = await lone.call({ argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } })
+  const { statement } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_input', execution: { outcome: { kind: 'refused' } } })
+})
+
+test('a failing tool is a failed call with its exit code and what it said', async () => {
+  const call = await lone.call({ argv: ['sh', '-c', 'echo no >&2; exit 3'] })
+  const { statement, stderr } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'runtime_failure',
+    execution: { outcome: { kind: 'exit', code: 3 } },
+  })
+  expect(stderr.toString()).toBe('no\n')
+})
+
+test('a tool that takes too long is ended at its limit', async () => {
+  const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 300 })
+  const { statement } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({ state: 'timed_out', timed_out: true, error: 'timed_out' })
+})
+
+test('L8 a tier that was not proven is refused, and the edge hears of it', async () => {
+  // The fake edge hands out what the worker did not offer; only tiers B and C exist, so it is the plan that asks for what can't be kept.
+  const call = lone.edge.propose({ argv: ['true'], tier: 'C' })
+  Object.assign(call.plan, { egress: { mode: 'none', hosts: [] } })
+  await lone.ringFor(call)
+  const { statement } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'sandbox_unavailable' })
+})
+
+test('a quick call sends its output with its settlement, and nothing before', async () => {
+  const sent: number[] = []
+  while (!sent.includes(0) && sent.length < 10) {
+    const before = lone.edge.count('output')
+    const call = await lone.call({ argv: ['echo', 'quick'] })
+    expect((await lone.settled(call)).stdout.toString()).toBe('quick\n')
+    sent.push(lone.edge.count('output') - before + call.streamed.byteLength) // on a busy machine not each is quick
+  }
+  expect(sent).toContain(0)
+})
+
+test('a call that goes on streams its output, in order and once', async () => {
+  const script = 'for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done; sleep 0.3'
+  const call = await lone.call({ argv: ['sh', '-c', script] })
+  await eventually('something streams before the end', () => call.state === 'running' && call.streamed.byteLength > 0)
+  const { stdout } = await lone.settled(call)
+  expect(stdout.toString()).toBe('line 1\nline 2\nline 3\nline 4\nline 5\n')
+  expect(call.streamed.toString()).toBe(stdout.toString().slice(0, call.streamed.byteLength))
+  expect(call.streamed.byteLength).toBeGreaterThan('line 1\nline 2\n'.length)
+})
+
+test('V01 a secret that a call writes in two halves is veiled in what streams, as it is at the end', async () => {
+  const halves = 'head -c 8 /run/secrets/token; sleep 0.4; tail -c +9 /run/secrets/token; echo'
+  const script = `echo begun; ${halves}; for i in $(seq 10 39); do echo "and line $i of it"; sleep 0.03; done; sleep 0.5`
+  const call = await lone.call({ argv: ['sh', '-c', script], secrets: { token: 'hunter2-hunter2' } })
+  await eventually('it streams', () => call.state === 'running' && call.streamed.includes('«secret token»\n'))
+  const { stdout } = await lone.settled(call)
+  expect(stdout.toString()).toMatch(/^begun\n«secret token»\nand line 10 of it\n/)
+  expect(call.streamed.equals(stdout.subarray(0, call.streamed.byteLength))).toBe(true)
+})
+
+test('output that fails on the way is told whole by the settlement', async () => {
+  lone.edge.misbehave('output', 'cut', { times: 2 })
+  lone.edge.misbehave('output', { status: 200, body: null }, { times: 1 })
+  lone.edge.misbehave('output', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1 })
+  const call = await lone.call({ argv: ['sh', '-c', 'echo a; sleep 0.4; echo b; sleep 0.4; echo c'] })
+  expect((await lone.settled(call)).stdout.toString()).toBe('a\nb\nc\n')
+})
+
+test('the most output that a plan may ask for is kept whole, of both streams', async () => {
+  const script = 'yes out | head -c 1048576; yes err | head -c 1048576 >&2'
+  const call = await lone.call({ argv: ['sh', '-c', script], output_bytes: LIMITS.output_bytes })
+  const { statement, stdout, stderr } = await lone.settled(call)
+  const { execution } = statement.predicate
+  for (const [kept, summary, word] of [
+    [stdout, execution.stdout, 'out\n'],
+    [stderr, execution.stderr, 'err\n'],
+  ] as const) {
+    expect(summary).toEqual({ bytes: LIMITS.output_bytes, kept: LIMITS.output_bytes, truncated: false, sha256: sha256(kept) })
+    expect(kept.toString()).toBe(word.repeat(LIMITS.output_bytes / 4))
+  }
+})
+
+test('a worker that was held up tells what ended in time by its own end, and what did not as timed out', { timeout: 30_000 }, async () => {
+  const timeout_ms = 2_000
+  const [quick, endless] = [about(0), about(60)]
+  const done = ['sh', '-c', `sleep ${quick}; echo done`]
+  const calls = [
+    await lone.call({ argv: done, tier: 'B', timeout_ms }),
+    await lone.call({ argv: done, tier: 'C', timeout_ms }),
+    await lone.call({ argv: ['sleep', endless], timeout_ms }),
+  ]
+  const stay = (word: string) => processesWith(word).length > 0
+  await eventually('they run', () => stay(endless) && calls.every(({ state }) => state === 'running'))
+  const { pid = 0 } = lone.process
+  process.kill(pid, 'SIGSTOP')
+  const since = Date.now()
+  try {
+    await eventually('their time is up', () => !stay(quick) && Date.now() - since > timeout_ms)
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  const ends = await Promise.all(calls.map(async (call) => (await lone.settled(call)).statement.predicate))
+  expect(ends.map(({ state }) => state)).toEqual(['succeeded', 'succeeded', 'timed_out'])
+})
+
+test('a cancelled call hears of it from the next heartbeat, and is dead before the one after that', async () => {
+  const call = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
+  await eventually('the call runs', () => call.state === 'running')
+  call.cancelled = true
+  const beats = lone.edge.count('heartbeat')
+  const { statement } = await lone.settled(call)
+  expect(lone.edge.count('heartbeat') - beats).toBeLessThanOrEqual(1)
+  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'cancelled', execution: { outcome: { kind: 'cancelled' } } })
+})
+
+test('a cancelled call that talks hears of it at once', async () => {
+  const call = await lone.call({ argv: ['sh', '-c', 'while :; do echo talk; sleep 0.05; done'], timeout_ms: 60_000 })
+  await eventually('the call streams', () => call.streamed.byteLength > 0)
+  lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 100 })
+  call.cancelled = true
+  const { statement } = await lone.settled(call).finally(() => lone.edge.behave()) // of what it sends, for no heartbeat tells it
+  expect(statement.predicate.error).toBe('cancelled')
+})
+
+test('V02 a line for each call, with ids, states and times, and nothing of arguments or output', async () => {
+  const call = await lone.call({ argv: ['echo', 'canary-of-argv'], args: { secret: 'canary-of-args' }, stdin: 'args' })
+  await lone.settled(call)
+  const line = await lone.said('ended', { call: call.call })
+  expect(line).toMatchObject({ tool: 'test.tool', state: 'succeeded', tier: 'C' })
+  for (const field of ['claim_ms', 'run_ms', 'settle_ms']) expect(line[field]).toBeTypeOf('number')
+  expect(JSON.stringify(lone.log)).not.toContain('canary')
+})

@@ -1,0 +1,68 @@
+// A call that was granted twice has two results, and what the edge says of the first one is not said of the second.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { seal } from '../../../shared/evidence/dsse.ts'
+import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
+import { Settling } from '../../../worker/calls/settlements.ts'
+import { Spool, type Spooled } from '../../../worker/calls/spool.ts'
+import { openLog } from '../../../worker/host/log.ts'
+import { openLink } from '../../../worker/link/client.ts'
+import { newSigner } from '../../support/worker/fake-edge.ts'
+import { FaultyPath } from '../../support/worker/faulty-path.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const CALL = 'call_01JZ0000000000000000000000_1'
+const signer = newSigner()
+const result = (fence: number): Spooled => ({
+  call: CALL,
+  deadline_ms: Date.now() + 60_000,
+  settlement: { fence, envelope: seal(STATEMENT_TYPE, { fence }, signer), output: { stdout: '', stderr: '' } },
+})
+const refusal = (status: number, code: string) => ({
+  status,
+  headers: { 'content-type': 'application/json' },
+  body: Buffer.from(JSON.stringify({ status, code, detail: 'no' })),
+})
+
+test('L4 the late no to an earlier result drops it, and not the one that waits after it', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'countersign-fences-'))
+  const path = new FaultyPath('http://127.0.0.1:9')
+  const link = openLink(await path.open(), { tenant: 'default', worker: 'wrk_01JZ0000000000000000000000', signer })
+  const spool = new Spool(join(home, 'spool'))
+  const settling = new Settling(
+    link,
+    spool,
+    signer,
+    openLog(true, () => undefined),
+  )
+  onTestFinished(async () => {
+    settling.end()
+    link.close()
+    await path.close()
+    rmSync(home, { recursive: true, force: true })
+  })
+  expect(spool.open(Date.now()).ok).toBe(true)
+  const busy = refusal(500, 'internal')
+  const late = Promise.withResolvers<void>()
+  const said = Promise.withResolvers<void>()
+  path.next('settle', async ({ reply }) => reply(busy))
+  path.next('settle', async ({ reply }) => {
+    await late.promise
+    reply(refusal(409, 'stale_fence'))
+    said.resolve()
+  })
+  path.next('settle', async ({ reply }) => reply(busy), 1_000)
+
+  expect(await settling.settle(result(1))).toBe('waiting')
+  await eventually('the first one is offered again', () => path.count('settle') === 2)
+  expect(await settling.settle(result(2))).toBe('waiting')
+  late.resolve()
+  await said.promise
+  const asked = path.count('settle')
+  await eventually('the second one is offered', () => path.count('settle') > asked)
+  expect(settling.spokenFor()).toEqual([{ call: CALL, fence: 2 }])
+  expect(new Spool(join(home, 'spool')).open(Date.now())).toMatchObject({ value: { settled: [{ settlement: { fence: 2 } }] } })
+})

@@ -1,0 +1,189 @@
+// No result is lost between the worker and the edge, whatever fails between them and whenever; and none is made up.
+
+import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { seal } from '../../../shared/evidence/dsse.ts'
+import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
+import { SPOOL_BOUNDS } from '../../../worker/calls/spool.ts'
+import { type FakeCall, newSigner } from '../../support/worker/fake-edge.ts'
+import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+
+let lone: LoneWorker
+beforeAll(async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+})
+afterAll(() => lone?.end())
+
+const LOST = 'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
+const YES_FOR_ANOTHER = {
+  status: 200,
+  body: {
+    call: 'call_01JZ0000000000000000000000_1',
+    state: 'succeeded',
+    attestation: seal(STATEMENT_TYPE, {}, newSigner()),
+  },
+}
+const endsOf = async ({ call }: FakeCall): Promise<number> => {
+  await lone.said('ended', { call })
+  return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
+}
+const spoolIsEmpty = (): Promise<true> => eventually('no result waits', () => lone.spool.settled.size === 0)
+
+test.each([
+  ['answers 503', busy, false],
+  ['answers 500', { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } }, false],
+  ['cuts the connection before it reads', 'cut', false],
+  ['cuts the connection after it has stored the result', 'cut', true],
+  ['sits behind a proxy that answers in HTML', 'html', false],
+  ['sits behind a proxy that says yes to everything', { status: 200, body: { status: 'maintenance' } }, false],
+  ['sits behind a proxy that says yes for another call', YES_FOR_ANOTHER, false],
+  ['sits behind a proxy that answers in HTML after it has stored the result', 'html', true],
+] as const)('a result is settled once by an edge that %s', async (_name, reply, after) => {
+  lone.edge.misbehave('settle', reply, { after, times: 3 })
+  const call = await lone.call({ argv: ['echo', 'kept'] })
+  expect((await lone.settled(call)).stdout.toString()).toBe('kept\n')
+  await spoolIsEmpty()
+  expect(await endsOf(call)).toBe(1)
+})
+
+test.each([
+  ['answers 503', busy, false],
+  ['cuts the connection before it grants', 'cut', false],
+  ['cuts the connection after it has granted', 'cut', true],
+  ['sits behind a proxy that says yes to everything', { status: 200, body: {} }, true],
+] as const)('a call is claimed and run once from an edge that %s', async (_name, reply, after) => {
+  lone.edge.misbehave('claim', reply, { after, times: 3 })
+  const call = await lone.call({ argv: ['true'] })
+  expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')
+  expect(await endsOf(call)).toBe(1)
+  expect(call.settlements).toBe(1)
+})
+
+test.each([
+  ['attestation_invalid', 422],
+  ['invalid_request', 400],
+  ['body_too_large', 413],
+])('L5 what the edge can’t read (%s) is told by its ending alone, and logged', async (code, status) => {
+  lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } })
+  const call = await lone.call({ argv: ['sh', '-c', 'echo lost; exit 3'] })
+  const { statement, stdout } = await lone.settled(call)
+  expect(statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'runtime_failure',
+    execution: { outcome: { kind: 'exit', code: 3 } },
+  })
+  expect(statement.predicate.execution.stdout).toEqual({ bytes: 5, sha256: sha256('lost\n'), kept: 0, truncated: true })
+  expect(stdout.byteLength).toBe(0)
+  await lone.said('the edge did not take a result as it was; it has the ending alone', { call: call.call, code, status })
+  await spoolIsEmpty()
+})
+
+test.each([
+  ['attestation_invalid', 422, 2],
+  ['already_ended', 409, 1],
+  ['link_invalid', 410, 1],
+])('a final no (%s) ends the trying, and is logged', async (code, status, times) => {
+  lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } }, { times })
+  const call = await lone.call({ argv: ['echo', 'lost'] })
+  await lone.said('the edge did not take a result; it is dropped', { call: call.call, code, status })
+  await spoolIsEmpty()
+  expect(call.settled).toBeUndefined()
+})
+
+test('the edge away for seconds: the result waits in the spool, the call is not claimed twice, and what waits goes first', async () => {
+  const running = await lone.call({ argv: ['sleep', '1'] })
+  await eventually('the call runs', () => running.state === 'running')
+  await lone.edge.stop()
+  const from = lone.log.length
+  await lone.said('ended', { call: running.call, result: 'waiting' }, from)
+  expect(lone.spool.settled.has(running.call)).toBe(true)
+  const rung = await lone.call({ argv: ['true'] })
+  await lone.said('the edge does not answer; running calls go on, and it is asked again', {}, from)
+  await lone.edge.start()
+  expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
+  expect((await lone.settled(rung)).statement.predicate.state).toBe('succeeded')
+  await lone.said('the edge answers again', {}, from)
+  await spoolIsEmpty()
+  expect([running.settlements, rung.settlements]).toEqual([1, 1])
+})
+
+test('kill -9 with a result that nobody has acknowledged: the next life sends it, before anything else', async () => {
+  lone.edge.misbehave('settle', busy, { times: 1_000 })
+  const call = await lone.call({ argv: ['echo', 'survives'] })
+  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.process.kill()
+  expect(lone.spool.settled.has(call.call)).toBe(true)
+  lone.edge.behave()
+  const from = lone.edge.heard.length
+  await lone.start()
+  const { statement, stdout } = await lone.settled(call)
+  expect([statement.predicate.state, stdout.toString()]).toEqual(['succeeded', 'survives\n'])
+  await spoolIsEmpty()
+  const routes = lone.edge.heard.slice(from).map(({ route }) => route)
+  expect(routes.filter((route) => route === 'claim' || route === 'settle')[0]).toBe('settle')
+})
+
+test('L2 kill -9 while a call runs: the next life does not run it again, though the edge would hand out the same grant', async () => {
+  const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })
+  await eventually('the process was begun', () => lone.spool.begun.get(call.call) === 1)
+  const from = lone.log.length
+  await lone.process.restart()
+  const lost = await lone.said(LOST, { calls: 1 }, from)
+  expect(lost['first']).toEqual([call.call])
+  await lone.ringFor(call)
+  await lone.said('a call was left alone', { call: call.call, reason: 'it was begun here before' }, from)
+  expect(call.claims).toBeGreaterThan(1)
+  expect(lone.log.some((line) => line.msg === 'ended' && line['call'] === call.call)).toBe(false)
+  expect(call.settlements).toBe(0)
+})
+
+test('D15 calls lost with a worker are summed up in one warning at its next start, and not repeated at the one after', async () => {
+  const calls = await Promise.all([1, 2, 3].map(() => lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })))
+  await eventually('all were begun', () => calls.every(({ call }) => lone.spool.begun.get(call) === 1))
+  const from = lone.log.length
+  await lone.process.restart()
+  const lost = await lone.said(LOST, {}, from)
+  expect([lost['calls'], [...(lost['first'] as string[])].sort()]).toEqual([3, calls.map(({ call }) => call).sort()])
+  const then = lone.log.length
+  await lone.process.restart()
+  await lone.said('ready', {}, then)
+  const warnings = lone.log.slice(from).filter((line) => JSON.stringify(line).includes(calls[0]?.call ?? '') && line.level === 'warn')
+  expect(warnings).toEqual([lost])
+})
+
+test('a full spool takes no doorbell until the edge has taken what is in it', async () => {
+  lone.edge.misbehave('settle', { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } }, { times: 1_000_000 })
+  const call = await lone.call({ argv: ['true'] })
+  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.process.kill()
+  const settled = lone.spool.settled.get(call.call)
+  const others = Array.from({ length: SPOOL_BOUNDS.settlements - 1 }, (_, n) => call.call.replace(/_1$/, `_${n + 2}`))
+  const lines = others.map((other) => `${JSON.stringify({ settled: { ...settled, call: other } })}\n`)
+  appendFileSync(join(lone.state.worker, 'spool/journal'), lines.join(''))
+  const from = lone.edge.count('claim')
+  await lone.start()
+  const waiting = await lone.call({ argv: ['true'] })
+  const settles = lone.edge.count('settle')
+  await eventually('the whole spool was offered', () => lone.edge.count('settle') > settles + 2 * SPOOL_BOUNDS.settlements, 60_000)
+  expect(lone.edge.count('claim')).toBe(from)
+  lone.edge.behave()
+  expect((await lone.settled(waiting, 60_000)).statement.predicate.state).toBe('succeeded')
+  await spoolIsEmpty()
+})
+
+test('J03 an edge whose clock stands an hour off is believed', async () => {
+  for (const ahead_ms of [3_600_000, -3_600_000]) {
+    lone.edge.ahead_ms = ahead_ms
+    const call = await lone.call({ argv: ['true'] })
+    const { statement } = await lone.settled(call)
+    expect(statement.predicate.state).toBe('succeeded')
+    const { started_at_ms, ended_at_ms } = statement.predicate.execution
+    expect(Math.abs(ended_at_ms - lone.edge.now())).toBeLessThan(5_000)
+    expect(started_at_ms ?? 0).toBeLessThanOrEqual(ended_at_ms)
+  }
+  lone.edge.ahead_ms = 0
+})

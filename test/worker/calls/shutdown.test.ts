@@ -1,0 +1,301 @@
+// How a worker begins and ends: what it refuses to start with, what it finishes before it goes, and what it leaves behind.
+
+import { spawnSync } from 'node:child_process'
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { Child, pdeathsig } from '../../../infra/child-process.ts'
+import { redisProgram } from '../../../infra/redis.ts'
+import { freePort, ROOT, type State } from '../../../infra/state.ts'
+import { PATTERNS } from '../../../shared/ids.ts'
+import { newSigner } from '../../support/worker/fake-edge.ts'
+import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+
+let lone: LoneWorker | undefined
+afterEach(async () => {
+  await lone?.end()
+  lone = undefined
+})
+
+const MAIN = join(ROOT, 'worker/main.ts')
+/** By hand and as whoever runs the tests; in CI that is root. */
+const command = (...args: string[]) => {
+  const [file = '', ...rest] = pdeathsig([process.execPath, MAIN, ...args])
+  const { status, stdout, stderr } = spawnSync(file, rest, { encoding: 'utf8', timeout: 20_000, env: { PATH: '/usr/bin:/bin' }, input: '' })
+  return { status, stdout, stderr }
+}
+
+test('--help explains itself', () => {
+  const { status, stdout } = command('--help')
+  expect(status).toBe(0)
+  for (const word of ['enroll', 'run', 'doctor', '--config', 'edge_url', '0600']) expect(stdout).toContain(word)
+})
+
+test.each([
+  [['run'], '--config'],
+  [[], 'one command'],
+  [['fly', '--config', 'x'], 'no command `fly`'],
+  [['run', '--config', 'x', '--force'], '--force'],
+])('a command line that can’t be read is exit 2 and a sentence: %j', (args, said) => {
+  const { status, stderr } = command(...args)
+  expect(status).toBe(2)
+  expect(stderr).toContain(said)
+})
+
+test('root is refused, with the way to start instead', () => {
+  expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
+  for (const name of ['run', 'enroll']) {
+    const { status, stderr } = command(name, '--config', '/nonexistent')
+    expect(status).toBe(1)
+    expect(stderr).toMatch(/does not run as root; .*setpriv/)
+  }
+})
+
+test('enrolment makes a key that only the worker can read, once; the token is in no file', async () => {
+  lone = await LoneWorker.make()
+  const path = join(lone.state.worker, 'key.json')
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  const file = readFileSync(path, 'utf8')
+  expect(JSON.parse(file)).toMatchObject({ kty: 'OKP', crv: 'Ed25519', worker: lone.edge.worker?.id, edge: { kid: lone.edge.signer.kid } })
+  expect(file).not.toContain(lone.edge.token)
+  expect(lone.edge.heard[0]?.body).toMatchObject({ name: expect.stringMatching(PATTERNS.name), tiers: ['B', 'C'] })
+  const again = await lone.command('enroll', { input: `${lone.edge.token}\n` })
+  expect(again).toMatchObject({ status: 1, stderr: expect.stringMatching(/key\.json` is there already; remove it/) })
+  expect(readFileSync(path, 'utf8')).toBe(file)
+})
+
+test('a key that others can read is refused', async () => {
+  lone = await LoneWorker.make()
+  chmodSync(join(lone.state.worker, 'key.json'), 0o640)
+  expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/can be read by others/) })
+})
+
+test('SIGTERM: no more work is taken, what runs comes to its end, all is settled, exit 0', async () => {
+  lone = await LoneWorker.make({ concurrency: 1 })
+  await lone.start()
+  const running = await lone.call({ argv: ['sh', '-c', 'sleep 1; echo done'] })
+  await eventually('the call runs', () => running.state === 'running')
+  const waiting = await lone.call({ argv: ['true'] })
+  const ended = lone.process.stop()
+  await ended
+  expect(running.settled?.stdout.toString()).toBe('done\n')
+  expect(waiting.claims).toBe(0)
+  expect(lone.spool.begun.size).toBe(0)
+  await lone.said('stopped', { running: 0, waiting: 0 })
+  await lone.start()
+  expect((await lone.settled(waiting)).statement.predicate.state).toBe('succeeded')
+})
+
+test('D15 a clean stop leaves none of the folders that the worker made for relays and calls', async () => {
+  lone = await LoneWorker.make()
+  const folder = join(lone.state.worker, 'sandbox')
+  const made = () => readdirSync(folder).filter((name) => /^(?:call|relay|canary|input|output)-/.test(name))
+  for (const argv of [['true'], ['sleep', '0.2']]) {
+    await lone.start()
+    await eventually('two relays are prepared', () => made().filter((name) => name.startsWith('relay-')).length === 2)
+    await lone.settled(await lone.call({ argv }))
+    await lone.process.stop()
+    expect(made()).toEqual([])
+  }
+})
+
+test('SIGTERM or SIGINT ends an idle worker with exit code 0', async () => {
+  lone = await LoneWorker.make()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const { status, stdout } = await lone.command('run', { args: ['--json'], signals: [signal] })
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).msg),
+    ).toEqual(['ready', 'stopping', 'stopped'])
+    expect(status).toBe(0)
+  }
+})
+
+test('a second signal does not wait for the drain: exit code 1, and the sandbox dies with the worker', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 60_000 })
+  await lone.start()
+  const call = await lone.call({ argv: ['sleep', '4711'], timeout_ms: 60_000 })
+  await eventually('the process runs', () => processesWith('sleep\x004711') > 0)
+  const { pid = 0 } = lone.process
+  process.kill(pid, 'SIGTERM')
+  await lone.said('stopping', { running: 1 })
+  process.kill(pid, 'SIGINT')
+  await lone.said('killed by a second signal', { signal: 'SIGINT' })
+  await eventually('nothing of the call is left', () => processesWith('sleep\x004711') === 0)
+  await eventually('the worker is gone', () => !lone?.process.running)
+  expect(call.settlements).toBe(0)
+})
+
+const processesWith = (words: string): number =>
+  readdirSync('/proc').filter((name) => {
+    try {
+      return /^[0-9]+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'latin1').includes(words)
+    } catch {
+      return false // it ended while we looked
+    }
+  }).length
+
+test('the process that serves is the one that was started, in its second and smaller life', async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+  const argv = readFileSync(`/proc/${lone.process.pid}/cmdline`, 'latin1').split('\0')
+  expect(argv[1]).toMatch(/^--max-semi-space-size=/)
+  expect(argv[2]).toMatch(/worker\/serving\.ts$/)
+  expect(argv.slice(3, 5)).toEqual(['--config', expect.stringMatching(/worker\.json$/)])
+})
+
+test('SIGTERM: what runs longer than the drain is ended, and the call says that the worker was stopped', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 300 })
+  await lone.start()
+  const call = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
+  await eventually('the call runs', () => call.state === 'running')
+  await lone.process.stop()
+  expect(call.settled?.statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'sandbox_failed',
+    execution: { outcome: { kind: 'infra' } },
+  })
+})
+
+test('SIGTERM while the files of a call are sent: what its tool wrote is held against its promise all the same', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 300 })
+  await lone.start()
+  const { edge } = lone
+  edge.misbehave('putOutput', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 10_000 })
+  const call = edge.propose({ argv: ['sh', '-c', 'echo no JSON; echo x > /output/file'], outputs: true, timeout_ms: 60_000 })
+  Object.assign(call.plan.executor, { output: { type: 'object' } })
+  await lone.ringFor(call)
+  await eventually('a file is sent', () => edge.count('putOutput') > 1)
+  await lone.process.stop()
+  expect(call.settled?.statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_output' })
+})
+
+test('a result that the edge would not take before the end is sent by the next life', async () => {
+  lone = await LoneWorker.make()
+  lone.configure({ drain_ms: 300 })
+  await lone.start()
+  lone.edge.misbehave('settle', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1_000 })
+  const call = await lone.call({ argv: ['echo', 'late'] })
+  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.process.stop()
+  expect(lone.spool.settled.has(call.call)).toBe(true)
+  lone.edge.behave()
+  await lone.start()
+  expect((await lone.settled(call)).stdout.toString()).toBe('late\n')
+})
+
+test('a second worker on the same home is refused', async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+  expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/another worker runs on/) })
+})
+
+test('a worker waits for an edge and a Redis that are not there yet', async () => {
+  lone = await LoneWorker.make()
+  await lone.edge.stop()
+  await lone.redis.kill()
+  const started = lone.process.start()
+  await lone.said('the edge does not answer; running calls go on, and it is asked again')
+  await lone.edge.start()
+  await lone.said('Redis is away; doorbells wait, and running calls go on')
+  await lone.startRedis()
+  expect(await started).toMatchObject({ ok: true })
+  expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe('succeeded')
+})
+
+test('doctor finds nothing wrong with a whole worker, and names each thing that is', async () => {
+  lone = await LoneWorker.make()
+  const well = await lone.command('doctor')
+  expect(well.stdout).not.toContain('FAIL')
+  expect(well).toMatchObject({ status: 0, stdout: expect.stringMatching(/all is well/) })
+  expect(well.stdout).toMatch(/^ok +quota of inotify +each call of tier C has its own$/m)
+
+  await lone.redis.kill()
+  await lone.edge.stop()
+  writeFileSync(join(lone.state.worker, 'spool-is-not-looked-at'), '')
+  const ill = await lone.command('doctor', { args: ['--json'] })
+  expect(ill.status).toBe(1)
+  const findings = ill.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { check: string; ok: boolean; fix?: string }) // doctor wrote it
+  const failed = findings.filter(({ ok }) => !ok)
+  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis', 'Redis policy', 'Redis rights', 'edge'])
+  for (const { fix } of failed) expect(fix?.length).toBeGreaterThan(10)
+})
+
+/** A Redis as it comes: no password, no access list. */
+async function openRedis(state: State): Promise<{ redis: Child; url: string }> {
+  const port = await freePort()
+  const program = redisProgram(state) ?? ''
+  const log = join(state.log, 'open-redis.log')
+  const redis = new Child(
+    {
+      name: 'open redis',
+      argv: pdeathsig([
+        program,
+        '--port',
+        `${port}`,
+        '--bind',
+        '127.0.0.1',
+        '--maxmemory-policy',
+        'allkeys-lru',
+        '--save',
+        '',
+        '--dir',
+        state.redis,
+      ]),
+      env: { PATH: '/usr/bin:/bin' },
+      cwd: state.redis,
+      log,
+      ready: (said) => Promise.resolve(said().includes('Ready to accept connections')),
+      readyWithin_ms: 10_000,
+      stopWithin_ms: 1_000,
+    },
+    () => undefined,
+  )
+  const started = await redis.start()
+  if (!started.ok) throw new Error(started.error)
+  return { redis, url: `redis://127.0.0.1:${port}` }
+}
+
+test('doctor sees a Redis that gives us too much, and an edge key that is not the pinned one', async () => {
+  lone = await LoneWorker.make()
+  lone.edge.signer = newSigner()
+  const open = await openRedis(lone.state)
+  lone.configure({ redis_url: open.url })
+  const { status, stdout } = await lone.command('doctor', { args: ['--json'] })
+  await open.redis.kill()
+  expect(status).toBe(1)
+  const failed = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { check: string; ok: boolean; found: string })
+    .filter(({ ok }) => !ok)
+  expect(failed.map(({ check }) => check).sort()).toEqual(['Redis policy', 'Redis rights', 'edge key'])
+  expect(failed.find(({ check }) => check === 'Redis rights')?.found).toContain('CONFIG')
+  expect(failed.find(({ check }) => check === 'Redis policy')?.found).toBe('not set: `maxmemory-policy noeviction`, `appendonly yes`')
+})
+
+test('an end is told before all that its call left has been removed, and the worker is not stopped until that is gone', {
+  timeout: 60_000,
+}, async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+  const sandboxes = join(lone.state.worker, 'sandbox')
+  const left = (): string[] => readdirSync(sandboxes).filter((name) => name.startsWith('call-'))
+  const many = 'seq 1 8000 | xargs touch'
+  const call = lone.edge.propose({ argv: ['sh', '-c', many], tier: 'B', timeout_ms: 40_000 })
+  Object.assign(call.plan.limits, { cpu_ms: 40_000, workspace_inodes: 100_000 })
+  await lone.ringFor(call)
+  const { statement } = await lone.settled(call, 40_000)
+  expect(left()).toHaveLength(1)
+  expect(statement.predicate.state).toBe('succeeded')
+  await lone.process.stop()
+  expect(left()).toEqual([])
+})

@@ -1,0 +1,249 @@
+// The spool remembers, over any death of the worker, which calls were begun here and which results nobody has acknowledged.
+
+import { spawnSync } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { ROOT } from '../../../infra/state.ts'
+import { type PrivateJwk, seal, signerFromJwk } from '../../../shared/evidence/dsse.ts'
+import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
+import { Spool, type Spooled } from '../../../worker/calls/spool.ts'
+
+const signer = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+const CALL = 'call_01JZ0000000000000000000000_1'
+const OTHER = 'call_01JZ0000000000000000000000_2'
+const STAYS = Buffer.from('it stays').toString('base64')
+const spooled = (call: string, fence = 1, stdout = ''): Spooled => ({
+  call,
+  deadline_ms: 0,
+  settlement: { fence, envelope: seal(STATEMENT_TYPE, { call }, signer), output: { stdout, stderr: '' } },
+})
+
+let home: string
+const dir = (): string => join(home, 'spool')
+const journal = (): string => join(dir(), 'journal')
+const open = (bounds?: ConstructorParameters<typeof Spool>[1]) => {
+  const spool = new Spool(dir(), bounds)
+  const left = spool.open(Date.now())
+  if (!left.ok) throw new Error(left.error)
+  return { spool, ...left.value }
+}
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'countersign-spool-'))
+})
+afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+test('a settlement is found again by the next life, until it is dropped', () => {
+  open().spool.keep(spooled(CALL))
+  const next = open()
+  expect(next.settled).toEqual([spooled(CALL)])
+  next.spool.drop(CALL, 1)
+  expect(open().settled).toEqual([])
+  expect(statSync(journal()).size).toBe(0)
+})
+
+test('nobody else can read it', () => {
+  const { spool } = open()
+  spool.keep(spooled(CALL))
+  expect(statSync(dir()).mode & 0o777).toBe(0o700)
+  expect(statSync(journal()).mode & 0o777).toBe(0o600)
+  open() // which writes it anew
+  expect(statSync(journal()).mode & 0o777).toBe(0o600)
+})
+
+test('L2 a call is begun once under one fence, in this life and the next', () => {
+  const { spool } = open()
+  expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: true })
+  expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
+  const next = open()
+  expect(next.lost).toEqual([CALL])
+  expect(next.settled).toEqual([])
+  expect(next.spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
+})
+
+test('L2 a later grant of an idempotent call may run, an earlier one may not, in this life and the next', () => {
+  const { spool } = open()
+  spool.begin(CALL, 2)
+  expect(open().spool.begin(CALL, 3)).toEqual({ ok: true, value: true })
+  const next = open()
+  expect(next.lost).toEqual([CALL])
+  expect(next.spool.begin(CALL, 2)).toEqual({ ok: true, value: false })
+  expect(next.spool.begin(CALL, 3)).toEqual({ ok: true, value: false })
+})
+
+test('D15 a lost call is reported at one start only, and can never run again', () => {
+  open().spool.begin(CALL, 1)
+  expect(open().lost).toEqual([CALL])
+  for (let start = 0; start < 3; start++) {
+    const later = open()
+    expect(later.lost).toEqual([])
+    expect(later.spool.begin(CALL, 1)).toEqual({ ok: true, value: false }) // L2
+  }
+})
+
+test('D15 a lost call that succeeded at another attempt is not reported', () => {
+  const { spool } = open()
+  spool.begin(OTHER, 1) // so that the file is not emptied
+  spool.begin(CALL, 1)
+  const next = open()
+  expect(next.lost).toEqual([OTHER, CALL])
+  expect(next.spool.begin(CALL, 2)).toEqual({ ok: true, value: true })
+  next.spool.keep(spooled(CALL, 2))
+  next.spool.drop(CALL, 2)
+  expect(open().lost).toEqual([])
+})
+
+test('L2 a call whose result waits for the edge is not begun again', () => {
+  const { spool } = open()
+  spool.begin(CALL, 1)
+  spool.keep(spooled(CALL))
+  expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
+  expect(open().spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
+  expect(open().spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
+})
+
+test('L2 a beginning and its result are found together, and the result is sent', () => {
+  const { spool } = open()
+  spool.begin(CALL, 1)
+  spool.keep(spooled(CALL))
+  const next = open()
+  expect(next.lost).toEqual([])
+  expect(next.settled).toEqual([spooled(CALL)])
+})
+
+test('what is over is over for the next life too, whatever else still runs', () => {
+  const { spool } = open()
+  for (const call of [CALL, OTHER]) {
+    spool.begin(call, 1)
+    spool.keep(spooled(call))
+  }
+  spool.drop(CALL, 1)
+  expect(open().settled).toEqual([spooled(OTHER)])
+})
+
+test('L2 what is over under an earlier fence is not over under a later one, in this life and the next', () => {
+  const { spool } = open()
+  spool.begin(CALL, 1)
+  spool.keep(spooled(CALL, 1))
+  spool.begin(CALL, 2)
+  spool.drop(CALL, 1)
+  expect(spool.begin(CALL, 2)).toEqual({ ok: true, value: false })
+  expect(open()).toMatchObject({ settled: [], lost: [CALL] })
+  const again = open().spool
+  again.keep(spooled(CALL, 2))
+  again.drop(CALL, 1)
+  expect(open()).toMatchObject({ settled: [spooled(CALL, 2)], lost: [] })
+  open().spool.drop(CALL, 2)
+  expect(open()).toMatchObject({ settled: [], lost: [] })
+})
+
+test('a spool of an earlier version, whose lines name no fence, is read', () => {
+  open().spool.keep(spooled(CALL, 3))
+  appendFileSync(journal(), `${JSON.stringify({ over: CALL })}\n`)
+  expect(open()).toMatchObject({ settled: [], lost: [], unreadable: undefined })
+})
+
+test('a beginning that can be granted no more is forgotten', () => {
+  open().spool.begin(CALL, 1)
+  const left = new Spool(dir()).open(Date.now() + 2 * 3_600_000)
+  expect(left).toMatchObject({ ok: true, value: { lost: [] } })
+  expect(statSync(journal()).size).toBe(0)
+})
+
+test('half a line is nothing, and what can’t be read is put aside and not lost', () => {
+  open().spool.keep(spooled(CALL))
+  appendFileSync(journal(), `{"settled":{"call":"ca\n{"over":"${CALL}"`)
+  const next = open()
+  expect(next.settled).toEqual([spooled(CALL)])
+  expect(readFileSync(next.unreadable ?? '', 'utf8')).toBe('{"settled":{"call":"ca\n')
+  expect(open()).toMatchObject({ settled: [spooled(CALL)], unreadable: undefined })
+})
+
+test('it is as long as what matters, however many come and go beside one that stays', () => {
+  const { spool } = open({ settlements: 10, bytes: 1_000_000, file_bytes: 20_000 })
+  spool.begin(CALL, 1)
+  spool.keep(spooled(CALL, 1, STAYS))
+  for (let n = 2; n < 200; n++) {
+    const call = CALL.replace(/_1$/, `_${n}`)
+    spool.begin(call, 1)
+    spool.keep(spooled(call))
+    spool.drop(call, 1)
+    expect(statSync(journal()).size).toBeLessThan(25_000)
+  }
+  expect(open().settled).toEqual([spooled(CALL, 1, STAYS)])
+})
+
+test('it is full by number and by bytes, and not when all is dropped', () => {
+  const few = open({ settlements: 2, bytes: 1_000_000, file_bytes: 1_000_000 }).spool
+  few.keep(spooled(CALL))
+  expect(few.full).toBe(false)
+  few.keep(spooled(OTHER))
+  expect(few.full).toBe(true)
+  few.drop(CALL, 1)
+  expect(few.full).toBe(false)
+  few.drop(OTHER, 1)
+  const small = open({ settlements: 100, bytes: 5_000, file_bytes: 1_000_000 }).spool
+  expect(small.full).toBe(false)
+  small.keep(spooled(CALL, 1, Buffer.alloc(6_000).toString('base64')))
+  expect(small.full).toBe(true)
+  small.drop(CALL, 1)
+  expect(small.full).toBe(false)
+})
+
+test('a disk that takes half a line and no more is told, and what it took is nothing', () => {
+  const life = `
+    const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
+    const spool = new Spool(${JSON.stringify(dir())})
+    spool.open(Date.now())
+    spool.keep(${JSON.stringify(spooled(CALL))})
+    console.log(JSON.stringify([spool.keep(${JSON.stringify(spooled(OTHER, 1, 'A'.repeat(8_000)))}), spool.begin('${OTHER}', 1)]))`
+  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=4096', '--', process.execPath, '--input-type=module', '-e', life])
+  expect(JSON.parse(limited.stdout.toString())).toEqual([
+    { ok: false, error: 'EFBIG' },
+    { ok: true, value: true },
+  ])
+  expect(statSync(journal()).size).toBe(4_096)
+  expect(open()).toMatchObject({ settled: [spooled(CALL)], lost: [OTHER], unreadable: undefined })
+})
+
+test('room for a beginning is there before a call is claimed; a disk that refused a line has to have more, and that it did is told', () => {
+  const life = `
+    const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
+    const spool = new Spool(${JSON.stringify(dir())})
+    const told = []
+    spool.watch((refused) => told.push(refused ?? 'takes'))
+    spool.open(Date.now())
+    const prepared = [spool.prepare()]
+    spool.keep(${JSON.stringify(spooled(OTHER, 1, 'A'.repeat(8_000)))})
+    prepared.push(spool.prepare())
+    process.getBuiltinModule('node:child_process').execFileSync('/usr/bin/prlimit', ['--pid', String(process.pid), '--fsize=unlimited:'])
+    prepared.push(spool.prepare())
+    console.log(JSON.stringify([prepared, told, spool.refused]))`
+  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=5000:', '--', process.execPath, '--input-type=module', '-e', life])
+  const [good, bad] = [{ ok: true }, { ok: false, error: 'EFBIG' }]
+  expect(JSON.parse(limited.stdout.toString())).toEqual([[good, bad, good], ['EFBIG', 'takes'], false])
+})
+
+test('room that was taken is nothing to the next life', () => {
+  const { spool } = open()
+  spool.prepare()
+  spool.begin(CALL, 1)
+  spool.prepare()
+  expect(open()).toMatchObject({ lost: [CALL], unreadable: undefined })
+})
+
+test('a folder that can’t be used is told, not thrown, with what to do about it', () => {
+  open().spool.keep(spooled(CALL, 1, 'A'.repeat(8_000)))
+  const life = `
+    const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
+    console.log(JSON.stringify(new Spool(${JSON.stringify(dir())}).open(Date.now())))`
+  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=4096', '--', process.execPath, '--input-type=module', '-e', life])
+  expect(JSON.parse(limited.stdout.toString()).error).toMatch(/\(EFBIG\); raise the limit of what a file may hold$/)
+  expect(readdirSync(dir())).toEqual(['journal']) // no half of another takes room
+  expect(open().settled).toHaveLength(1)
+  rmSync(dir(), { recursive: true })
+  writeFileSync(dir(), 'a file in the way')
+  expect(new Spool(dir()).open(Date.now())).toMatchObject({ ok: false, error: expect.stringMatching(/; remove what stands in its way$/) })
+})

@@ -1,0 +1,46 @@
+// Promise: whoever tidies up takes no group away from a worker that lives, from wherever it looks.
+
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { parents, removeDelegated } from '../../../infra/delegate-cgroup.ts'
+import { asWorker } from '../../../infra/run-as-user.ts'
+import { ROOT } from '../../../infra/state.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const [file = '', ...args] = asWorker({ uid: 65_533, gid: 65_533 }, {}, () => ['/usr/bin/sleep', '60'])
+const worker = spawn(file, args, { stdio: 'ignore' })
+afterAll(() => worker.kill('SIGKILL'))
+
+function ofWorker(): string | undefined {
+  const [parent] = parents()
+  if (parent === undefined) throw new Error('this host lets root delegate no cgroup')
+  const name = readdirSync(parent).find((entry) => entry.startsWith(`countersign-${worker.pid}-`))
+  return name === undefined ? undefined : join(parent, name)
+}
+
+/** As a worker in a container would that has the cgroups of its host and processes of its own. */
+const tidyElsewhere = (): void =>
+  void execFileSync('/usr/bin/unshare', [
+    ...['--pid', '--fork', '--mount-proc', process.execPath, '--input-type=module', '--eval'],
+    `import { removeDelegated } from ${JSON.stringify(join(ROOT, 'infra/delegate-cgroup.ts'))}; removeDelegated()`,
+  ])
+
+test('a group whose call has not begun stays while its worker lives, whoever tidies up; then all of it goes', async () => {
+  const group = await eventually('the worker is in its group', ofWorker)
+  await eventually('it works', () => readFileSync(`/proc/${worker.pid}/comm`, 'utf8') === 'sleep\n')
+  const call = join(group, 'call-1-1')
+  mkdirSync(call)
+  tidyElsewhere()
+  expect(existsSync(call)).toBe(true)
+  removeDelegated()
+  expect(existsSync(call)).toBe(true)
+  const gone = new Promise((settle) => worker.once('exit', settle))
+  worker.kill('SIGKILL')
+  await gone
+  await eventually('the group is gone', () => {
+    removeDelegated()
+    return !existsSync(group)
+  })
+})

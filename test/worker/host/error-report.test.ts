@@ -1,0 +1,17 @@
+// What is told of a fault says where it was and of what kind, and quotes nothing that a call brought.
+
+import { mkdir } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+import { faultOf } from '../../../worker/host/error-report.ts'
+
+const WORD = 'hunter2'
+
+test('a fault is told by its code and its place, never by its text', async () => {
+  const named = await mkdir(`/${WORD.repeat(50)}`).catch((error: unknown) => error)
+  expect(faultOf(named).code).toBe('ENAMETOOLONG')
+  const thrown = new TypeError(`not this:\n    at ${WORD}`)
+  expect(faultOf(thrown)).toEqual({ code: 'TypeError', at: expect.stringContaining('fault.test.ts') })
+  const changed = new Error(WORD)
+  changed.message = 'another'
+  for (const error of [named, thrown, changed, WORD]) expect(JSON.stringify(faultOf(error))).not.toContain(WORD)
+})

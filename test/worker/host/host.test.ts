@@ -1,0 +1,34 @@
+// What is known of a host before anything runs: each thing that stands in the way is told with the line that mends it.
+
+import { expect, test } from 'vitest'
+import { namespacesOff, obstacles, wrongPlatform } from '../../../worker/sandbox/plan/host-programs.ts'
+
+const versions = { kernel: '6.1.0', bubblewrap: '0.8.0', util_linux: '2.38.1', node: 'v24.0.0' }
+const at = (files: Record<string, string>) => (path: string) => files[path] ?? ''
+
+test.each([
+  ['kernel/unprivileged_userns_clone', '0\n', "echo 'kernel.unprivileged_userns_clone = 1' | sudo tee /etc/sysctl.d/60-countersign.conf"],
+  ['user/max_user_namespaces', '0\n', "echo 'user.max_user_namespaces = 65536' | sudo tee"],
+  ['kernel/apparmor_restrict_unprivileged_userns', '1\n', 'sudo apparmor_parser -r /etc/apparmor.d/countersign-bwrap'],
+])('user namespaces that %s turns off: the exact line that turns them on', (name, off, line) => {
+  expect(namespacesOff(at({ [`/proc/sys/${name}`]: off }))).toEqual([expect.stringContaining(line)])
+  expect(namespacesOff(at({ [`/proc/sys/${name}`]: off === '1\n' ? '0\n' : '7\n' }))).toEqual([])
+})
+
+test('what is missing or too old is named with the package that brings it', () => {
+  const told = (missing: Parameters<typeof obstacles>[0]['missing'], change: Partial<typeof versions> = {}) =>
+    obstacles({ uid: 1000, missing, versions: { ...versions, ...change } }, 'C').join('; ')
+  expect(told([])).toBe('')
+  expect(told(['bwrap'])).toBe('`bwrap` is missing: install `bubblewrap`')
+  expect(told(['prlimit'])).toContain('install `util-linux`')
+  expect(obstacles({ uid: 1000, missing: ['perl'], versions }, 'prepared')).toEqual(['`perl` is missing: install `perl-base`'])
+  expect(told([], { bubblewrap: '0.7.0' })).toContain('install 0.8.0 or newer')
+  expect(told([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
+})
+
+test('a system or a machine that no sandbox is known for is told apart from a host that lacks something (seed T56)', () => {
+  for (const platform of ['darwin', 'win32', 'freebsd'] as const)
+    expect(wrongPlatform({ platform, machine: 'x86_64' })).toContain(`runs on \`${platform}\``)
+  expect(wrongPlatform({ platform: 'linux', machine: undefined })).toContain('use x86_64 or aarch64')
+  expect(wrongPlatform({ platform: 'linux', machine: 'aarch64' })).toBeUndefined()
+})

@@ -1,0 +1,129 @@
+// The line to the edge: kept open, signed anew each time, patient where asking twice is asking once, and never waiting for ever.
+
+import { generateKeyPairSync } from 'node:crypto'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type PrivateJwk, signerFromJwk } from '../../../shared/evidence/dsse.ts'
+import { type Link, openLink, openUnsigned } from '../../../worker/link/client.ts'
+import { FakeEdge } from '../../support/worker/fake-edge.ts'
+import { eventually } from '../../support/worker/lone-worker.ts'
+
+const signer = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+const WITHIN_MS = 500
+const beat = { body: { tiers: [], running: [] } }
+const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
+
+let edge: FakeEdge
+let link: Link
+beforeEach(async () => {
+  edge = new FakeEdge()
+  await edge.start()
+  const open = openUnsigned(edge.url)
+  const enrolled = await open.ask('enroll', { body: { token: edge.token, x: signer.x, name: 'tester', tiers: [] } })
+  open.close()
+  if (!enrolled.ok) throw new Error(enrolled.error.detail)
+  const { worker, tenant } = enrolled.value
+  link = openLink(edge.url, { worker, tenant, signer }, WITHIN_MS)
+})
+afterEach(async () => {
+  link.close()
+  await edge.stop()
+})
+
+test('one connection carries one question after the other', async () => {
+  const before = edge.connections
+  for (let asked = 0; asked < 20; asked++) expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  expect(edge.connections).toBe(before + 1)
+})
+
+test('a connection that was closed while nobody asked is no outage', async () => {
+  expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  await edge.stop()
+  await edge.start()
+  expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+})
+
+test.each([
+  ['does not answer', 'hang'],
+  ['cuts the connection', 'cut'],
+  ['answers in HTML', 'html'],
+  ['answers without end', { status: 200, body: 'x'.repeat(5 * 1024 * 1024) }],
+  ['answers JSON that is no problem', { status: 502, body: { error: 'no upstream' } }],
+  ['answers `null`', { status: 500, body: null }],
+  ['says yes with `null`', { status: 200, body: null }],
+  ['says yes in the words of another', { status: 200, body: { status: 'maintenance' } }],
+  ['says yes and tells no time', { status: 200, body: { stop: [], now_ms: null } }],
+] as const)('an edge that %s is away, and that is a value', async (_name, reply) => {
+  edge.misbehave('heartbeat', reply, { times: 2 })
+  const started = performance.now()
+  expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { status: 0, code: 'unavailable' } })
+  expect(performance.now() - started).toBeLessThan(5 * WITHIN_MS)
+})
+
+test('an edge that says more than we know is understood', async () => {
+  edge.misbehave('heartbeat', { status: 200, body: { stop: [], now_ms: 7, more: 'of a later version' } })
+  expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: true, value: { now_ms: 7 } })
+})
+
+test('patience asks again while it helps, each time with a signature of its own', async () => {
+  edge.misbehave('heartbeat', busy, { times: 3 })
+  const answer = await link.insist('heartbeat', beat, { patience_ms: 10_000, signal: new AbortController().signal })
+  expect(answer.ok).toBe(true)
+  const nonces = edge.heard.flatMap(({ route, headers }) => (route === 'heartbeat' ? [String(headers['signature-input'])] : []))
+  expect(new Set(nonces).size).toBe(4)
+})
+
+test('patience ends: when it is over, when it is told to, and at a final no', async () => {
+  edge.misbehave('heartbeat', busy, { times: 1_000 })
+  const never = new AbortController().signal
+  expect(await link.insist('heartbeat', beat, { patience_ms: 200, signal: never })).toMatchObject({
+    ok: false,
+    error: { code: 'overloaded' },
+  })
+  const stop = new AbortController()
+  const asking = link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })
+  stop.abort()
+  expect(await asking).toMatchObject({ ok: false, error: { code: 'overloaded' } })
+  const heard = edge.count('heartbeat')
+  expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })).toMatchObject({
+    ok: false,
+    error: { status: 0 },
+  })
+  expect(edge.count('heartbeat')).toBe(heard)
+  edge.behave()
+  edge.revoked = true
+  const before = edge.count('heartbeat')
+  expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: never })).toMatchObject({ ok: false, error: { status: 401 } })
+  expect(edge.count('heartbeat')).toBe(before + 1)
+})
+
+test('D9 K02 nonces begin with the epoch that the edge last named, even if the same answer refuses the clock', async () => {
+  const stale = { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch: 'EPOCH-0123456789' } }
+  edge.misbehave('heartbeat', stale, { times: 1 })
+  edge.ahead_ms = 7_200_000
+  expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  const inputs = edge.heard.flatMap(({ route, headers }) => (route === 'heartbeat' ? [String(headers['signature-input'])] : []))
+  expect(inputs.map((input) => /nonce="EPOCH-0123456789[A-Za-z0-9_-]{24}"/.test(input))).toEqual([false, true, true])
+})
+
+test('the worker ignores an epoch that no nonce could begin with', async () => {
+  for (const epoch of ['x'.repeat(33), 'a"b', '', 7, null]) {
+    edge.misbehave('heartbeat', { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch } })
+    expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { code: 'stale_epoch' } })
+    expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  }
+})
+
+test('J03 the first refusal of our clock sets it right, and a heartbeat sets it to the millisecond', async () => {
+  edge.ahead_ms = 7_200_000
+  const asked = link.clock.mark()
+  const answer = await link.ask('heartbeat', beat)
+  expect(answer.ok).toBe(true)
+  expect(Math.abs(link.clock.now() - edge.now())).toBeLessThan(1_500)
+  if (answer.ok) link.clock.learn(answer.value.now_ms, asked)
+  await eventually('the clock fits', async () => {
+    const mark = link.clock.mark()
+    const next = await link.ask('heartbeat', beat)
+    if (next.ok) link.clock.learn(next.value.now_ms, mark)
+    return Math.abs(link.clock.now() - edge.now()) < 50
+  })
+})

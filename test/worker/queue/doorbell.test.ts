@@ -1,0 +1,198 @@
+// Whoever holds the password of Redis may forge, repeat, reorder and lose doorbells, and gains nothing: only the edge's grant makes a
+// call run.
+
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Queue } from 'bullmq'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openLog } from '../../../worker/host/log.ts'
+import { openQueue, readDoorbell } from '../../../worker/queue/doorbells.ts'
+import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+
+const RUN = 'run_01JZ0000000000000000000000'
+const CALL = 'call_01JZ0000000000000000000000_1'
+
+test('Q01, Q09 only a doorbell of our tenant, whose call is of its run, is one', () => {
+  expect(readDoorbell({ tenant: 'default', run: RUN, call: CALL }, 'default')).toEqual({ ok: true, value: { run: RUN, call: CALL } })
+  for (const data of [
+    undefined,
+    null,
+    [],
+    'call',
+    {},
+    { run: RUN, call: CALL },
+    { tenant: 'other', run: RUN, call: CALL },
+    { tenant: 'default', run: RUN, call: CALL, grant: {} },
+    { tenant: 'default', run: RUN, call: CALL, argv: ['id'] },
+    { tenant: 'default', run: 'run_01JZ0000000000000000000001', call: CALL },
+    { tenant: 'default', run: RUN, call: `${CALL}0000000` },
+    { tenant: 'default', run: RUN, call: '../../../etc/passwd' },
+    { tenant: 'default', run: `${RUN}/x`, call: CALL },
+    { tenant: 'default', run: RUN, call: `${CALL}\n` },
+    { tenant: '*', run: RUN, call: CALL },
+    { tenant: 'default', run: [RUN], call: [CALL] },
+  ]) {
+    expect(readDoorbell(data, 'default'), JSON.stringify(data)).toMatchObject({ ok: false })
+  }
+})
+
+let lone: LoneWorker
+beforeAll(async () => {
+  lone = await LoneWorker.make()
+  await lone.start()
+})
+afterAll(() => lone?.end())
+
+const stillServes = async (): Promise<void> => {
+  const call = await lone.call({ argv: ['true'] })
+  expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')
+}
+const ends = (call: string): number => lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
+
+test('Q01 a forged doorbell runs nothing: what is no doorbell is dropped, what the edge does not know is not granted', async () => {
+  const before = lone.edge.count('claim')
+  const forgeries = [
+    { tenant: 'default', run: RUN, call: CALL, argv: ['id'] },
+    { tenant: 'other', run: RUN, call: CALL },
+    ['x'],
+    'x'.repeat(100_000),
+  ]
+  for (const data of forgeries) await lone.ring(data)
+  await eventually('each was dropped', () => lone.log.filter(({ msg }) => msg === 'a doorbell was dropped').length === forgeries.length)
+  expect(lone.edge.count('claim')).toBe(before)
+  await lone.ring({ tenant: 'default', run: RUN, call: CALL })
+  await lone.said('a call was left alone', { call: CALL, code: 'not_claimable' })
+  expect(ends(CALL)).toBe(0)
+  await stillServes()
+})
+
+test('Q02 the name and the options of a job change nothing', async () => {
+  const call = lone.edge.propose({ argv: ['echo', 'as granted'] })
+  await lone.ring({ tenant: 'default', run: call.run, call: call.call }, 'rm -rf /')
+  expect((await lone.settled(call)).stdout.toString()).toBe('as granted\n')
+})
+
+test('Q03 an old doorbell replayed is not granted again', async () => {
+  const call = await lone.call({ argv: ['true'] })
+  await lone.said('ended', { call: call.call })
+  for (let again = 0; again < 5; again++) await lone.ringFor(call)
+  await eventually('each was answered', () => lone.log.filter((line) => line['call'] === call.call).length === 6)
+  expect(ends(call.call)).toBe(1)
+})
+
+test('Q04 twenty doorbells for one call are one execution', async () => {
+  const call = lone.edge.propose({ argv: ['sleep', '0.5'] })
+  await Promise.all(Array.from({ length: 20 }, () => lone.ringFor(call)))
+  await lone.settled(call)
+  await eventually('all doorbells were answered', () => lone.log.filter((line) => line['call'] === call.call).length >= 20)
+  expect(ends(call.call)).toBe(1)
+  expect([call.claims, call.settlements]).toEqual([1, 1])
+})
+
+test('Q05 a result that comes after the call has moved on is refused by its fence, and dropped', async () => {
+  const call = await lone.call({ argv: ['sleep', '2'] }) // far longer than it takes to see that it runs
+  await eventually('the call runs', () => call.state === 'running')
+  call.fence += 1 // the edge has given it to somebody else meanwhile
+  await lone.said('the edge did not take a result; it is dropped', { call: call.call, code: 'stale_fence' })
+  expect(call.settled).toBeUndefined()
+  await eventually('nothing of it is kept', () => !lone.spool.begun.has(call.call))
+  await stillServes()
+})
+
+test('Q06 what a worker reports through Redis is worth nothing: no result is ever there', async () => {
+  const call = await lone.call({ argv: ['echo', 'canary-of-output'], args: { secret: 'canary-of-args' }, stdin: 'args' })
+  await lone.settled(call)
+  await stillServes()
+  const files = lone.redisFiles()
+  expect(files).toContain(call.call) // the append-only file has seen the doorbell
+  expect(files).not.toContain('canary')
+})
+
+test('Q07 Redis that forgets everything costs a doorbell, and the next is heard', async () => {
+  await lone.redis.kill()
+  await lone.said('Redis is away; doorbells wait, and running calls go on')
+  lone.forgetRedis()
+  await lone.startRedis()
+  await lone.said('Redis is back')
+  await stillServes()
+})
+
+test('Redis away for a while: a running call ends as it should, and doorbells rung meanwhile are heard afterwards', async () => {
+  const from = lone.log.length
+  const running = await lone.call({ argv: ['sleep', '1.5'] })
+  await eventually('the call runs', () => running.state === 'running')
+  await lone.redis.kill()
+  await lone.said('Redis is away; doorbells wait, and running calls go on', {}, from)
+  const rung = lone.call({ argv: ['true'] })
+  expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
+  await lone.startRedis()
+  expect((await lone.settled(await rung)).statement.predicate.state).toBe('succeeded')
+  const outages = lone.log.slice(from).filter(({ msg }) => msg.startsWith('Redis is away'))
+  expect(outages).toHaveLength(1)
+})
+
+/** A Redis that is so far away: a port of ours that passes bytes on, late. */
+async function farAway(redis_url: string, away_ms: number): Promise<{ url: string; close: () => void }> {
+  const url = new URL(redis_url)
+  const to = Number(url.port)
+  const sockets = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connect(to, '127.0.0.1')
+    for (const [from, into] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', (bytes) => setTimeout(() => into.write(bytes), away_ms))
+      from.on('error', () => undefined).on('close', () => into.destroy())
+    }
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  url.port = String((server.address() as AddressInfo).port) // listening on TCP
+  const close = (): void => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  }
+  return { url: url.href, close }
+}
+
+test.each([
+  ['near', 0, 1],
+  ['far', 15, 4],
+])('a queue that is left while doorbells come keeps none, and takes none any more: Redis is %s', async (where, away_ms, concurrency) => {
+  const { redis_url: near, tenant } = JSON.parse(readFileSync(join(lone.state.worker, 'worker.json'), 'utf8'))
+  const far = await farAway(near, away_ms)
+  const redis_url = away_ms === 0 ? near : far.url
+  const data = { tenant, run: RUN, call: CALL }
+  for (let n = 0; n < 12; n++) {
+    const pool = `left-${where}-${n}`
+    const bells = new Queue(`doorbell-${tenant}.${pool}`, { prefix: 'cs', connection: { url: near } })
+    let [heard, late, left] = [0, 0, false]
+    const ring = async (): Promise<void> => {
+      heard += 1
+      if (left) late += 1
+      await sleep(5)
+    }
+    const queue = openQueue({
+      redis_url,
+      tenant,
+      pool,
+      worker: `alone-${where}-${n}`,
+      concurrency,
+      log: openLog(true, () => undefined),
+      ring,
+    })
+    await queue.listening
+    const rung = Promise.all(Array.from({ length: 8 }, () => bells.add('ring', data)))
+    await sleep((2 + away_ms / 4) * n)
+    left = true
+    await queue.close()
+    await rung
+    expect(heard + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
+    expect(late, `left in round ${n}`).toBe(0)
+    await bells.close()
+  }
+  far.close()
+})

@@ -1,0 +1,158 @@
+// Owns the network of a sandbox that may reach hosts: a network namespace with nothing but its own loopback, in it a relay that listens
+// on one port, and behind the relay a unix socket of this one call, where the worker's proxy answers. The socket is in no sandbox's file
+// system, and seccomp forbids AF_UNIX there. One is prepared ahead, so that a call does not wait for it. Each serves one call and goes
+// with it.
+
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { readFileSync, readlinkSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import type { Server } from 'node:http'
+import { isAbsolute, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { ownFolder, removeFolder } from '../../host/owned-folders.ts'
+import { QUOTA_SUBS } from '../limits/namespace-quota.ts'
+import { joinNetwork } from '../plan/argv.ts'
+import type { Programs } from '../plan/host-programs.ts'
+import { killGroup } from '../process/process-tree.ts'
+import { EGRESS_CAPS } from './egress.ts'
+import { proxyServer } from './http-proxy.ts'
+
+/** The port is free in every namespace: there is nothing else in it. */
+const PORT = 3128
+/** sun_path of unix(7), less its NUL. */
+const SOCKET_PATH_MAX = 107
+/** What the relay copies at a time: its own 8 KiB cost a third of the throughput. */
+const BLOCK = 128 * 1024
+/** Who comes when all processes are taken waits, as many as a call may have connections. */
+const LISTENING = `fork,reuseaddr,max-children=${EGRESS_CAPS.clients},backlog=1024`
+/** Who has said all hears the answer for as long as one may take: by itself it would hang up after 0.5 s. */
+const HEARS_S = EGRESS_CAPS.idle_ms / 1_000
+const PREPARE_WITHIN_MS = 5_000
+const POLL_MS = 2
+
+/** What a sandbox is told: credentials of its own call (N12). */
+export const proxyUrl = (token: string): string => `http://call:${token}@127.0.0.1:${PORT}`
+
+export class Relay {
+  readonly pid: number
+  /** Listens already; nobody answers until the call's proxy takes it over. */
+  readonly server: Server
+  readonly #holder: ChildProcess
+  readonly #folder: string
+
+  private constructor(holder: ChildProcess, server: Server, folder: string) {
+    this.pid = holder.pid ?? 0
+    this.server = server
+    this.#holder = holder
+    this.#folder = folder
+  }
+
+  get isAlive(): boolean {
+    return isRunning(this.#holder)
+  }
+
+  static async prepare(programs: Programs, root: string): Promise<Relay> {
+    const folder = await ownFolder(root, 'relay')
+    const server = proxyServer()
+    const path = join(folder, 'proxy')
+    if (path.length > SOCKET_PATH_MAX) throw new Error(`\`${path}\` is too long for a unix socket: give the worker a shorter home`)
+    await new Promise<void>((settle, refuse) => server.once('error', refuse).listen(path, settle))
+    const holder = hold(programs, path)
+    const relay = new Relay(holder, server, folder)
+    try {
+      await listening(holder)
+      const [program = '', ...args] = joinNetwork(programs, relay.pid, [...withQuota(programs), programs.ip, 'link', 'set', 'lo', 'up'])
+      await promisify(execFile)(program, args, { env: {} })
+      return relay
+    } catch (error) {
+      await relay.close()
+      throw error
+    }
+  }
+
+  /** A file of this one call, gone with it. */
+  async keep(name: string, content: string): Promise<string> {
+    const path = join(this.#folder, name)
+    await writeFile(path, content, { mode: 0o600 })
+    return path
+  }
+
+  async close(): Promise<void> {
+    if (this.pid > 0) killGroup(this.pid)
+    this.server.close()
+    this.server.closeAllConnections()
+    await removeFolder(this.#folder) // or it goes at the next start
+  }
+}
+
+/** A user namespace of ours with a network namespace in it; the relay lives there, and dies with us. */
+function hold(programs: Programs, path: string): ChildProcess {
+  const relay = [programs.socat, '-b', `${BLOCK}`, '-t', `${HEARS_S}`, `TCP-LISTEN:${PORT},${LISTENING}`, `UNIX-CONNECT:${path}`]
+  const args = ['--user', '--map-root-user', '--net', '--', programs.setpriv, '--pdeathsig', 'KILL', '--', ...relay]
+  const child = spawn(programs.unshare, args, { env: {}, cwd: '/', stdio: 'ignore', detached: true })
+  child.on('error', () => undefined) // without a pid, `listening` says so
+  child.unref()
+  return child
+}
+
+/** The call's sandbox is made inside this namespace, and so has its quota (quota.ts). Without perl it has none. */
+const withQuota = ({ perl }: Programs): string[] =>
+  isAbsolute(perl) ? [perl, '-f', '-e', `${QUOTA_SUBS}set_quota() or die "quota: $!"; exec { $ARGV[0] } @ARGV`] : []
+
+const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null
+
+/** Read from the namespace's own table: the relay listens, and it is not the host's network where it does. */
+async function listening(holder: ChildProcess): Promise<void> {
+  const host = readlinkSync('/proc/self/ns/net')
+  const line = new RegExp(`^ *[0-9]+: 00000000:${PORT.toString(16).toUpperCase().padStart(4, '0')} \\S+ 0A `, 'm')
+  for (const deadline = Date.now() + PREPARE_WITHIN_MS; Date.now() < deadline; await sleep(POLL_MS)) {
+    if (!isRunning(holder)) throw new Error('the relay ended while starting')
+    try {
+      if (readlinkSync(`/proc/${holder.pid}/ns/net`) !== host && line.test(readFileSync(`/proc/${holder.pid}/net/tcp`, 'latin1'))) return
+    } catch {
+      // Between fork and exec it may not be ours to read.
+    }
+  }
+  throw new Error(`the relay did not listen within ${PREPARE_WITHIN_MS / 1000} s`)
+}
+
+/** To prepare one takes about as long as two short calls. */
+const READY = 2
+
+/** Keeps relays ready. */
+export class RelayStock {
+  readonly #programs: Programs
+  readonly #root: string
+  readonly #ready: Promise<Relay>[] = []
+
+  constructor(programs: Programs, root: string) {
+    this.#programs = programs
+    this.#root = root
+  }
+
+  /** Begins to prepare what is lacking. One that fails is nobody's: whoever takes none prepares their own, and is told of that. */
+  stock(): void {
+    while (this.#ready.length < READY) {
+      const relay = Relay.prepare(this.#programs, this.#root)
+      this.#ready.push(relay)
+      relay.catch(() => {
+        const at = this.#ready.indexOf(relay)
+        if (at !== -1) this.#ready.splice(at, 1)
+      })
+    }
+  }
+
+  async take(): Promise<Relay> {
+    for (let next = this.#ready.shift(); next !== undefined; next = this.#ready.shift()) {
+      const relay = await next.catch(() => undefined)
+      if (relay?.isAlive) return relay
+      await relay?.close() // it died while it waited
+    }
+    return Relay.prepare(this.#programs, this.#root)
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#ready.splice(0).map(async (relay) => (await relay).close()))
+  }
+}

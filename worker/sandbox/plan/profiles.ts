@@ -1,0 +1,122 @@
+// Owns the table of sandbox profiles: which defences stand around a tool, and how a plan chooses among them. Pure data and one pure choice.
+// Every flag answers a line of the attack catalogue, named beside it. How a profile becomes an argv is argv.ts.
+//
+// Tier C is a wall: namespaces, seccomp, no capabilities, a file system of its own, and no network but the proxy.
+// Tier B is a fence: rlimits, no new privileges, the same filter but for the host's sockets, a session, a scrubbed environment and an end for
+// the whole tree. Its process still is the worker's user on the host: it reads the worker's files, sees its processes and shares its
+// network. It is for tools that we trust and that must reach the host (its network, its devices), and for hosts without user namespaces.
+// Policy decides who may use it.
+
+import { SANDBOXES } from '../../../shared/evidence/statement.ts'
+import { type Limits, type ProcessPlan as Plan, secretsOf } from '../../../shared/plan/plan.ts'
+import { err, ok, type Result } from '../../../shared/result.ts'
+import type { SocketMode } from '../kernel/seccomp.ts'
+import { type Refusal, refused } from './verdict.ts'
+
+type TierC = {
+  readonly tier: 'C'
+  readonly executor: typeof SANDBOXES.C
+  readonly sockets: SocketMode
+  /** Whether the network namespace comes from outside, with a relay to the proxy in it. */
+  readonly relayed: boolean
+  readonly namespaces: readonly string[]
+}
+type TierB = { readonly tier: 'B'; readonly executor: typeof SANDBOXES.B; readonly sockets: 'host' }
+export type Profile = TierB | TierC
+export type ProfileName = 'b_host' | 'c_offline' | 'c_relayed'
+
+export const PROFILES = {
+  b_host: { tier: 'B', executor: SANDBOXES.B, sockets: 'host' },
+  c_offline: {
+    tier: 'C',
+    executor: SANDBOXES.C,
+    sockets: 'no_sockets',
+    relayed: false,
+    namespaces: ['--unshare-all', '--unshare-user'], // S24, S25, N01; `all` alone would go on without a user namespace
+  },
+  c_relayed: {
+    tier: 'C',
+    executor: SANDBOXES.C,
+    sockets: 'inet',
+    relayed: true,
+    namespaces: ['--unshare-user', '--unshare-ipc', '--unshare-pid', '--unshare-uts', '--unshare-cgroup'],
+  },
+} as const satisfies Readonly<Record<ProfileName, Profile>>
+
+const MiB = 1024 * 1024
+export const TMP_BYTES = 64 * MiB
+const SHM_BYTES = 16 * MiB
+
+export const WORKSPACE = '/workspace'
+/** Where a tool finds the secrets that its contract names, each in a file of its own. */
+export const SECRETS = '/run/secrets'
+
+/** bubblewrap's options that no call changes, in two parts: the workspace is mounted between them. */
+export const BWRAP_BEFORE = [
+  ...['--disable-userns', '--assert-userns-disabled'], // S06
+  ...['--cap-drop', 'ALL'], // S17
+  ...['--uid', '65534', '--gid', '65534', '--hostname', 'sandbox'],
+  '--new-session', // S01
+  '--die-with-parent', // S33–S35
+  ...['--ro-bind', '/usr', '/usr', '--symlink', 'usr/bin', '/bin', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64'],
+  ...['--ro-bind-try', '/etc/ssl/certs', '/etc/ssl/certs', '--ro-bind-try', '/etc/alternatives', '/etc/alternatives'],
+  ...['--ro-bind-try', '/etc/ld.so.cache', '/etc/ld.so.cache'], // or libraries below /usr/local are not found
+  ...['--proc', '/proc', '--ro-bind', '/dev/null', '/proc/cmdline'], // D13: the host's kernel command line may hold an operator's secrets
+  ...['--dev', '/dev', '--perms', '1777', '--size', `${SHM_BYTES}`, '--tmpfs', '/dev/shm', '--remount-ro', '/dev'], // S18, S29
+  ...['--perms', '1777', '--size', `${TMP_BYTES}`, '--tmpfs', '/tmp'], // S29
+] as const
+export const BWRAP_AFTER = [
+  ...['--remount-ro', '/'], // S29
+  '--clearenv', // S22, together with the empty environment that bubblewrap itself is started with
+] as const
+
+/** What a tool finds in its environment before its own contract adds to it. */
+export const BASE_ENV = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' } as const
+
+/** Soft and hard are the same, but for what `grace` adds to the hard one. */
+type Rlimit = { readonly flag: string; readonly value: (limits: Limits) => number; readonly grace?: number }
+
+/** For every process of both tiers. No limit of address space: runtimes reserve far more of it than they use. */
+const EACH_PROCESS: readonly Rlimit[] = [
+  { flag: '--cpu', value: ({ cpu_ms }) => Math.ceil(cpu_ms / 1000), grace: 1 }, // S38: asked to stop by SIGXCPU, then killed
+  { flag: '--data', value: ({ memory_bytes }) => memory_bytes }, // S28, for each process; a cgroup counts them together (cgroups.ts)
+  { flag: '--fsize', value: ({ file_bytes }) => file_bytes }, // S30
+  { flag: '--nofile', value: ({ open_files }) => open_files },
+  { flag: '--core', value: () => 0 }, // V02: a dump would hold arguments
+  { flag: '--memlock', value: () => 65536 },
+  { flag: '--msgqueue', value: () => 0 },
+  { flag: '--stack', value: () => 8 * MiB },
+]
+
+/** Signals and timers that wait, of all processes of a call: the kernel counts them for each user namespace, and for the host's user (D8). */
+const SIGNALS_MAX = 512
+
+export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
+  // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own limit (S27, S39). One is bubblewrap's
+  // init.
+  C: [{ flag: '--nproc', value: ({ pids }) => pids + 1 }, { flag: '--sigpending', value: () => SIGNALS_MAX }, ...EACH_PROCESS],
+  // Here it counts all of the worker's user, other calls and the worker included: a backstop against a fork bomb. The limit
+  // of one call is its cgroup's.
+  B: [{ flag: '--nproc', value: () => 1024 }, ...EACH_PROCESS],
+}
+
+/** Which profile carries out what the plan promises. A promise that a tier can't keep is refused, never weakened (L8). */
+export function profileOf({ tier, egress, files, outputs, workspace, ...given }: Plan): Result<ProfileName, Refusal> {
+  if (tier === 'B') {
+    if (secretsOf(given).length > 0)
+      return err(refused('sandbox_unavailable', 'tier B keeps no secret from the worker’s other processes; plan tier C'))
+    if (workspace === 'run')
+      return err(refused('sandbox_unavailable', 'tier B would run what other calls left in the folder of their run; plan tier C'))
+    if (files !== undefined || outputs !== undefined)
+      return err(refused('sandbox_unavailable', 'tier B cannot keep files from being changed; plan tier C'))
+    return egress.mode === 'strict'
+      ? err(refused('sandbox_unavailable', 'tier B cannot enforce egress `strict`; plan tier C'))
+      : ok('b_host')
+  }
+  if (egress.mode !== 'strict') {
+    return err(
+      refused('sandbox_unavailable', `tier C has no network of the host, so egress \`${egress.mode}\` is not for it; plan \`strict\``),
+    )
+  }
+  return ok(egress.hosts.length === 0 ? 'c_offline' : 'c_relayed')
+}
